@@ -88,7 +88,7 @@ dist: .venv/installed
 	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd .venv-dist && bin/dp-bundle --version && bin/python ../examples/demo.py
 	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file dist/dpgraph.cdx.json .venv-dist
-	cd .venv-dist && bin/python -c "from dp_bundle.startup import code_digest; print(code_digest())" > ../dist/CODE-SHA256
+	cd .venv-dist && bin/python -c "from dp_bundle.base import code_digest; print(code_digest())" > ../dist/CODE-SHA256
 	cd dist && sha256sum * > SHA256SUMS
 
 clean:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.covariance import graphical_lasso as sklearn_graphical_lasso
 
-from dp_bundle.errors import NoSolutionError
+from dp_bundle.base.errors import NoSolutionError
 from dp_learn import graphical_lasso
 from dp_learn.glasso.feasibility import judge_box, smallest_solvable_alpha
 from dp_learn.glasso.problem import duality_gap, make_problem, objective

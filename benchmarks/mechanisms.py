@@ -33,7 +33,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.datasets import load_wine
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
 from dp_publish.covariance.choice import choose_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch

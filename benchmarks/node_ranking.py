@@ -32,7 +32,7 @@ from scipy import special
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.errors import NoSolutionError
+from dp_bundle.base.errors import NoSolutionError
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.signing import load_private_key

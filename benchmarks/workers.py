@@ -52,7 +52,7 @@ import secrets
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release.cluster import Cluster
+from dp_publish.release.workers.cluster import Cluster
 
 def work(engine):
     columns = {{name: {{"bounds": [-6, 6]}} for name in {NAMES}}}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from dp_bundle.cli import cli as dp_bundle
-from dp_learn.cli import cli as dp_learn
-from dp_publish.cli import cli as dp_publish
+from dp_bundle.cli.main import cli as dp_bundle
+from dp_learn.cli.main import cli as dp_learn
+from dp_publish.cli.main import cli as dp_publish
 
 PAGE = Path(__file__).with_name("commands.md")
 HEAD = """# Commands

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from dp_bundle import errors
+from dp_bundle.base import errors
 from dp_bundle.manifest.statement import Statement
 from dp_publish.policy.mistakes import SECTIONS, allowed_of
 
@@ -121,7 +121,7 @@ RANGES = (("characters", "minLength", "maxLength"), ("entries", "minItems", "max
 ERRORS_HEAD = """# Exit codes and errors
 
 A command ends with one of the [exit codes](../commands.md), and an error is one sentence on stderr. In Python the same
-errors are exceptions of `dp_bundle.errors`, with attributes for what a caller needs to react. `except BundleError`
+errors are exceptions of `dp_bundle.base.errors`, with attributes for what a caller needs to react. `except BundleError`
 catches everything that may be wrong with a file from elsewhere, and `except DpGraphError` every error that this project
 raises on purpose. (`make docs` writes this page.)
 

@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.metrics import f1_score, roc_auc_score
 
 from dp_learn import graphical_lasso
-from dp_learn.graph import partial_correlations
+from dp_learn.pipeline.graph import partial_correlations
 
 ROOT = Path("demo")
 STRENGTHS = {"20 dB, cell": ["--snr-db", "20"], "mu = 10, cell": ["--mu", "10"]}

@@ -16,13 +16,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.s3 import FaultyProxy, S3Server
 
-from dp_bundle.cli import cli as dp_bundle
-from dp_bundle.console import run
+from dp_bundle.cli.console import run
+from dp_bundle.cli.main import cli as dp_bundle
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
-from dp_learn.cli import cli as dp_learn
+from dp_learn.cli.main import cli as dp_learn
 from dp_publish import Policy, Receipt, publish
-from dp_publish.cli import cli as dp_publish
+from dp_publish.cli.main import cli as dp_publish
 from dp_publish.sampling.keystream import SecureKeystream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))  # for the printed forms

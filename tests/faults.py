@@ -24,9 +24,9 @@ from dp_publish.release import parts, work
 from dp_publish.release import rows as rows_release
 from dp_publish.rows import calibration, guarantee, noise, private_bounds
 from dp_publish.rows import mechanism as rows
+from dp_publish.sampling import places
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
-from dp_publish.search import places
-from dp_publish.search.exponential import ExponentialMechanism
 from faults_of_tables import FAULTS_OF_TABLES
 from faults_of_two_rounds import FAULTS_OF_TWO_ROUNDS
 

@@ -13,9 +13,9 @@ import pytest
 from dp_publish.covariance.mechanisms import noisy_sums, two_round
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.two_rounds import rows, steps, sums, thresholds
+from dp_publish.sampling import places
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.search import places
-from dp_publish.search.exponential import ExponentialMechanism
 
 __all__ = ["FAULTS_OF_TWO_ROUNDS"]
 

@@ -1,6 +1,6 @@
 """The researcher's side: verified bundles in, a sparse graph out."""
 
-from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
+from dp_bundle.base.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_learn.covariance.debias import debias_covariance

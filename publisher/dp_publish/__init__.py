@@ -1,6 +1,6 @@
 """The publisher's side: raw rows in, one signed bundle of noisy rows out."""
 
-from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
+from dp_bundle.base.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_bundle.trust.keys import load_key

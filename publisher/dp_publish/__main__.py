@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dp_bundle.startup.launch import launch
+from dp_bundle.base.launch import launch
 
 
 def main() -> None:

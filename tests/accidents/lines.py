@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 from tests.accidents.setting import Setting
 
-from dp_bundle.cli import cli as dp_bundle
-from dp_learn.cli import cli as dp_learn
-from dp_publish.cli import cli as dp_publish
+from dp_bundle.cli.main import cli as dp_bundle
+from dp_learn.cli.main import cli as dp_learn
+from dp_publish.cli.main import cli as dp_publish
 
 __all__ = ["run_lines"]
 

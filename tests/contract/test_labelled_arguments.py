@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dp_learn
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn import debias_covariance, graphical_lasso, smallest_solvable_alpha
 from dp_learn.covariance.sources import table_rows
 from dp_learn.estimators.clime import clime_precision

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.trust.policy import UnsafeTrustAnyone

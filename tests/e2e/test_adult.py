@@ -15,8 +15,8 @@ from sklearn.metrics import roc_auc_score
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
-from dp_learn.graph import GraphEstimate
 from dp_learn.matrices.linalg import FloatArray
+from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Policy, publish
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

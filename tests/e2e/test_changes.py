@@ -15,10 +15,10 @@ from tests.discrete_noise import exact_mu
 
 from dp_bundle import open_bundle
 from dp_bundle.catalog.label import worded_label
-from dp_bundle.describe.registry import registry_record
 from dp_bundle.describe.sentences import SEVERAL_CELLS
 from dp_bundle.describe.subject import description
 from dp_bundle.manifest.costs import cost_of_several
+from dp_bundle.portals.registry import registry_record
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

@@ -17,8 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.bundle.writing import write_bundle
-from dp_bundle.errors import BudgetExceededError
 from dp_learn import DebiasedGraphicalLasso, learn_graph
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source

@@ -21,12 +21,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.engines.dask import Dask
-from dp_bundle.errors import DpGraphError, ParameterError
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release.cluster import Cluster
 from dp_publish.release.resuming import resume
+from dp_publish.release.workers.cluster import Cluster
 from dp_publish.sampling.keystream import insecure_keystream
 
 NAMES = [f"x{index}" for index in range(10)]

@@ -259,7 +259,7 @@ def test_progress_is_shown_on_a_terminal_alone(
 ) -> None:
     """On a terminal the steps pass on the last line of stderr; elsewhere, and with --quiet, nothing does."""
     assert command("dp-learn", chain, "--alpha", "0.2").stderr == ""
-    monkeypatch.setattr("dp_learn.cli.sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("dp_learn.cli.main.sys.stderr.isatty", lambda: True, raising=False)
     shown = command("dp-learn", chain, "--alpha", "0.2").stderr
 
     assert shown.index("reading the rows") < shown.index("testing the edges") < shown.index("writing the results")

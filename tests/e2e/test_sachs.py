@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from dp_bundle import open_bundle
 from dp_learn import graphical_lasso, learn_graph
-from dp_learn.graph import partial_correlations
+from dp_learn.pipeline.graph import partial_correlations
 from dp_publish import Policy, publish
 
 ALPHA = 0.05

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle.staging import stage_bundle
+from dp_bundle.portals.staging import stage_bundle
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
 from dp_publish import publish

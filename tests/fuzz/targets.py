@@ -25,12 +25,12 @@ from scipy.stats import norm
 from tests.fuzz.hostile import N_ROWS
 
 from dp_bundle import Bundle, open_bundle
+from dp_bundle.base.errors import BundleError
 from dp_bundle.bundle.reading import verify_manifest
 from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import describe_guarantee, describe_total
-from dp_bundle.errors import BundleError
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.policy import UnsafeTrustAnyone

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.errors import UntrustedKeyError
+from dp_bundle.base.errors import UntrustedKeyError
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 from dp_learn import estimate_moments, learn_graph

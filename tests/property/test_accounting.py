@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.conversions import (
     delta_for_epsilon,
     delta_for_epsilon_zcdp,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special
 
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.search.exponential import ExponentialMechanism
-from dp_publish.search.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells
+from dp_publish.sampling.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells
 
 MU = st.floats(0.01, 8)
 SCORES = st.lists(st.tuples(st.integers(0, 300), st.integers(-1, 1)), min_size=1, max_size=40)

@@ -22,7 +22,7 @@ from tests.statistical.real_moments import law_of_moments
 
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
-from dp_publish.search.exponential import ExponentialMechanism
+from dp_publish.sampling.exponential import ExponentialMechanism
 
 Alternatives = dict[str, Law]
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
 from dp_publish import Policy
 from dp_publish.audit.planned_release import audit_planned_release
 from dp_publish.audit.report import AuditReport

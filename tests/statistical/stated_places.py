@@ -15,21 +15,21 @@ from tests.statistical.stated_figures import Claim, number, read_numbers, read_t
 from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.label import worded_label
-from dp_bundle.describe.card import hugging_face_card, privacy_label
-from dp_bundle.describe.datacite import datacite_document
-from dp_bundle.describe.dataverse import dataverse_dataset
-from dp_bundle.describe.dcat import dcat_dataset
-from dp_bundle.describe.deposits import ckan_package, invenio_record, zenodo_deposit
-from dp_bundle.describe.registry import registry_record
-from dp_bundle.describe.schema_org import schema_org_document
 from dp_bundle.describe.sentences import describe_bounds
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
 from dp_bundle.manifest.release import Release
+from dp_bundle.portals.card import hugging_face_card, privacy_label
+from dp_bundle.portals.datacite import datacite_document
+from dp_bundle.portals.dataverse import dataverse_dataset
+from dp_bundle.portals.dcat import dcat_dataset
+from dp_bundle.portals.deposits import ckan_package, invenio_record, zenodo_deposit
+from dp_bundle.portals.registry import registry_record
+from dp_bundle.portals.schema_org import schema_org_document
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
+from dp_publish.cli.messages.ledger import describe_ledger, ledger_document
+from dp_publish.cli.messages.release import describe_receipt, receipt_document
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.messages.ledger import describe_ledger, ledger_document
-from dp_publish.messages.release import describe_receipt, receipt_document
 
 _WORDS = re.compile(r"\b(?:mu|rho|epsilon|delta|guess\w*|protected)\b")
 _NUMBER = r"(\S+)"

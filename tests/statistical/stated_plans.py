@@ -15,11 +15,11 @@ import pytest
 from tests.statistical.random_policies import Planned
 from tests.statistical.stated_figures import Claim, N, number, shown
 
-from dp_publish.cli import _account_of
+from dp_publish.cli.main import _account_of
+from dp_publish.cli.messages.plan import describe_plan, plan_document
 from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.report import make_page
 from dp_publish.forecast.plan import Plan, make_plan
-from dp_publish.messages.plan import describe_plan, plan_document
 
 _AT = re.compile(rf"[Aa]t mu = {N}")
 _OF_PAPER = re.compile(rf"protect one \w+ at mu = {N}\.")

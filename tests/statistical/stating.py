@@ -18,7 +18,7 @@ from tests.statistical.stated_pages import claims_of_site
 from tests.statistical.stated_places import claims_of, claims_of_ledger
 from tests.statistical.stated_plans import claims_of_plan, plan_of
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
 from dp_publish import Policy, publish
 from dp_publish.ledger.opening import open_ledger
 from dp_publish.ledger.restoring import restore

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish import Policy
 from dp_publish.accounting.strength import ApproximateDP, PureDP

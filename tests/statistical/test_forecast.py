@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_bundle.errors import NoSolutionError
+from dp_bundle.base.errors import NoSolutionError
 from dp_learn import graphical_lasso
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.forecast.outlook import ForecastRow, forecast

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
-from dp_learn.node_graph import NodeGraph
+from dp_learn.pipeline.node_graph import NodeGraph
 from node_ranking import draw_table, judge, measure, publish_table
 
 N_TABLES = 8

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.unit.consumer.pipeline.mixed import mixed_sample
 
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_bundle.manifest.columns import RandomizedResponse
 from dp_bundle.manifest.sources import Source
 from dp_learn.covariance.levels import Levels

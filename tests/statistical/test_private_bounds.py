@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dp_publish.rows.private_bounds import Bounds, count_values, find_bounds, rows_for_search
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.search.exponential import ExponentialMechanism
-from dp_publish.search.places import CenterSearch, FloatGrid
+from dp_publish.sampling.places import CenterSearch, FloatGrid
 
 MU = 0.2
 HALF_WIDTH = 2.0

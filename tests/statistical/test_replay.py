@@ -17,8 +17,8 @@ from dp_publish.data import contribution_cap as entities
 from dp_publish.release.aside import publish_aside
 from dp_publish.sampling import gaussian as sampling
 from dp_publish.sampling import laplace as laplace_sampling
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.search.exponential import ExponentialMechanism
 
 N_ROWS, CROWD, CAP = 400, 30, 5
 BOUNDED = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1], "missing": "midpoint"}, "i": {"bounds": [0, 9]}}

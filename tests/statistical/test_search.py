@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.search.exponential import ExponentialMechanism
-from dp_publish.search.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells, find_place
+from dp_publish.sampling.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells, find_place
 
 MU = 0.3
 CELLS = 64

@@ -14,9 +14,9 @@ from sklearn.datasets import load_wine
 from sklearn.metrics import roc_auc_score
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import DrownedColumnError
+from dp_bundle.base.errors import DrownedColumnError
 from dp_learn import graphical_lasso, learn_graph
-from dp_learn.graph import partial_correlations
+from dp_learn.pipeline.graph import partial_correlations
 from dp_publish import Policy, publish
 from dp_publish.forecast.plan import make_plan
 from dp_publish.policy.file import load_policy

@@ -20,9 +20,9 @@ from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS, honest
 from tests.tamper.archives import members_of, write
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import BundleFormatError, UntrustedKeyError
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.data.row_reader import read_parts
-from dp_bundle.errors import BundleFormatError, UntrustedKeyError
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.policy import UnsafeTrustAnyone
@@ -37,7 +37,7 @@ import json, re, sys, time
 from pathlib import Path
 from dp_bundle import open_bundle
 from dp_bundle.trust.policy import UnsafeTrustAnyone
-from dp_bundle.errors import BundleError
+from dp_bundle.base.errors import BundleError
 used = time.process_time()
 try:
     with open_bundle(sys.argv[1], UnsafeTrustAnyone()) as opened:
@@ -111,7 +111,7 @@ def test_archive_of_many_members_is_not_scanned_before_it_is_signed(tmp_path: Pa
 READ_ALL = """
 import io, json, re, sys, time
 from pathlib import Path
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.data.row_reader import read_parts
 from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS
 status, found = Path("/proc/self/status"), {}

@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.tamper.archives import members_of, refuse_flipped_bits, signed_statement, write
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
-from dp_bundle.errors import (
+from dp_bundle.base.errors import (
     BundleFormatError,
 )
+from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
 from dp_publish import Policy, Receipt, publish
 from dp_publish.policy.model import Privacy
 

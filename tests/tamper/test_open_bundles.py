@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_publish import Receipt
 

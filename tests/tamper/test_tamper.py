@@ -12,19 +12,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.tamper.archives import members_of, refuse_flipped_bits, write
 
 from dp_bundle import BundleError, open_bundle
-from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
-from dp_bundle.cli import cli as bundle_cli
-from dp_bundle.console import run
-from dp_bundle.errors import (
+from dp_bundle.base.errors import (
     BundleFormatError,
     OlderReleaseError,
     UntrustedKeyError,
 )
+from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
+from dp_bundle.cli.console import run
+from dp_bundle.cli.main import cli as bundle_cli
 from dp_bundle.files.tar import scan_archive
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.signing import Envelope, public_key_of, sign_envelope
 from dp_bundle.trust.store import TrustStore
-from dp_learn.cli import cli as learn_cli
+from dp_learn.cli.main import cli as learn_cli
 from dp_publish import Receipt
 
 

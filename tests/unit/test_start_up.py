@@ -32,7 +32,7 @@ HEAVY = {
 SCRIPT = """
 import sys
 from pathlib import Path
-from {package}.cli import cli
+from {package}.cli.main import cli
 cli.main(["--help"], standalone_mode=False)
 print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """
@@ -40,7 +40,7 @@ UNUSED = {"dp_accounting", "matplotlib", "networkx", "numba", "pandas", "rich", 
 RUN = """
 import sys
 from pathlib import Path
-from dp_learn.cli import cli
+from dp_learn.cli.main import cli
 cli.main([{bundle!r}, "--quiet", "--out", {folder!r}, {option!r}], standalone_mode=False)
 print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 """

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dp_bundle.errors import EstimationError
-from dp_learn.graph import partial_correlations
+from dp_bundle.base.errors import EstimationError
+from dp_learn.pipeline.graph import partial_correlations
 from reproduction.figures import BLUE, ORANGE, new_figure, save
 from reproduction.pieces import Piece
 from reproduction.rules import above, area_under_curve, rank, read_rows

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_learn import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.settings import Settings

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import DpGraphError
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source

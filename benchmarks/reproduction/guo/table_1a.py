@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from reproduction.figures import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure, save
 from reproduction.pieces import Piece
 from reproduction.rules import above, area_under_curve, rank, read_rows, surest

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dp_bundle.errors import EstimationError
-from dp_bundle.quoting import counted
+from dp_bundle.base.errors import EstimationError
+from dp_bundle.base.quoting import counted
 from reproduction.figures import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure, save
 from reproduction.guo.cases import CASES, QUICK_RULES, Case, known_or_found, noisy_sample
 from reproduction.guo.guarantees import figures_of

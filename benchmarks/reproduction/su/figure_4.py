@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dp_bundle.errors import NoSolutionError
+from dp_bundle.base.errors import NoSolutionError
 from dp_learn import graphical_lasso
 from dp_learn.output.layout import place_nodes
 from reproduction.data_sets import cell_signalling

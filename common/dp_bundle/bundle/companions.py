@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.cosigned import are_signatures_of, signatures_path
 from dp_bundle.bundle.minisig import is_minisig_of, minisig_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.manifest.statement import MAX_PAYLOAD
-from dp_bundle.quoting import quote_path
 
 _LONGEST = {"minisig": 2**12, "dsse.json": MAX_PAYLOAD // 3 * 4 + 2**14}  # bytes
 

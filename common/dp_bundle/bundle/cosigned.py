@@ -11,12 +11,12 @@ from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle.base.errors import BundleFormatError, DpGraphError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.errors import BundleFormatError, DpGraphError
 from dp_bundle.files.new_files import write_whole
-from dp_bundle.quoting import quote_path
-from dp_bundle.store.places import RemotePath
+from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.signatures import MOST_SIGNATURES, join_signatures, split_signatures, valid_signers
 from dp_bundle.trust.signing import PAYLOAD_TYPE, PublicKey, encode_pre_authentication, public_key_of
 

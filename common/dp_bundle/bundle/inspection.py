@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from dp_bundle.base.quoting import counted, quote, quote_name, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.describe.meanings import describe_sources, first_columns
 from dp_bundle.describe.sentences import (
@@ -19,7 +20,6 @@ from dp_bundle.describe.sentences import (
 )
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
-from dp_bundle.quoting import counted, quote, quote_name, quote_path
 
 _OLD_FORMAT = ["version 1, whose README and descriptions are not compared with the manifest: rely on these lines"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dp_bundle.files.folder import FolderMembers
+from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import TarMembers
 from dp_bundle.files.windows import Members
-from dp_bundle.store.places import RemotePath
 
 
 def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> Members:

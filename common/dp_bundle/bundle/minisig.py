@@ -11,15 +11,15 @@ from typing import BinaryIO, TypeVar, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import write_tar
-from dp_bundle.errors import DpGraphError, ParameterError
 from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.opening import open_store
 from dp_bundle.files.ownership import read_regular
+from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.release import Release
-from dp_bundle.quoting import quote_name, quote_path
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.places import RemotePath
 from dp_bundle.trust.minisign import DigestWriter, minisign_digest, verify_minisign
 from dp_bundle.trust.signing import public_key_of
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from dp_bundle.base.errors import BundleFormatError, DpGraphError
 from dp_bundle.bundle.part_tasks import PartTask, part_tasks
 from dp_bundle.engines.engine import Engine
-from dp_bundle.errors import BundleFormatError, DpGraphError
 from dp_bundle.files.folder import FolderMembers, packed_path
 from dp_bundle.files.ownership import read_regular
+from dp_bundle.files.places import RemotePath
 from dp_bundle.files.windows import (
     MOST_IN_MEMORY,
     CheckedReader,
@@ -25,7 +26,6 @@ from dp_bundle.files.windows import (
     read_unchanged,
 )
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
-from dp_bundle.store.places import RemotePath
 from dp_bundle.trust.trusted import TrustedKey
 
 if TYPE_CHECKING:

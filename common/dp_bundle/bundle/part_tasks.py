@@ -15,9 +15,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from dp_bundle.base.errors import DpGraphError, StoreError
 from dp_bundle.bundle.locating import members_at
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.errors import DpGraphError, StoreError
+from dp_bundle.files.places import RemotePath, located
 from dp_bundle.files.windows import (
     MOST_IN_MEMORY,
     CheckedReader,
@@ -30,7 +31,6 @@ from dp_bundle.files.windows import (
 )
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import Statement
-from dp_bundle.store.places import RemotePath, located
 from dp_bundle.trust.signing import Envelope
 
 if TYPE_CHECKING:

@@ -13,6 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from dp_bundle.base.cores import count_cores
+from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGraphError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.cosigned import cosigners
 from dp_bundle.bundle.locating import members_at
 from dp_bundle.bundle.opened import Bundle
@@ -21,14 +24,11 @@ from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST, data_names
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.engines.batches import map_in_order
 from dp_bundle.engines.engine import Engine
-from dp_bundle.errors import BundleFormatError, DigestMismatchError, DpGraphError
+from dp_bundle.files.places import RemotePath, located
 from dp_bundle.files.tar import MAX_MEMBER_SIZE
 from dp_bundle.files.windows import Digests, Member, MemberReader, Members, digest_member
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import Shape, Statement, Subject
-from dp_bundle.quoting import quote_path
-from dp_bundle.startup.cores import count_cores
-from dp_bundle.store.places import RemotePath, located
 from dp_bundle.trust.policy import TrustPolicy
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import ENVELOPE_END, Envelope, PublicKey, signer_of, verify_envelope

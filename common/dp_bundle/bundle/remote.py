@@ -17,16 +17,16 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
+from dp_bundle.base.errors import BundleFormatError, ClosedBundleError, DigestMismatchError, DpGraphError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.writing import MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
-from dp_bundle.errors import BundleFormatError, ClosedBundleError, DigestMismatchError, DpGraphError
+from dp_bundle.files.cache import Cache
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.pace import Pace
+from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import first_member, signed_members
 from dp_bundle.files.windows import Member, read_at
-from dp_bundle.quoting import quote_path
-from dp_bundle.store.cache import Cache
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.pace import Pace
-from dp_bundle.store.places import RemotePath
 
 _HEAD, _HEADER = 2**16, 2**11  # bytes that are read of a tar at once: where it begins, and further on
 

@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.errors import ParameterError
 from dp_bundle.files.tar import write_archive
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import MAX_PAYLOAD, Statement, Subject

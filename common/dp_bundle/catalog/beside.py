@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dp_bundle.base.errors import BundleError
 from dp_bundle.bundle.companions import belongs, read_beside
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import BundleError
 from dp_bundle.files.folder import packed_path
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dp_bundle.base.errors import BundleError
+from dp_bundle.base.quoting import counted
 from dp_bundle.catalog.pages import Refused
 from dp_bundle.catalog.survey import find_cosigners
-from dp_bundle.errors import BundleError
-from dp_bundle.quoting import counted
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore

@@ -14,8 +14,8 @@ from typing import Any
 from xml.sax.saxutils import escape as escape_xml
 from xml.sax.saxutils import quoteattr
 
-from dp_bundle.describe.dcat import dcat_context
-from dp_bundle.quoting import escape
+from dp_bundle.base.quoting import escape
+from dp_bundle.portals.dcat import dcat_context
 
 _NEWEST = 100  # entries of the feed
 _EPOCH = "1970-01-01T00:00:00Z"  # of a feed without entries, which must have a date

@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.folder import find_bundles
 from dp_bundle.catalog.beside import find_beside
 from dp_bundle.catalog.choosing import choose
@@ -19,10 +21,8 @@ from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, site
 from dp_bundle.catalog.pages import Refused, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.catalog.survey import digest_bundle, survey
-from dp_bundle.errors import DpGraphError
 from dp_bundle.files.folder import packed_path
 from dp_bundle.files.locking import locked_folder
-from dp_bundle.quoting import quote_path
 from dp_bundle.trust.store import TrustStore
 
 _PACKAGE = Path(__file__).parents[1]

@@ -8,8 +8,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
-from dp_bundle.errors import DpGraphError
-from dp_bundle.quoting import quote_path
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import quote_path
 
 _LOOPBACK = "127.0.0.1"
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dp_bundle.base.errors import BundleError, DpGraphError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import BundleError, DpGraphError
-from dp_bundle.quoting import quote_path
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 
 STATE = ".dpgraph-catalog.json"

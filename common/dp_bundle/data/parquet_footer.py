@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.data.thrift import BOOL, I16, I32, I64, Kind, Listing, Struct, Text, read_struct
-from dp_bundle.errors import BundleFormatError
 
 MOST_CELLS_PER_BYTE = 64
 _MAGIC = b"PAR1"

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_bundle.base.errors import BundleFormatError
+from dp_bundle.base.quoting import quote_name
 from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.data.parquet_footer import Shape
 from dp_bundle.data.parquet_pages import open_parquet
 from dp_bundle.data.rows import batch_rows, group_rows, part_schema
-from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.columns import Column
-from dp_bundle.quoting import quote_name
 
 _PAGE_BUFFER = 2**18  # bytes read ahead per column
 

@@ -20,10 +20,10 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_bundle.base.errors import DataError
 from dp_bundle.data.hashed_file import HashedFile
 from dp_bundle.data.parquet_footer import MOST_CELLS_PER_BYTE, Shape
 from dp_bundle.data.parquet_pages import check_written
-from dp_bundle.errors import DataError
 from dp_bundle.manifest.columns import Column
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.base.errors import BundleFormatError
 
 _MOST_BITS = 70  # of a number, in bytes of 7 bits
 

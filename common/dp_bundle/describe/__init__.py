@@ -1,1 +1,1 @@
-"""A release in words for people, and in the descriptors that portals read."""
+"""A release in words for people, and in the descriptors inside a bundle."""

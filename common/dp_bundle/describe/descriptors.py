@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
-from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release

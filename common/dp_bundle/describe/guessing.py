@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dp_bundle.base.rounding import percent_at_most
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import sound_mu
 from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 from dp_bundle.privacy.normal import normal_tail
-from dp_bundle.rounding import percent_at_most
 
 _KNOWN = {
     "cell": "the whole table but one cell, and that this cell holds one of two values",

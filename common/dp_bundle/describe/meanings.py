@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable
 
+from dp_bundle.base.quoting import quote_name
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import Source
-from dp_bundle.quoting import quote_name
 
 _NUMBERS = {
     "date": "a date, in days since 1970-01-01",

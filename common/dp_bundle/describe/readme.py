@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from dp_bundle.base.quoting import quote, quote_name
 from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import (
     describe_bounds,
@@ -22,7 +23,6 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.details import dataset_details
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.versions import split_software
-from dp_bundle.quoting import quote, quote_name
 
 _ACTIVE = re.compile(r"([\\`*\[\]<>&|$~])")
 _WHERE_SINCE = 3  # the edition of words that no longer names a package for an index to find

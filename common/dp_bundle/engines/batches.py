@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.engines.engine import Engine
-from dp_bundle.errors import DpGraphError
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -1,1 +1,1 @@
-"""Files and folders that are whole or absent: new ones, a bundle's members, who may write them, and renaming."""
+"""Bytes by name: files and folders that are whole or absent, members of a bundle, object stores and web servers."""

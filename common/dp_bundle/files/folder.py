@@ -13,10 +13,10 @@ import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from dp_bundle.errors import BundleFormatError, ClosedBundleError
+from dp_bundle.base.errors import BundleFormatError, ClosedBundleError
+from dp_bundle.base.quoting import quote_name
 from dp_bundle.files.tar import MAX_MEMBER_SIZE, is_member_name
 from dp_bundle.files.windows import Member, read_at
-from dp_bundle.quoting import quote_name
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW  # a pipe with nobody behind it is no reason to wait
 

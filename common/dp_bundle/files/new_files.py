@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.renaming import UNSUPPORTED, rename_new, sync_folder
-from dp_bundle.quoting import quote_path
 
 
 def make_private_folder(folder: Path) -> None:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.locking import locked_folder
 from dp_bundle.files.new_files import settle
 from dp_bundle.files.renaming import UNSUPPORTED, rename_new, sync_folder
-from dp_bundle.quoting import quote_path
 
 _UNFINISHED = ".partial"
 

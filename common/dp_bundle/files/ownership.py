@@ -8,8 +8,8 @@ import shlex
 import stat
 from pathlib import Path
 
-from dp_bundle.errors import KeyStoreError
-from dp_bundle.quoting import quote_path
+from dp_bundle.base.errors import KeyStoreError
+from dp_bundle.base.quoting import quote_path
 
 _WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ANY = stat.S_IRWXG | stat.S_IRWXO

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import BinaryIO
 
-from dp_bundle.errors import BundleFormatError, ClosedBundleError
+from dp_bundle.base.errors import BundleFormatError, ClosedBundleError
 from dp_bundle.files.windows import CHUNK, Member, read_at
 
 MAX_MEMBERS = 65_536

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from dp_bundle.quoting import require_one_line
+from dp_bundle.base.quoting import require_one_line
 
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(require_one_line)]
 Name = Annotated[str, Field(min_length=1, max_length=1_000), AfterValidator(require_one_line)]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.manifest.base import Finite, Model, Name, Positive, Text
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_bundle.privacy.noise import discrete_gaussian_variance, rounded_gaussian_variance

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import ConfigDict, model_validator
 
+from dp_bundle.base.quoting import quote, require_one_line
 from dp_bundle.manifest.base import Model, Name, Text
-from dp_bundle.quoting import quote, require_one_line
 
 _FIELD = r"^[a-z][a-z0-9_]{0,63}$"
 _MOST = 2**53  # which every reader counts exactly

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from dp_bundle.base.quoting import escape
 from dp_bundle.page.colours import partners, style
 from dp_bundle.page.tables import number
-from dp_bundle.quoting import escape
 
 if TYPE_CHECKING:
     from dp_bundle.page.figures import Figure  # importing Bokeh takes a second, and not every page has a figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 
 
 class Neighbours(StrEnum):

@@ -16,7 +16,7 @@ import math
 from fractions import Fraction
 from numbers import Real
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 
 MIN_SIGMA = 0.05  # in steps of the grid; below, hardly any value is ever moved
 MAX_SIGMA = 1e9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dp_bundle.errors import KeyStoreError
+from dp_bundle.base.errors import KeyStoreError
 
 
 def home_folder() -> Path:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dp_bundle.errors import RevokedKeyError, TooFewSignersError, UntrustedKeyError
-from dp_bundle.quoting import quote_name
+from dp_bundle.base.errors import RevokedKeyError, TooFewSignersError, UntrustedKeyError
+from dp_bundle.base.quoting import quote_name
 from dp_bundle.trust.rules import Quorum, has_passed, read_quorum, read_revocation
 from dp_bundle.trust.seen import Sighting, remembered_by
 from dp_bundle.trust.signing import PublicKey

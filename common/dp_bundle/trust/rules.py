@@ -13,10 +13,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import BundleError, DpGraphError, ParameterError
+from dp_bundle.base.errors import BundleError, DpGraphError, ParameterError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_own
-from dp_bundle.quoting import quote_path
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.statements import Revocation
 

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dp_bundle.errors import BundleError, EquivocationError, OlderReleaseError
+from dp_bundle.base.errors import BundleError, EquivocationError, OlderReleaseError
+from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.files.locking import locked
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_own
-from dp_bundle.quoting import quote_name, quote_path
 
 if TYPE_CHECKING:
     from dp_bundle.trust.signing import PublicKey

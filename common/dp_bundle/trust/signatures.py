@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from dp_bundle.errors import BundleFormatError, ParameterError
+from dp_bundle.base.errors import BundleFormatError, ParameterError
 from dp_bundle.trust.signing import PublicKey, encode_pre_authentication
 
 MOST_SIGNATURES = 64

@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from dp_bundle.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
+from dp_bundle.base.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_own
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import BundleError, DpGraphError, KeyStoreError, RevokedKeyError, UntrustedKeyError
+from dp_bundle.base.errors import BundleError, DpGraphError, KeyStoreError, RevokedKeyError, UntrustedKeyError
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_own
 from dp_bundle.trust.home import home_folder

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dp_bundle.errors import KeyStatementError
-from dp_bundle.quoting import quote_name
+from dp_bundle.base.errors import KeyStatementError
+from dp_bundle.base.quoting import quote_name
 from dp_bundle.trust.rules import has_passed, read_revocation, write_revocation
 from dp_bundle.trust.seen import remembered_by
 from dp_bundle.trust.signing import PublicKey

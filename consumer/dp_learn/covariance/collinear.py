@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_bundle.quoting import name_columns
+from dp_bundle.base.quoting import name_columns
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_errors, form_variances
 from dp_learn.matrices.linalg import FloatArray, eigendecomposition

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dp_bundle.base.quoting import name_columns
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.matrix_noise import (
     DiscreteLaplace,
@@ -34,7 +35,6 @@ from dp_bundle.manifest.matrix_noise import (
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.noisy_matrix import NoisyMatrix
 from dp_bundle.privacy.normal import normal_quantile
-from dp_bundle.quoting import name_columns
 from dp_learn.covariance.moments import Moments
 from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue

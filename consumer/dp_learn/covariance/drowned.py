@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import DrownedColumnError
-from dp_bundle.quoting import quote_name
+from dp_bundle.base.errors import DrownedColumnError
+from dp_bundle.base.quoting import quote_name
 from dp_learn.covariance.entry_variances import unexplained_variances
 from dp_learn.covariance.estimate import PooledCovariance
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.matrices.linalg import FloatArray
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.covariance.row_passes import BundleRows, Rows, map_rows
 from dp_learn.matrices.linalg import FloatArray
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import DrownedColumnError
+from dp_bundle.base.errors import DrownedColumnError
 from dp_learn.covariance.drowned import clear_variances
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import Levels

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.base.errors import EstimationError
 from dp_bundle.data.recovery import mean_and_covariance
-from dp_bundle.errors import EstimationError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_learn.covariance.bilinear_forms import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.bilinear_forms import FormErrors, by_rows
 from dp_learn.covariance.moments import WAITING_CELLS
 from dp_learn.covariance.row_passes import Rows, map_rows

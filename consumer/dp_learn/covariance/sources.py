@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
+from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
+from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.manifest.columns import Column
-from dp_bundle.quoting import quote_name, quote_path
 from dp_learn.covariance.debias import (
     NoisyCovariance,
     ReleasedCovariance,

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.bilinear_forms import (
     AT_ONCE,
     FormErrors,

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.noisy_matrix import NoisyMatrix

@@ -13,14 +13,14 @@ from sklearn.covariance import log_likelihood
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dp_bundle import Bundle
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource, RowSource, bundle_source, table_rows
 from dp_learn.estimators.scaled import ScaledCovariance, scale_covariance
-from dp_learn.graph import GraphEstimate
 from dp_learn.matrices.labels import column_labels, labels_of
 from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.pipeline.graph import GraphEstimate
 
 
 class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]

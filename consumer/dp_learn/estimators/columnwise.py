@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
-from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
+from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
 from dp_learn.matrices.checks import check_weights

@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.sample import Sample
 from dp_learn.estimators.base import NoisyRowsEstimator
 from dp_learn.estimators.scaled import no_variance_left
-from dp_learn.graph import GraphEstimate, Variables
 from dp_learn.matrices.checks import check_alpha
 from dp_learn.matrices.linalg import few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.graph import GraphEstimate, Variables
 from dp_learn.pipeline.settings import Fit, Settings
 
 
@@ -50,7 +50,7 @@ def _graph_of(fit: Fit) -> GraphEstimate:
     """Return the graph of a fit, between categories and numbers where there are categories."""
     if fit.nodes is None:
         return GraphEstimate(fit.pooled.columns, fit.precision, fit.pooled.covariance)
-    from dp_learn.node_graph import NodeGraph
+    from dp_learn.pipeline.node_graph import NodeGraph
 
     variables = Variables(fit.pooled.columns, fit.nodes.labels, fit.precision, fit.pooled.covariance, {"effect": []})
     return NodeGraph.make(fit.nodes.names, variables, None, None, None)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
+from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns

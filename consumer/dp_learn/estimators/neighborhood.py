@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.columnwise import check_semidefinite, keep_smaller, require_residuals
 from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import DrownedColumnError, ParameterError
-from dp_bundle.quoting import quote_name
+from dp_bundle.base.errors import DrownedColumnError, ParameterError
+from dp_bundle.base.quoting import quote_name
 from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.penalties import penalty_weights, universal_penalty

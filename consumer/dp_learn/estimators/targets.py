@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from dp_bundle import Bundle
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource, bundle_source, table_rows

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.scaled import ScaledCovariance

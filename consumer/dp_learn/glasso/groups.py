@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.glasso.problem import ROUNDING
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import align

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.glasso.groups import make_groups
 from dp_learn.matrices.checks import check_covariance
 from dp_learn.matrices.linalg import FloatArray

@@ -1,6 +1,6 @@
 """Tests and intervals for edges, from a fit of their own."""
 
-from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
+from dp_bundle.base.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_learn.inference.blocks import infer_blocks

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.debias import debias_covariance
 from dp_learn.inference.edges import benjamini_hochberg
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite

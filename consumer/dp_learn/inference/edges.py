@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.bilinear_forms import FormErrors
 from dp_learn.covariance.estimate import PooledCovariance

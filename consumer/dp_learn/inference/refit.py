@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_bundle.errors import NotConvergedError
+from dp_bundle.base.errors import NotConvergedError
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.penalties import universal_penalty
 from dp_learn.covariance.standard_errors import form_variances

@@ -5,7 +5,7 @@ Legend: H a matrix, S covariance, A allowance (entries may be inf), weights not 
 
 from __future__ import annotations
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.matrices.linalg import Array
 
 MOST_STEPS = 100  # Michelot's iteration: finite, and short in practice

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dp_bundle.errors import ParameterError
-from dp_bundle.quoting import quote_name
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.quoting import quote_name
 
 _SHOWN = 5
 _MANY = (Mapping, list, tuple)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.quoting import quote_name
-from dp_learn.graph import GraphEstimate
+from dp_bundle.base.quoting import quote_name
+from dp_learn.pipeline.graph import GraphEstimate
 
 _SHOWN = 10
 _LEVELS = 3

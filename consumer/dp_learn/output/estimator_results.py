@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from dp_bundle import Bundle
-from dp_bundle.errors import ParameterError
-from dp_bundle.quoting import counted, listed, quote_name
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.quoting import counted, listed, quote_name
 from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.node_columns import choose_node_columns
@@ -20,7 +20,6 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows
 from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.glasso.graph_fit import fit_on_graph
-from dp_learn.graph import GraphEstimate
 from dp_learn.inference.ranking import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges, describe_number
@@ -34,6 +33,7 @@ from dp_learn.output.summary import (
     describe_origin,
     share_by_column,
 )
+from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import find_bundle_contradictions, infer_if_possible
 from dp_learn.pipeline.settings import REFIT_MAX_ITER
 

@@ -14,12 +14,12 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.launch import interrupts_held
+from dp_bundle.base.quoting import guard_cell, quote_path
 from dp_bundle.files.new_files import settle
 from dp_bundle.files.new_folders import clear_unfinished, hidden_folder
 from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
-from dp_bundle.quoting import guard_cell, quote_path
-from dp_bundle.startup.launch import interrupts_held
 from dp_learn.output.graph_files import write_estimate
 from dp_learn.output.result import Result
 

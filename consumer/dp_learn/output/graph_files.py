@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dp_learn.graph import GraphEstimate, labelled_edges, labels
 from dp_learn.output.wide_files import write_graphml, write_square, write_table
+from dp_learn.pipeline.graph import GraphEstimate, labelled_edges, labels
 
 
 def write_estimate(estimate: GraphEstimate, folder: Path) -> None:

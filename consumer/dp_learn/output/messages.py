@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.base.quoting import quote, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_guarantee, describe_several
-from dp_bundle.quoting import quote, quote_name, quote_path
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from dp_bundle.page.colours import SHADES
-from dp_learn.graph import GraphEstimate
 from dp_learn.output.arrangement import MOST_IN_CIRCLE, Box, Label, arrange_by_forces, arrange_in_circle
 from dp_learn.output.labels import Face, drawable_labels, drawable_title
 from dp_learn.output.sheet import Colour, Line, Mark, Point, Sheet, Text, draw_sheet, text_width
+from dp_learn.pipeline.graph import GraphEstimate
 
 _POSITIVE, _NEGATIVE = (tuple(bytes.fromhex(SHADES[name].light[1:])) for name in ("positive", "negative"))
 _MAX_DRAWN_EDGES = 400

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dp_learn.graph import GraphEstimate
 from dp_learn.output.summary import Summary
+from dp_learn.pipeline.graph import GraphEstimate
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn

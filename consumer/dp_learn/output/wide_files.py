@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow.csv import CSVWriter, WriteOptions
 
+from dp_bundle.base.quoting import guard_cell
 from dp_bundle.data.arrow_numpy import text_to_arrow, to_arrow
-from dp_bundle.quoting import guard_cell
 from dp_learn.matrices.linalg import FloatArray
 
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"

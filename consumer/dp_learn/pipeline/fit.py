@@ -11,7 +11,7 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import NotConvergedError
+from dp_bundle.base.errors import NotConvergedError
 from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.penalties import chance_alpha, null_standard_errors, penalty_weights

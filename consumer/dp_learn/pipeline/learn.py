@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.base.errors import EstimationError, ParameterError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.statement import shape_of
-from dp_bundle.quoting import quote_path
 from dp_learn.covariance.collinear import (
     describe_collinear,
     describe_perhaps_collinear,
@@ -27,12 +27,12 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows, share_rows
 from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
-from dp_learn.graph import GraphEstimate
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
 from dp_learn.inference.ranking import score_pairs
 from dp_learn.inference.refit import fit_for_inference
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_edges, fit_graph
+from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.reliable import describe_share, require_testable

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.sample import Sample
 from dp_learn.glasso.group_solving import smallest_group_alpha
 from dp_learn.glasso.groups import make_groups
-from dp_learn.graph import Variables
 from dp_learn.inference.nodes import NodeInference
 from dp_learn.matrices.linalg import smallest_eigenvalue
-from dp_learn.node_graph import NodeGraph
+from dp_learn.pipeline.graph import Variables
 from dp_learn.pipeline.loadings import tabulate_loadings
+from dp_learn.pipeline.node_graph import NodeGraph
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_ranking import score_nodes
 from dp_learn.pipeline.node_tests import describe_merged, infer_node_pairs

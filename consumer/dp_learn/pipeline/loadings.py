@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.manifest.sources import NO_VALUE
-from dp_learn.graph import VALUE
 from dp_learn.matrices.linalg import FloatArray
+from dp_learn.pipeline.graph import VALUE
 from dp_learn.pipeline.node_layout import Nodes
 
 _MOST_GAPS = 0.999  # share of rows

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.errors import NoSolutionError
+from dp_bundle.base.errors import NoSolutionError
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.inference.nodes import block_statistics, normal_scores
 from dp_learn.inference.ranking import FACTOR

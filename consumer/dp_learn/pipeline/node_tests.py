@@ -6,8 +6,8 @@ import contextlib
 
 import numpy as np
 
-from dp_bundle.errors import EstimationError, NoSolutionError
-from dp_bundle.quoting import listed, quote_name
+from dp_bundle.base.errors import EstimationError, NoSolutionError
+from dp_bundle.base.quoting import listed, quote_name
 from dp_learn.covariance.sample import Sample
 from dp_learn.glasso.graph_fit import solve_on_graph
 from dp_learn.glasso.solving import graphical_lasso

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import NotConvergedError, ParameterError
+from dp_bundle.base.errors import NotConvergedError, ParameterError
 from dp_learn.covariance.estimate import keep_columns
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.node_columns import choose_node_columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.pipeline.settings import Settings
 

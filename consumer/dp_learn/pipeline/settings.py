@@ -9,7 +9,7 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.glasso.solution import Solution
 from dp_learn.matrices.linalg import FloatArray

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.covariance.sample import Split
 from dp_learn.glasso.solution import Solution
 from dp_learn.matrices.linalg import FloatArray, logdet

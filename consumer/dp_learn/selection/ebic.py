@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.glasso.graph_fit import fit_unpenalised, solve_on_graph
 from dp_learn.glasso.solution import Solution
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, negative_part

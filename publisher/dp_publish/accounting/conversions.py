@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from scipy import special
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 
 _LARGEST_EPSILON = 1e9
 

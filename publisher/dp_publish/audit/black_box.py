@@ -43,7 +43,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.matrix_noise import WishartDifferenceNoise, WishartNoise
 from dp_publish.audit.checks import LEAST_RUNS, Check, make_check, require_runs
 from dp_publish.audit.hypothesis_tests import least_chance

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import unit_mu
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import unit_mu
 from dp_publish.accounting.cost import SLACK

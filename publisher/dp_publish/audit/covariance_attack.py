@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_publish.accounting.cost import SLACK
 from dp_publish.audit.checks import LEAST_RUNS, Check, check_guesses, check_signs, make_check, require_runs

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import special, stats
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.guarantee_checks import release_mu
 from dp_publish.accounting.cost import SLACK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_publish.audit.black_box import attack_from_outside
 from dp_publish.audit.checks import check_confidence
 from dp_publish.audit.covariance_attack import attack_moments

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from dp_bundle.errors import PolicyError
-from dp_bundle.store.places import Place
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.files.places import Place
 from dp_publish.audit.cell_states import WITH_LEVELS
 from dp_publish.audit.coded_rows import check_row_coding
 from dp_publish.audit.level_releases import audit_levels

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.cost import SLACK
 from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.mechanisms.two_round import TwoRound

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dp_bundle.errors import DpGraphError, PrivacyError
+from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartDifferenceNoise, WishartNoise
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_publish.audit.books import check_books_of_moments

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dp_bundle.errors import DpGraphError, ParameterError
+from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.audit.books import check_books, claimed_mu
 from dp_publish.audit.canaries import Canaries, Unit, at_bounds, changed, close, inside, outside

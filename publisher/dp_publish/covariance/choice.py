@@ -19,9 +19,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.rounding import round_up
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_bundle.rounding import round_up
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu

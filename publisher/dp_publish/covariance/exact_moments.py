@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import DataError, ParameterError
+from dp_bundle.base.errors import DataError, ParameterError
 from dp_publish.covariance.scaling import GRID_BITS, Scaling
 
 _UNIT = 2.0**GRID_BITS

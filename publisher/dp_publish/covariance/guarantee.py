@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.columns import Column, Missing
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
-from dp_bundle.quoting import listed
 from dp_publish.accounting.conversions import rho_for_mu
 from dp_publish.accounting.cost import ROUND_UP, Cost
 from dp_publish.accounting.curve import Loss, privacy_curve

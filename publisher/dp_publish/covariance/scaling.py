@@ -25,7 +25,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 
 GRID_BITS = 20  # scaled values are multiples of 2^-20
 MAX_FEATURES = 8192

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance.scaling import Scaling
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_bundle.errors import SchemaError
+from dp_bundle.base.errors import SchemaError
 from dp_bundle.manifest.sources import Source
 from dp_publish.data.words import is_text, read_words
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dp_bundle.base.errors import DataError
+from dp_bundle.base.quoting import listed
 from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.data.rows import batch_rows
-from dp_bundle.errors import DataError
-from dp_bundle.quoting import listed
 from dp_publish.data.table import Table
 
 _NO_BOUNDS = (-math.inf, math.inf)

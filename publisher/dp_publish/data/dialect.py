@@ -22,10 +22,10 @@ from typing import IO, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from dp_bundle.errors import HeaderError, ParameterError, SchemaError
-from dp_bundle.quoting import unguard_cell
-from dp_bundle.store.places import Place
-from dp_bundle.store.remote_file import open_remote
+from dp_bundle.base.errors import HeaderError, ParameterError, SchemaError
+from dp_bundle.base.quoting import unguard_cell
+from dp_bundle.files.places import Place
+from dp_bundle.files.remote_file import open_remote
 from dp_publish.data.cells import describe_as_record
 
 _LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_bundle.errors import MissingValuesError
+from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.words import is_gap, trim
 
 _ZERO = r"^[+-]?0+(?:\.0*|,00?)?$"

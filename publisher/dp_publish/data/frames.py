@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dp_bundle.errors import SchemaError
+from dp_bundle.base.errors import SchemaError
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory

@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_bundle.errors import SchemaError
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.places import Place
-from dp_bundle.store.remote_file import RemoteFile
+from dp_bundle.base.errors import SchemaError
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import Place
+from dp_bundle.files.remote_file import RemoteFile
 
 _PAGE_BUFFER = 2**18
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from dp_bundle.errors import DataError, SchemaError
-from dp_bundle.store.places import Place
+from dp_bundle.base.errors import DataError, SchemaError
+from dp_bundle.files.places import Place
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.parquet_files import is_folder, open_parquet_file, parquet_files
 from dp_publish.data.text_file import TextFile, is_text_file

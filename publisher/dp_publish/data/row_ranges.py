@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from dp_bundle.store.places import Place
+from dp_bundle.files.places import Place
 from dp_publish.data.parquet_files import open_parquet_file, read_groups
 
 _MEMORY_ROWS = 2**13  # of what is called a piece of a table in memory

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import pyarrow as pa
 
-from dp_bundle.errors import SchemaError
+from dp_bundle.base.errors import SchemaError
+from dp_bundle.files.places import Place, RemotePath, located
 from dp_bundle.manifest.sources import Source as ManifestSource
-from dp_bundle.store.places import Place, RemotePath, located
 from dp_publish.data.coding import Coding
 from dp_publish.data.dialect import Dialect, Layout
 from dp_publish.data.fingerprint import describe_files

@@ -9,8 +9,8 @@ import csv
 from collections.abc import Iterator
 from itertools import chain
 
-from dp_bundle.errors import CellError, SchemaError
-from dp_bundle.store.places import Place
+from dp_bundle.base.errors import CellError, SchemaError
+from dp_bundle.files.places import Place
 from dp_publish.data.cells import Fault, read_cell
 from dp_publish.data.dialect import Layout, endless_blank, open_bytes, open_lines
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_bundle.errors import SchemaError
+from dp_bundle.base.errors import SchemaError
 from dp_publish.data.cells import TRUTH
 from dp_publish.data.coding import AS_IT_IS, TYPES, Coding
 from dp_publish.data.parquet_files import table_changed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from dp_bundle.memory import describe_need
-from dp_bundle.store.places import Place
+from dp_bundle.base.memory import describe_need
+from dp_bundle.files.places import Place
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.data.first_rows import glance

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound

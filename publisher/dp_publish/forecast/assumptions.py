@@ -17,7 +17,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import gap_columns

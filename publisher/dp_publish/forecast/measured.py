@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dp_bundle.errors import PolicyError
-from dp_bundle.quoting import listed
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.quoting import listed
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.data.first_rows import Glance
 from dp_publish.forecast.assumptions import calibrate_assumed

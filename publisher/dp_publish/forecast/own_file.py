@@ -7,9 +7,9 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.new_files import write_whole
-from dp_bundle.quoting import quote_path
 
 _START = 4096  # bytes, in which a file says what it is
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.policy.model import Policy
 

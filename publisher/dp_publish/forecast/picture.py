@@ -12,8 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from dp_bundle.errors import DpGraphError
-from dp_bundle.quoting import quote_path
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import quote_path
 from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow
 from dp_publish.forecast.own_file import require_own, write_own
 from dp_publish.forecast.plan import Plan

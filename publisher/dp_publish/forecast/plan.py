@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import DataError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.quoting import listed
+from dp_bundle.files.places import Place
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_bundle.quoting import listed
-from dp_bundle.store.places import Place
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism

@@ -15,11 +15,11 @@ from typing import Literal, TypeAlias
 
 from scipy import special
 
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.quoting import counted, listed
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_bundle.privacy.normal import normal_quantile
-from dp_bundle.quoting import counted, listed
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.table import ColumnType
 from dp_publish.forecast.advice import forecast_drawn, round_down, shows_something, ways_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.registry import mechanism_named

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dp_bundle.errors import BudgetExceededError, MissingBudgetError
+from dp_bundle.base.errors import BudgetExceededError, MissingBudgetError
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_publish.accounting.conversions import rho_for_mu
 from dp_publish.accounting.cost import SLACK, Cost

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dp_bundle.errors import DpGraphError, ParameterError, PrivacyError
+from dp_bundle.base.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_bundle.manifest.release import Lineage
 from dp_bundle.trust.home import home_folder

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import DpGraphError, PrivacyError
+from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_bundle.files.locking import locked
 from dp_bundle.files.new_files import make_private_folder, write_whole
 from dp_bundle.trust.home import home_folder

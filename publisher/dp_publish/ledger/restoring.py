@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dp_bundle.base.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.bundle.folder import find_bundles
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.manifest.costs import booked_rhos, unit_costs
 from dp_bundle.manifest.release import Release
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho

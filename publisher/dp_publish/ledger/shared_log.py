@@ -21,10 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.errors import DpGraphError, PrivacyError, StoreError
+from dp_bundle.base.errors import DpGraphError, PrivacyError, StoreError
 from dp_bundle.files.locking import locked
 from dp_bundle.files.new_files import write_whole
-from dp_bundle.store.places import Store
+from dp_bundle.files.places import Store
 from dp_publish.ledger.books import Books, encode, line_that_restores, read_books
 from dp_publish.ledger.budget import Account
 from dp_publish.ledger.copies import copies_of, extend_copy, has_all, lock_of, read_copy, require_own_ledger, sizes_of

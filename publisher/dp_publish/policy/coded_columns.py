@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.sources import MAX_LEVELS, NO_VALUE, Source
-from dp_bundle.quoting import listed
 from dp_publish.data.table import ColumnType, Table, coded
 from dp_publish.policy.model import ColumnPolicy, Policy
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import PolicyError
-from dp_bundle.quoting import counted, listed
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.quoting import counted, listed
 from dp_publish.data.first_rows import LEAST_ROWS, Glance, find_codes
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names

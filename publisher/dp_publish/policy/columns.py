@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from dp_bundle.errors import DataError, PolicyError
+from dp_bundle.base.errors import DataError, PolicyError
+from dp_bundle.base.quoting import listed, require_one_line
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
-from dp_bundle.quoting import listed, require_one_line
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.table import ColumnType, Table
 from dp_publish.policy.model import Policy

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
 from dp_bundle.files.ownership import read_regular
+from dp_bundle.files.places import Place, RemotePath
 from dp_bundle.manifest.release import MAX_COLUMNS
-from dp_bundle.store.places import Place, RemotePath
 from dp_publish.data.dialect import unpacked_name
 from dp_publish.policy.choices import STRENGTHS
 from dp_publish.policy.mistakes import describe_mistake

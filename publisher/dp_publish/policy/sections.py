@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dp_bundle.errors import PolicyError
-from dp_bundle.quoting import listed
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.quoting import listed
 from dp_publish.data.table import ColumnType, Table, coded
 from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, with_numbers_in_text
 from dp_publish.policy.mistakes import describe_mistake

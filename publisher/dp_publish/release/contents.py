@@ -10,7 +10,7 @@ from typing import BinaryIO, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from dp_bundle.errors import DataError
+from dp_bundle.base.errors import DataError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_bundle.base.errors import DataError
 from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.data.matrix import stated_rows, write_triangle
-from dp_bundle.errors import DataError
 from dp_bundle.manifest.columns import Column, Standard
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL

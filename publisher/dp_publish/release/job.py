@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
-from dp_bundle.errors import DpGraphError, ParameterError
+from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.locking import locked_folder
 from dp_bundle.files.new_files import settle, write_whole
 from dp_bundle.files.ownership import require_private
@@ -26,7 +27,6 @@ from dp_bundle.files.renaming import sync_folder
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_bundle.quoting import quote_path
 from dp_publish.data.missing import RowReport
 from dp_publish.release.contents import Contents
 

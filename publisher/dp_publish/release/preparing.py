@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle.base.code import code_digest
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.data.rows import batch_rows
-from dp_bundle.errors import ParameterError
+from dp_bundle.files.places import RemotePath, located
 from dp_bundle.manifest.versions import software_with_code
-from dp_bundle.startup.code import code_digest
-from dp_bundle.store.places import RemotePath, located
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.fingerprint import describe_files
@@ -24,16 +24,16 @@ from dp_publish.data.table import Source, Table
 from dp_publish.data.text_file import is_text_file
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy, Privacy
-from dp_publish.release.cluster import Cluster
 from dp_publish.release.contents import Maker
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.job import JobPlan
 from dp_publish.release.rows import RowsMaker
 from dp_publish.release.work import LocalWork, RowWork
+from dp_publish.release.workers.cluster import Cluster
 from dp_publish.sampling.keystream import Keystream
 
 if TYPE_CHECKING:
-    from dp_publish.release.distributed import Job as ClusterJob
+    from dp_publish.release.workers.distributed import Job as ClusterJob
 
 
 def make_maker(
@@ -79,7 +79,7 @@ def cluster_job(
 ) -> ClusterJob:
     """Return the job of a cluster; see `place_for_workers`."""
     source = _text(place_for_workers(data))
-    from dp_publish.release.distributed import Job as ClusterJob  # which only a cluster needs
+    from dp_publish.release.workers.distributed import Job as ClusterJob  # which only a cluster needs
 
     privacy = policy.privacy
     cap = None if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)

@@ -22,13 +22,13 @@ from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle.base.errors import BudgetExceededError, DpGraphError, StoreError
+from dp_bundle.base.launch import interrupts_held
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.describe.sentences import REPLACEMENT
-from dp_bundle.errors import BudgetExceededError, DpGraphError, StoreError
 from dp_bundle.files.new_files import settle
+from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.release import Release
-from dp_bundle.startup.launch import interrupts_held
-from dp_bundle.store.places import RemotePath
 from dp_bundle.trust.minisign import DigestWriter
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source, open_table
@@ -36,12 +36,12 @@ from dp_publish.ledger.ledger import Ledger, Reservation
 from dp_publish.policy.columns import choose_columns, require_rows
 from dp_publish.policy.model import Policy
 from dp_publish.policy.sections import resolve
-from dp_publish.release.cluster import Cluster, require_apart
 from dp_publish.release.contents import Contents, Maker, Making, may_reveal_noise
 from dp_publish.release.job import Job, begin_job, require_new_job
 from dp_publish.release.preparing import cluster_job, make_maker, make_plan, software
 from dp_publish.release.recorded import carry_out
 from dp_publish.release.targets import Target, choose_target, taken
+from dp_publish.release.workers.cluster import Cluster, require_apart
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import BinaryIO
 
-from dp_bundle.errors import DpGraphError, StoreError
+from dp_bundle.base.errors import DpGraphError, StoreError
+from dp_bundle.base.launch import interrupts_held
 from dp_bundle.files.new_files import settle
 from dp_bundle.manifest.release import Release
-from dp_bundle.startup.launch import interrupts_held
 from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger, Reservation
 from dp_publish.release.contents import may_reveal_noise

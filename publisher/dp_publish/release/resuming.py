@@ -11,20 +11,20 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.errors import DpGraphError, KeyStoreError
-from dp_bundle.quoting import quote_path
-from dp_bundle.store.places import located
+from dp_bundle.base.errors import DpGraphError, KeyStoreError
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.files.places import located
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.data.fingerprint import describe_files
 from dp_publish.data.table import coded, open_table
 from dp_publish.ledger.ledger import Ledger, Reservation
 from dp_publish.ledger.opening import open_ledger
 from dp_publish.policy.model import Policy
-from dp_publish.release.cluster import Cluster, dask_cluster, remove_staged
 from dp_publish.release.job import Job, open_job
 from dp_publish.release.preparing import cluster_job, make_maker, software
 from dp_publish.release.publishing import Receipt, book, in_our_words, publish_job
 from dp_publish.release.targets import choose_target
+from dp_publish.release.workers.cluster import Cluster, dask_cluster, remove_staged
 
 
 def resume(

@@ -15,16 +15,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from dp_bundle.base.errors import BundleError, DpGraphError, ParameterError, StoreError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.opened import tar_beside
 from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.errors import BundleError, DpGraphError, ParameterError, StoreError
 from dp_bundle.files.folder import end_in_name
 from dp_bundle.files.new_files import require_folder, require_names, whole_file
-from dp_bundle.quoting import quote_path
-from dp_bundle.store.opening import open_store, require_create_only
-from dp_bundle.store.places import RemotePath, located
+from dp_bundle.files.opening import open_store, require_create_only
+from dp_bundle.files.places import RemotePath, located
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 
 _MOST = 2**25  # bytes of a manifest, and more

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.data.arrow_numpy import to_arrow, to_numpy
 from dp_bundle.data.rows import part_schema
-from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_gaps
 from dp_publish.rows.noise import ROW_NOISE

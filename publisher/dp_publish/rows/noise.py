@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.data.arrow_numpy import to_numpy
-from dp_bundle.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.cells import Cell, cells_of
 from dp_bundle.manifest.columns import Column, Noise
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma

@@ -24,12 +24,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import special
 
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.data.arrow_numpy import to_numpy
-from dp_bundle.errors import PrivacyError
 from dp_publish.rows.noise import Bounds
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import Keystream
-from dp_publish.search.exponential import ExponentialMechanism
-from dp_publish.search.places import FloatGrid, add_to_cells, cells_for, find_place
+from dp_publish.sampling.places import FloatGrid, add_to_cells, cells_for, find_place
 
 _HALF_WIDTHS = tuple(step / 4 for step in range(4, 41))  # of bounds, in scales
 _MEDIAN_SQUARE = 0.45  # of a standard normal number

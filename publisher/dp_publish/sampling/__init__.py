@@ -1,6 +1,6 @@
-"""Exact noise from secure random bits."""
+"""Exact noise and private choices from secure random bits."""
 
-from dp_bundle.startup.lazy import TYPE_CHECKING, import_on_demand
+from dp_bundle.base.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
     from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.noise import check_sigma
 from dp_publish.sampling.inversion import fill_symmetric
 from dp_publish.sampling.keystream import Keystream, SecureKeystream

@@ -37,7 +37,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_publish.sampling.inversion import CHUNK, fill_symmetric
 from dp_publish.sampling.keystream import Keystream
 from dp_publish.sampling.probability_tables import block_table

@@ -13,12 +13,12 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib import font_manager
 from PIL import Image
 
-from dp_learn.graph import GraphEstimate, partial_correlations
 from dp_learn.output import picture
 from dp_learn.output.graph_files import write_estimate
 from dp_learn.output.labels import drawable_labels
 from dp_learn.output.picture import draw_graph
 from dp_learn.output.sheet import Sheet, Text, text_width
+from dp_learn.pipeline.graph import GraphEstimate, partial_correlations
 
 PRECISION = np.array([[2.0, -0.6, 0.0], [-0.6, 1.0, 0.3], [0.0, 0.3, 1.5]])
 

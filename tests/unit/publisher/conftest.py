@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pandas as pd
 import pytest
 
-from dp_bundle.console import run
-from dp_publish.cli import cli
+from dp_bundle.cli.console import run
+from dp_publish.cli.main import cli
 
 POLICY = """
 [dataset]

@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
 from tests.discrete_noise import exact_mu
 
+from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.describe.guessing import chance_in_all, chance_of_guess
 from dp_bundle.describe.sentences import describe_guarantee
-from dp_bundle.errors import BudgetExceededError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several
 from dp_bundle.manifest.guarantee_checks import sound_conditional_mu
@@ -28,11 +28,11 @@ from dp_bundle.manifest.release import Release
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
 from dp_publish.accounting.cost import Cost
+from dp_publish.cli.messages.ledger import describe_ledger
+from dp_publish.cli.messages.release import describe_receipt
 from dp_publish.ledger.books import content_of, encode, entry_of, read_books
 from dp_publish.ledger.budget import Entry, spent_mu
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.messages.ledger import describe_ledger
-from dp_publish.messages.release import describe_receipt
 
 Make = Callable[..., tuple[Receipt, Policy]]
 BITS = pd.DataFrame(np.random.default_rng(1).integers(0, 2, (400, 3)), columns=["a", "b", "c"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.matrices.linalg import Array
 
 TILE = 8  # columns compared with rows at once: as many doubles as a cache line holds

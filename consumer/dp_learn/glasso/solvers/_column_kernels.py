@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active
 from dp_learn.glasso.solvers._sparse_kernels import PENDING, TINY, SparseRows
 from dp_learn.matrices.linalg import Array

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.glasso.solvers._block_kernels import connected_components, gather_block, list_edges
 from dp_learn.glasso.solvers._certificate_kernels import linear_terms, small_residual_square
 from dp_learn.glasso.solvers._column_kernels import sweep_columns

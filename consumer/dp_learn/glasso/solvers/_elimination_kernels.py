@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.glasso.solvers._sparse_kernels import TINY, SparseRows
 from dp_learn.matrices.linalg import Array
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.glasso.solvers._lasso_kernels import factor_and_solve
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
 from dp_learn.matrices.linalg import Array

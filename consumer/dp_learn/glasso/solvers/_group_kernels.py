@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.glasso.solvers._group_lasso_kernels import group_lasso
 from dp_learn.glasso.solvers._group_regression_kernels import NodeCoefficients, turn, turn_back
 from dp_learn.glasso.solvers._node_kernels import eigenpairs, pull_rows_into_balls

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.glasso.solvers._node_kernels import eigenpairs
 from dp_learn.matrices.linalg import Array
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.matrices.linalg import Array
 
 MAX_PASSES = 500  # over the active coordinates of one lasso

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_bundle.startup.kernels import njit
+from dp_bundle.base.kernels import njit
 from dp_learn.matrices.linalg import Array
 
 MAX_SCALINGS = 100

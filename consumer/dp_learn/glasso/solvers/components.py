@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.startup.cores import count_cores
+from dp_bundle.base.cores import count_cores
 from dp_learn.glasso.feasibility import feasible_covariance
 from dp_learn.glasso.problem import Problem
 from dp_learn.glasso.solution import Solution, Status

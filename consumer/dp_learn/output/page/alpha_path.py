@@ -9,10 +9,10 @@ import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, PrintfTickFormatter, Range1d
 from bokeh.models.annotations import BoxAnnotation, Span
 
+from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import Figure, hover, new_figure
 from dp_bundle.page.tables import number
-from dp_bundle.quoting import counted
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.page.findings import Findings
 from dp_learn.pipeline.learn import Learned

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dp_bundle import Bundle
-from dp_learn.graph import GraphEstimate
 from dp_learn.output.summary import Summary
+from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from bokeh.models.annotations import Span
 from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
 from dp_bundle.page.tables import number
-from dp_learn.graph import GraphEstimate
+from dp_learn.pipeline.graph import GraphEstimate
 
 _MOST = 30
 _LINE = 36  # pixels, a name and its interval

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Range1d, TapTool
 
+from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
-from dp_bundle.quoting import counted
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.network import Network

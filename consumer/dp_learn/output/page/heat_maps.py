@@ -13,9 +13,9 @@ from bokeh.models.annotations import ColorBar
 from dp_bundle.page.colours import DIVERGING, shade
 from dp_bundle.page.figures import FONT, Figure, figure_text, new_figure
 from dp_bundle.page.tables import number
-from dp_learn.graph import GraphEstimate
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.page.findings import Findings
+from dp_learn.pipeline.graph import GraphEstimate
 
 MOST_COLUMNS = 400  # that a map can show, and a page can hold
 _BEST_ORDER = 150  # columns, up to which neighbours are arranged as well as can be

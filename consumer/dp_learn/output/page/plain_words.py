@@ -6,11 +6,11 @@ from statistics import median
 
 import numpy as np
 
+from dp_bundle.base.quoting import counted
+from dp_bundle.base.rounding import round_up
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import number
-from dp_bundle.quoting import counted
-from dp_bundle.rounding import round_up
 from dp_learn.output.edge_messages import has_sure_sign
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.network import Network

@@ -10,9 +10,9 @@ import numpy as np
 
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_bundle.page.tables import Column, Table, number
-from dp_learn.graph import VALUE, GraphEstimate
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.network import Network
+from dp_learn.pipeline.graph import VALUE, GraphEstimate
 
 if TYPE_CHECKING:
     import pandas as pd

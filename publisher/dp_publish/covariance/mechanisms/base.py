@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import DataError, PolicyError
+from dp_bundle.base.errors import DataError, PolicyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength

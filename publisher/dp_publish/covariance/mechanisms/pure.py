@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_publish.accounting.strength import PureDP, Strength
 from dp_publish.covariance.mechanisms.base import OneSum
 

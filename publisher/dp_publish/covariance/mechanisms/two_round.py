@@ -36,8 +36,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.errors import DataError, PrivacyError
 from dp_bundle.data.recovery import mean_and_covariance
-from dp_bundle.errors import DataError, PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, Strength

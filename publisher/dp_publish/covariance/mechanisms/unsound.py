@@ -7,7 +7,7 @@ neighbour, whatever epsilon is. (Amin et al. 2019, section 1.2, after Imtiaz & S
 
 from __future__ import annotations
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 
 _REASONS = {
     "wishart-pure": "the wishart-pure mechanism is not private: its noise is positive semidefinite, so that some "

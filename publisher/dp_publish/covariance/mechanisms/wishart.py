@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, PureDP, Strength

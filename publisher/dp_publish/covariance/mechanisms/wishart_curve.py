@@ -33,7 +33,7 @@ import math
 import numpy as np
 from scipy import special
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 
 _EPSILONS = (1e-6, 100.0)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dp_publish.covariance.two_rounds.steps import Choice, Play
 from dp_publish.policy.model import ColumnPolicy
-from dp_publish.search.exponential import ExponentialMechanism
-from dp_publish.search.places import Grid, add_to_cells, cells_for, least_scale, place_chosen
+from dp_publish.sampling.exponential import ExponentialMechanism
+from dp_publish.sampling.places import Grid, add_to_cells, cells_for, least_scale, place_chosen
 
 MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
 _HALF = 0.5  # of the distance of two integers

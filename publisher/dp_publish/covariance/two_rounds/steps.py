@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.privacy.pure_epsilon import mu_implied_by_epsilon
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.gaussian import sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream
-from dp_publish.search.exponential import ExponentialMechanism
 
 _LENGTH_BITS = 20  # of a length to the fourth, unless its noise would be so many times as wide:
 _MOST_SIGMA_BITS = 29

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_publish.covariance.two_rounds.rows import RADIUS_BITS
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import Keystream
-from dp_publish.search.exponential import ExponentialMechanism
 
 CLIPS = np.array([1.3 * 1.25**power for power in range(11)])  # of columns, in scales: up to 12
 _CLIPPED, _MOST_CLIPPED = 10.0, 0.7  # rows for each column, over mu; and the largest share of all

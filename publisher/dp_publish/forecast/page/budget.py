@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dp_bundle.rounding import round_up
+from dp_bundle.base.rounding import round_up
 from dp_publish.accounting.cost import SLACK
 from dp_publish.forecast.page.positions import Position
 from dp_publish.policy.model import Privacy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dp_bundle.errors import ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_publish.forecast.guarantees import Protection, protection_of
 from dp_publish.forecast.outlook import ForecastRow
 from dp_publish.forecast.plan import Plan

@@ -7,11 +7,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import quote, quote_path
 from dp_bundle.describe.sentences import count_columns
-from dp_bundle.errors import DpGraphError
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import Page, render_page
-from dp_bundle.quoting import quote, quote_path
 from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.own_file import require_own, write_own
 from dp_publish.forecast.page.command_lines import Asked, changes_before_moments

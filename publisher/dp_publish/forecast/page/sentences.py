@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dp_bundle.base.quoting import quote
 from dp_bundle.describe.sentences import describe_unprotected
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.quoting import quote
 from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.plan import Plan
 

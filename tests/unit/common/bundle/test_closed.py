@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import ClosedBundleError, DpGraphError
+from dp_bundle.base.errors import ClosedBundleError, DpGraphError
 from dp_publish import Receipt
 
 

@@ -17,8 +17,8 @@ from dp_bundle.bundle.companions import find_companions
 from dp_bundle.bundle.cosigned import cosign
 from dp_bundle.bundle.minisig import minisig_path
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.bundle.staging import describe_as, stage_bundle
 from dp_bundle.catalog.making import Settings, make_catalog
+from dp_bundle.portals.staging import describe_as, stage_bundle
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Receipt

@@ -14,10 +14,10 @@ import pytest
 from tests.hostile import BEHAVIOURS, HostileServer, drip
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import BundleError, DpGraphError, ParameterError, StoreError
-from dp_bundle.store import patience
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.pace import LEAST_RATE, Pace
+from dp_bundle.base.errors import BundleError, DpGraphError, ParameterError, StoreError
+from dp_bundle.files import patience
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.pace import LEAST_RATE, Pace
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 
 _MOST_BYTES = 256 * 10**6

@@ -14,9 +14,7 @@ from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.bundle.cosigned import cosign, cosigners
-from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
-from dp_bundle.errors import (
+from dp_bundle.base.errors import (
     BundleError,
     BundleFormatError,
     ClosedBundleError,
@@ -25,9 +23,11 @@ from dp_bundle.errors import (
     OlderReleaseError,
     StoreError,
 )
-from dp_bundle.store import patience
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.places import RemotePath
+from dp_bundle.bundle.cosigned import cosign, cosigners
+from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
+from dp_bundle.files import patience
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn import estimate_moments

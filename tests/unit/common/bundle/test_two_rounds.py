@@ -17,13 +17,13 @@ from pydantic import ValidationError
 from tests.two_rounds import Rounds, manifest_of, members_of, release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle.export import export_csv
+from dp_bundle.base.errors import BundleFormatError, DpGraphError
 from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.data import matrix
 from dp_bundle.data.matrix import read_triangle, write_triangle
-from dp_bundle.errors import BundleFormatError, DpGraphError
 from dp_bundle.manifest.release import Release
+from dp_bundle.portals.export import export_csv
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 
 NAMES = ["height", "weight", "age"]

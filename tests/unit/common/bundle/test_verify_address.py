@@ -14,8 +14,8 @@ from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle import open_bundle
-from dp_bundle.store import patience
-from dp_bundle.store.opening import open_store
+from dp_bundle.files import patience
+from dp_bundle.files.opening import open_store
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import norm
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.catalog.making import Settings, Summary, make_catalog
 from dp_bundle.catalog.site import STATE
-from dp_bundle.errors import DpGraphError
 from dp_bundle.files.locking import locked_folder
 from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.policy import UnsafeTrustAnyone

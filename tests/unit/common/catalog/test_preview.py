@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.catalog.preview import serve_site
-from dp_bundle.errors import DpGraphError
 
 
 def test_a_site_is_served_on_loopback_without_hidden_files(tmp_path: Path) -> None:

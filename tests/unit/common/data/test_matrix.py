@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.fuzz.compact import I32, I64, Fields, read, write
 from tests.fuzz.hostile import join, split, triangle_of_one_label
 
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.data import matrix as triangle
 from dp_bundle.data.matrix import read_triangle, stated_rows, write_triangle
-from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.public_facts import NUMBER_PUBLIC
 from dp_bundle.manifest.release import Release
 from dp_bundle.privacy.neighbours import Neighbours

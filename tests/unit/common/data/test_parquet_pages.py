@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.common.data.test_rows import load, values, write
 
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.data import parquet_pages
 from dp_bundle.data.thrift import Struct
-from dp_bundle.errors import BundleFormatError
 
 
 def _sizes_in_headers(content: bytes) -> list[int]:

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_bundle.base.errors import BundleFormatError, DataError
 from dp_bundle.data import rows as parts
 from dp_bundle.data.row_reader import find_groups, read_parts
 from dp_bundle.data.rows import PartWriter, batch_rows, group_rows, part_rows, part_schema
-from dp_bundle.errors import BundleFormatError, DataError
 from dp_bundle.manifest.columns import Column, Noise
 
 FINE = Noise.rounded_gaussian(1.0, 2**-8)

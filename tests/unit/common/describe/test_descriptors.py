@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dp_bundle.base.code import code_digest
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
@@ -31,7 +32,6 @@ from dp_bundle.manifest.columns import Ball, Column, Noise
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.manifest.release import Release
-from dp_bundle.startup.code import code_digest
 from dp_publish import Receipt
 
 MEMBERS = [DataMember("data/part-00000.parquet", 123, "a" * 64), DataMember("data/part-00001.parquet", 45, "b" * 64)]

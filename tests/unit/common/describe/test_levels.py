@@ -11,10 +11,10 @@ from dp_bundle import open_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.guessing import describe_guess
 from dp_bundle.describe.meanings import column_meanings, describe_sources
-from dp_bundle.describe.registry import registry_record
 from dp_bundle.describe.sentences import describe_noise
 from dp_bundle.describe.subject import noise
 from dp_bundle.manifest.release import Release
+from dp_bundle.portals.registry import registry_record
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 
 GOLDEN = Path(__file__).parents[3] / "golden"

@@ -14,18 +14,18 @@ from huggingface_hub import DatasetCard
 from pyDataverse.models import Dataset as DataverseDataset
 from rocrate.rocrate import ROCrate
 
-from dp_bundle.describe.card import hugging_face_card
-from dp_bundle.describe.datacite import datacite_document
-from dp_bundle.describe.dataverse import dataverse_dataset
-from dp_bundle.describe.deposits import ckan_package, invenio_record, zenodo_deposit
-from dp_bundle.describe.portal_json import croissant_document, frictionless_document
-from dp_bundle.describe.registry import registry_record
-from dp_bundle.describe.ro_crate import ro_crate_document
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.describe.subject import PARQUET, PublishedFile, licence_gap, noise
-from dp_bundle.describe.yaml import to_yaml
-from dp_bundle.errors import PrivacyError
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.release import Release
+from dp_bundle.portals.card import hugging_face_card
+from dp_bundle.portals.datacite import datacite_document
+from dp_bundle.portals.dataverse import dataverse_dataset
+from dp_bundle.portals.deposits import ckan_package, invenio_record, zenodo_deposit
+from dp_bundle.portals.portal_json import croissant_document, frictionless_document
+from dp_bundle.portals.registry import registry_record
+from dp_bundle.portals.ro_crate import ro_crate_document
+from dp_bundle.portals.yaml import to_yaml
 from dp_publish import Receipt
 
 SIGNER = "ed25519:" + "ab" * 32

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.files.new_folders import new_folder
 
 KILLED = """

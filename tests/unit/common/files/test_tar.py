@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.files.tar import TarMembers, scan_archive, write_archive
 from dp_bundle.files.windows import Member, MemberReader
 

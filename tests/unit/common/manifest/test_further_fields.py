@@ -15,9 +15,9 @@ from tests.tamper.archives import members_of, write
 from tests.unit.common.manifest.test_versions import payload, spell
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.manifest.schema import manifest_schema
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.policy import UnsafeTrustAnyone

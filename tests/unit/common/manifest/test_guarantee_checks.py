@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.public_facts import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.statement import Statement

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.unit.common.manifest.statements import COLUMNS, SOUND, changed, mixed, read
 
-from dp_bundle.errors import BundleFormatError, UnsupportedVersionError
+from dp_bundle.base.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_bundle.manifest.guarantee import EpsilonDelta
 from dp_bundle.manifest.release import Release

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.common.manifest.statements import COLUMNS, changed, mixed, read, replaced
 
-from dp_bundle.errors import BundleFormatError
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.manifest.columns import Noise
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.errors import BundleFormatError
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, verify_envelope

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 
 SIGMAS = [0.05, 0.1, 0.2, 0.3, 0.4, math.nextafter(0.5, 0), 0.5, 0.7, 0.9, 1, 1.3, 2]

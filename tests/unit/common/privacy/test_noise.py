@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.noise import (
     discrete_gaussian_variance,
     rounded_gaussian_variance,

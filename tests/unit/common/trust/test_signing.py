@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_bundle.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
+from dp_bundle.base.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
 from dp_bundle.trust import signing
 from dp_bundle.trust.signing import (
     Envelope,

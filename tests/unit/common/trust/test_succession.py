@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.errors import (
+from dp_bundle.base.errors import (
     EquivocationError,
     KeyStatementError,
     OlderReleaseError,

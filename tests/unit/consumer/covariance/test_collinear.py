@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_learn import learn_graph
 from dp_learn.covariance.collinear import find_collinear, find_perhaps_collinear
 from dp_learn.covariance.debias import NoisyCovariance, debias_covariance

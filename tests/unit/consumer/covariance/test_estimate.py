@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_learn.covariance.debias import NoisyCovariance, noise_fourth_cumulants
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources, keep_columns

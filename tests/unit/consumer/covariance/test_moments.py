@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn import estimate_moments
 from dp_learn.covariance.moments import (
     Moments,

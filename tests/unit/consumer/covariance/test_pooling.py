@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dp_bundle.errors import DrownedColumnError
+from dp_bundle.base.errors import DrownedColumnError
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_bundle.base.errors import EstimationError
 from dp_bundle.data.recovery import mean_and_covariance
-from dp_bundle.errors import EstimationError
 from dp_learn.covariance.debias import ReleasedCovariance
 from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import combine_sources

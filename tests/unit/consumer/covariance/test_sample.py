@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import EstimationError, ParameterError, SchemaError
+from dp_bundle.base.errors import EstimationError, ParameterError, SchemaError
 from dp_learn import learn_graph
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows, table_rows

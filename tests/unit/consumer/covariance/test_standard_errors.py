@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dp_bundle.errors import EstimationError, ParameterError
+from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.covariance.bilinear_forms import FormErrors, isserlis
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.two_rounds import Rounds, manifest_of, release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn.covariance.bilinear_forms import FormErrors
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance

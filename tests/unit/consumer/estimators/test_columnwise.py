@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import OptimizeResult, linprog
 from sklearn.linear_model import Lasso
 
-from dp_bundle.errors import EstimationError, NotConvergedError, ParameterError
+from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_learn.estimators.clime import clime_precision
 from dp_learn.estimators.columnwise import keep_smaller, smallest_column_alpha, solve_linear_programme
 from dp_learn.estimators.neighborhood import neighborhood_selection

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import DpGraphError, DrownedColumnError, NoSolutionError, ParameterError
+from dp_bundle.base.errors import DpGraphError, DrownedColumnError, NoSolutionError, ParameterError
 from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, graphical_lasso, learn_graph
 from dp_publish import Receipt
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV
 
-from dp_bundle.errors import DrownedColumnError, ParameterError
+from dp_bundle.base.errors import DrownedColumnError, ParameterError
 from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.estimators.ridge import DebiasedRidgePrecision, ridge_precision
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance, threshold_covariance

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import DpGraphError, DrownedColumnError, EstimationError, ParameterError
+from dp_bundle.base.errors import DpGraphError, DrownedColumnError, EstimationError, ParameterError
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import combine_sources
 from dp_learn.covariance.sample import Sample

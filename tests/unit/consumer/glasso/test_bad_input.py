@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
 from dp_learn import DebiasedGraphicalLasso, graphical_lasso
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows

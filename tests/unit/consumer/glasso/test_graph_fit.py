@@ -9,8 +9,8 @@ from dp_learn import graphical_lasso
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.glasso.graph_fit import fit_on_graph, solve_on_graph
-from dp_learn.graph import partial_correlations
 from dp_learn.pipeline.fit import Settings, fit_graph
+from dp_learn.pipeline.graph import partial_correlations
 
 INDEFINITE = np.array([[1.0, 0.9, 0.6], [0.9, 1.0, 0.9], [0.6, 0.9, 1.0]])  # beside two of 0.9, 0.62 is the least
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dp_bundle.errors import NoSolutionError, ParameterError
+from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.group_solving import solve_groups, split_components
 from dp_learn.glasso.groups import make_group_problem, make_groups
 from dp_learn.glasso.solvers.group_admm import solve_group_admm

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_bundle.errors import NoSolutionError, ParameterError
+from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import duality_gap, make_problem, objective
 from dp_learn.glasso.solution import Solution, Status

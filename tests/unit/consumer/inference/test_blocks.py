@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.inference.blocks import canonical_partial_correlations, infer_blocks

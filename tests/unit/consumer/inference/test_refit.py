@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dp_bundle.errors import NotConvergedError
+from dp_bundle.base.errors import NotConvergedError
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.penalties import universal_penalty

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.matrices import nearest_psd as max_norm
 from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
 from dp_learn.matrices.repair import repair_covariance

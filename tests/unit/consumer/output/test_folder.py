@@ -15,9 +15,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.files import renaming
-from dp_bundle.quoting import quote_path
 from dp_learn import estimate_moments
 from dp_learn.output import folder as results
 from dp_learn.output.folder import foreign_content, write_results

@@ -12,11 +12,11 @@ import pytest
 from scipy.spatial import Delaunay
 from scipy.spatial.distance import pdist
 
-from dp_learn.graph import GraphEstimate
 from dp_learn.output.arrangement import MOST_IN_CIRCLE
 from dp_learn.output.layout import _lay_out_parts, place_nodes
 from dp_learn.output.picture import lay_out
 from dp_learn.output.sheet import Text, text_width
+from dp_learn.pipeline.graph import GraphEstimate
 
 
 def _ring(n_nodes: int, first: int = 0) -> list[tuple[int, int]]:

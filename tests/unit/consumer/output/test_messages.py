@@ -12,11 +12,11 @@ from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
-from dp_learn.graph import GraphEstimate
 from dp_learn.output.edge_messages import describe_edges, describe_number
 from dp_learn.output.estimator_results import learn_alternative
 from dp_learn.output.messages import describe_alternative, describe_learned
 from dp_learn.output.summary import summarize
+from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Receipt, publish
 
 

@@ -10,9 +10,9 @@ from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.row_passes import Rows
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource
-from dp_learn.graph import GraphEstimate
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn_nodes import learn_nodes
 from dp_learn.pipeline.settings import Settings
 

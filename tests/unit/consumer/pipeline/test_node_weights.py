@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tests.unit.consumer.pipeline.mixed import mixed_sample
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, learn_graph
 from dp_learn.covariance.sample import Sample
 from dp_learn.output.summary import summarize

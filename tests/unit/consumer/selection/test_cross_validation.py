@@ -8,7 +8,7 @@ from sklearn.covariance import GraphicalLassoCV
 from sklearn.model_selection import KFold
 from tests.unit.consumer.selection.chains import P, debias, noisy_rows, split_rows
 
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_learn import graphical_lasso
 from dp_learn.covariance.sample import Split
 from dp_learn.selection.cross_validation import cross_validate

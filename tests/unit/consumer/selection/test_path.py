@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.unit.consumer.selection.chains import P, count_edges, debias, noisy_rows
 
-from dp_bundle.errors import EstimationError
+from dp_bundle.base.errors import EstimationError
 from dp_learn import graphical_lasso
 from dp_learn.selection.path import WORTH_MOVING, alpha_grid, solve_path, why_ended
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.unit.consumer.selection.chains import PRECISION, P, count_edges, debias, noisy_rows, path_of, split_rows
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn import graphical_lasso
 from dp_learn.covariance.sample import Split
 from dp_learn.selection.cross_validation import cross_validate

@@ -8,7 +8,7 @@ from typing import Any
 import mpmath
 import pytest
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_publish.accounting.conversions import (
     delta_for_epsilon,
     delta_for_epsilon_zcdp,

@@ -14,7 +14,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import special
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.conversions import delta_for_epsilon, epsilon_for_delta, epsilon_for_delta_zcdp, rho_for_mu
 from dp_publish.accounting.curve import Loss, epsilon_of_unit, has_at_most, privacy_curve
 

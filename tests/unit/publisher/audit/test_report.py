@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 from tests.row_audit import audit
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.audit.hypothesis_tests import (
     correlated_signs,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.privacy.pure_epsilon import epsilon_for_implied_mu, mu_implied_by_epsilon
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength

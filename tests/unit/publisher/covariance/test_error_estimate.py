@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.strength import GaussianDP, PureDP
 from dp_publish.covariance.error_estimate import estimate_errors
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_bundle.base.errors import DataError, ParameterError
 from dp_bundle.data.recovery import mean_and_covariance
-from dp_bundle.errors import DataError, ParameterError
 from dp_publish.covariance.exact_moments import merge, moments_of_batch
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, scaling_for
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.sensitivity import frobenius_sensitivity, l1_sensitivity, nuclear_sensitivity

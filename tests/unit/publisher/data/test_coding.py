@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dp_bundle.errors import PolicyError, SchemaError
+from dp_bundle.base.errors import PolicyError, SchemaError
 from dp_bundle.manifest.sources import Source
 from dp_publish.data.coding import encode
 from dp_publish.data.table import ColumnType, coded, open_table

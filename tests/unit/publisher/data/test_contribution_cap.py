@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dp_bundle.errors import MissingValuesError
+from dp_bundle.base.errors import MissingValuesError
 from dp_bundle.manifest.sources import Source as Coded
 from dp_publish.data import contribution_cap
 from dp_publish.data.contribution_cap import EntityCap, Keeper, count_entities, draw_quotas

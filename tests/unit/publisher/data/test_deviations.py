@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_bundle.errors import DataError
+from dp_bundle.base.errors import DataError
 from dp_publish.data.deviations import standard_deviations
 from dp_publish.data.table import open_table
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_bundle.errors import HeaderError, ParameterError, PolicyError, SchemaError
+from dp_bundle.base.errors import HeaderError, ParameterError, PolicyError, SchemaError
 from dp_publish.data.dialect import Dialect, make_dialect
 from dp_publish.data.row_count import count_rows
 from dp_publish.data.table import open_table

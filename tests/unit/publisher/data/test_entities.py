@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_bundle.errors import MissingValuesError
+from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import open_table

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.errors import PolicyError, SchemaError
+from dp_bundle.base.errors import PolicyError, SchemaError
 from dp_publish import Policy, publish
 from dp_publish.data.table import ColumnType, open_table
 from dp_publish.policy.columns import choose_columns

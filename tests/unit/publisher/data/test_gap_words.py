@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from dp_bundle.errors import SchemaError
+from dp_bundle.base.errors import SchemaError
 from dp_publish.data.cells import MISSING
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns

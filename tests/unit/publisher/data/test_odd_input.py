@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import DpGraphError, KeyStoreError, PolicyError, SchemaError
+from dp_bundle.base.errors import DpGraphError, KeyStoreError, PolicyError, SchemaError
 from dp_bundle.trust.signing import load_private_key
 from dp_publish import publish
 from dp_publish.data import dialect

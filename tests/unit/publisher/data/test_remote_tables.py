@@ -16,10 +16,10 @@ from tests.conftest import make_policy
 from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
-from dp_bundle.errors import SchemaError, StoreError
-from dp_bundle.store import patience
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.places import RemotePath, Store
+from dp_bundle.base.errors import SchemaError, StoreError
+from dp_bundle.files import patience
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import RemotePath, Store
 from dp_publish import publish
 from dp_publish.data.row_count import count_rows
 from dp_publish.data.table import open_table

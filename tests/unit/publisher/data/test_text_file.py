@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.errors import CellError, SchemaError
+from dp_bundle.base.errors import CellError, SchemaError
 from dp_publish.data.cells import Fault, read_cell
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.row_count import count_rows

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
 from dp_publish.accounting.conversions import epsilon_for_delta
 from dp_publish.covariance.calibration import set_mechanism

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.trust.keys import key_names
 from dp_publish import publish

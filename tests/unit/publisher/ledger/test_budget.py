@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.errors import BudgetExceededError, MissingBudgetError
+from dp_bundle.base.errors import BudgetExceededError, MissingBudgetError
 from dp_publish.accounting.cost import Cost
 from dp_publish.ledger.ledger import Ledger
 
@@ -134,7 +134,7 @@ def test_eight_processes_with_room_for_five(home: Path) -> None:
         "import sys\n"
         "from dp_publish.ledger.ledger import Ledger\n"
         "from dp_publish.ledger.budget import Cost\n"
-        "from dp_bundle.errors import BudgetExceededError\n"
+        "from dp_bundle.base.errors import BudgetExceededError\n"
         "sys.stdin.readline()\n"
         "try: Ledger().reserve('wine', Cost('row', {'row': 1.0}, True), budget_mu=5**0.5)\n"
         "except BudgetExceededError as error: sys.exit(error.exit_code)\n"

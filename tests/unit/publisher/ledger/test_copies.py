@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.s3 import FaultyProxy
 
-from dp_bundle.errors import KeyStoreError, PrivacyError
+from dp_bundle.base.errors import KeyStoreError, PrivacyError
 from dp_publish.accounting.cost import Cost
 from dp_publish.ledger.books import chain
 from dp_publish.ledger.ledger import Ledger

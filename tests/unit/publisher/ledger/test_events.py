@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.cost import Cost
 from dp_publish.ledger.books import chain
 from dp_publish.ledger.events import read_event

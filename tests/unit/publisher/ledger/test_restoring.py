@@ -17,17 +17,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import KeyStoreError, MissingValuesError, PrivacyError, UntrustedKeyError
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_total
-from dp_bundle.errors import KeyStoreError, MissingValuesError, PrivacyError, UntrustedKeyError
 from dp_bundle.trust.keys import private_key_path
 from dp_bundle.trust.signing import load_private_key, public_key_of
 from dp_publish import Policy, Receipt, publish
 from dp_publish.accounting.cost import Cost
+from dp_publish.cli.messages.ledger import describe_surprises
 from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.restoring import cost_of_release, restore
-from dp_publish.messages.ledger import describe_surprises
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Publish = Callable[..., Receipt]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.s3 import FaultyProxy
 
-from dp_bundle.errors import BudgetExceededError, DpGraphError, PrivacyError
-from dp_bundle.store import patience
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.places import Store
+from dp_bundle.base.errors import BudgetExceededError, DpGraphError, PrivacyError
+from dp_bundle.files import patience
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import Store
 from dp_publish.accounting.cost import Cost
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.opening import open_ledger

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
 from dp_publish.data.table import ColumnType, Table
 from dp_publish.policy.columns import choose_columns, require_bounds
 from dp_publish.policy.model import Policy

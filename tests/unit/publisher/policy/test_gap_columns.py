@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 from tests.unit.publisher.conftest import Call
 
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
 from dp_publish.policy.file import load_policy, policy_path
 from dp_publish.policy.mistakes import SECTIONS, allowed_of
 from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy

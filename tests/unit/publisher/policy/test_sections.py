@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
 from dp_publish.data.table import ColumnType, Table, open_table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import ColumnPolicy, Policy

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_bundle.errors import SchemaError
+from dp_bundle.base.errors import SchemaError
 from dp_publish.data.cells import MISSING
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import ColumnType, Table, open_table

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_bundle.errors import DpGraphError
 from dp_publish import Policy, Receipt
 from dp_publish.ledger.ledger import Ledger
 

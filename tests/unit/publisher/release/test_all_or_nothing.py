@@ -18,12 +18,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.publisher.release.conftest import nothing_happened
 
-from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import (
+from dp_bundle.base.errors import (
     DpGraphError,
     MissingValuesError,
     SchemaError,
 )
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files import renaming
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger

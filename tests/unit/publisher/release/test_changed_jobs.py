@@ -21,7 +21,7 @@ from tests.unit.publisher.release.stopped_jobs import (
     recorded,
 )
 
-from dp_bundle.errors import DpGraphError, KeyStoreError, ParameterError
+from dp_bundle.base.errors import DpGraphError, KeyStoreError, ParameterError
 from dp_publish import publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import job as jobs

@@ -13,11 +13,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.publisher.release.covariance_policies import BOUNDS, STRENGTHS, make_policy, read
 
-from dp_bundle.data.recovery import mean_and_covariance
-from dp_bundle.describe.sentences import describe_guarantee, describe_moments
-from dp_bundle.errors import (
+from dp_bundle.base.errors import (
     MissingValuesError,
 )
+from dp_bundle.data.recovery import mean_and_covariance
+from dp_bundle.describe.sentences import describe_guarantee, describe_moments
 from dp_bundle.privacy.pure_epsilon import mu_implied_by_epsilon
 from dp_publish import publish
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors

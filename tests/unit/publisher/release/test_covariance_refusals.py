@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.publisher.release.covariance_policies import BOUNDS, make_policy
 
-from dp_bundle.errors import (
+from dp_bundle.base.errors import (
     BudgetExceededError,
     DataError,
     ParameterError,

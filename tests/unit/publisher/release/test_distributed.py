@@ -16,16 +16,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.publisher.release.conftest import Sent, nothing_happened, rows_of
 
+from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, StoreError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_bundle.errors import DpGraphError, MissingValuesError, ParameterError, StoreError
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.places import Store
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import Store
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release import distributed, worker_parts
-from dp_publish.release.cluster import Cluster
 from dp_publish.release.resuming import resume
+from dp_publish.release.workers import distributed, worker_parts
+from dp_publish.release.workers.cluster import Cluster
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -161,7 +161,13 @@ def test_tasks_hold_no_seed_and_no_key(source: Path, cluster: Cluster, tmp_path:
             imported |= {argument} if isinstance(argument, str) else set()
         _, task = pickle.loads(sent)  # noqa: S301
         text = {task.staging, task.job, task.sha256}
-        names = {"dp_publish.release.worker_parts", "dp_publish.release.parts", "publish_part", "PartTask", "RowRange"}
+        names = {
+            "dp_publish.release.workers.worker_parts",
+            "dp_publish.release.parts",
+            "publish_part",
+            "PartTask",
+            "RowRange",
+        }
         assert imported == names | text
         assert len(sent) < 1000
         assert key.private_bytes_raw() not in sent

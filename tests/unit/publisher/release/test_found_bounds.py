@@ -12,11 +12,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.publisher.release.conftest import nothing_happened, private, rows_of
 
-from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import (
+from dp_bundle.base.errors import (
     MissingValuesError,
     PrivacyError,
 )
+from dp_bundle.bundle.reading import open_bundle
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import publishing as release

@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
 from tests.unit.publisher.release.conftest import nothing_happened, rows_of
 
+from dp_bundle.base.errors import DpGraphError, MissingValuesError, SchemaError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_bundle.errors import DpGraphError, MissingValuesError, SchemaError
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import open_table

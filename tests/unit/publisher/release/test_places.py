@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.s3 import FaultyProxy
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import BundleFormatError, DpGraphError, ParameterError, StoreError
 from dp_bundle.bundle.packing import pack_bundle
 from dp_bundle.data import rows
-from dp_bundle.errors import BundleFormatError, DpGraphError, ParameterError, StoreError
-from dp_bundle.store import buckets, patience
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.places import Store
+from dp_bundle.files import buckets, patience
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import Store
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import targets

@@ -15,9 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.publisher.release.conftest import nothing_happened, private, rows_of
 
-from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.data import rows as parts
-from dp_bundle.errors import (
+from dp_bundle.base.errors import (
     BudgetExceededError,
     DataError,
     DpGraphError,
@@ -25,6 +23,8 @@ from dp_bundle.errors import (
     ParameterError,
     PolicyError,
 )
+from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.data import rows as parts
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
 from dp_publish.ledger.ledger import Ledger

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.errors import DataError
+from dp_bundle.base.errors import DataError
 from dp_publish import Policy, Receipt, publish
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.data.first_rows import glance

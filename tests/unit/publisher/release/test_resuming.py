@@ -21,10 +21,10 @@ from tests.unit.publisher.release.stopped_jobs import (
     recorded,
 )
 
+from dp_bundle.base.errors import BudgetExceededError, DpGraphError, MissingValuesError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import BudgetExceededError, DpGraphError, MissingValuesError
-from dp_bundle.store import patience
-from dp_bundle.store.opening import open_store
+from dp_bundle.files import patience
+from dp_bundle.files.opening import open_store
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.opening import open_ledger

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError
 from dp_publish import Policy, publish
 from dp_publish.accounting.cost import Cost
 from dp_publish.ledger import log as ledger_log

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.errors import PolicyError, PrivacyError
+from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 from dp_bundle.manifest.guarantee_checks import release_rho
@@ -30,9 +30,9 @@ from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
 from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.mechanism import add_noise
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.sampling.probability_tables import block_table, rounded_table
-from dp_publish.search.exponential import ExponentialMechanism
 
 Bounds = dict[str, list[float]]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.discrete_noise import exact_mu as of_steps
 
-from dp_bundle.errors import PolicyError, PrivacyError
+from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.errors import PolicyError
+from dp_bundle.base.errors import PolicyError
 from dp_publish import Policy, publish
 
 TABLE = pa.table({"sex": ["f", "m"] * 500, "job": ["a", "b", "c", "d"] * 250, "x": [1.0, 2.0] * 500})

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dp_bundle.base.errors import MissingValuesError, PrivacyError
 from dp_bundle.data.rows import part_schema
-from dp_bundle.errors import MissingValuesError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.missing import RowReport
 from dp_publish.rows import noise as row_noise

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_publish.rows.private_bounds import choice_mu, count_values, find_bounds, half_width_for, search_mu
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.search.exponential import ExponentialMechanism
-from dp_publish.search.places import CenterSearch, FloatGrid, ScaleSearch
+from dp_publish.sampling.places import CenterSearch, FloatGrid, ScaleSearch
 
 VALUES = [0.0, 0.3, -0.3, 5.0, -5e20, math.inf, None, math.nan]
 

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 from tests.row_audit import audit
 
+from dp_bundle.base.errors import MissingValuesError, PolicyError, PrivacyError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.describe.sentences import describe_gaps
-from dp_bundle.errors import MissingValuesError, PolicyError, PrivacyError
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.release import Release
 from dp_publish import Policy, publish

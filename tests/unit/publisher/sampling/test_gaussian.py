@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_publish.sampling.gaussian import (
     sample_discrete_gaussian,
     sample_rounded_gaussian,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.noise import discrete_laplace_variance
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.sampling.laplace import _digit_probabilities, sample_discrete_laplace

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csgraph
 
-from dp_bundle.errors import ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_learn.glasso.problem import duality_gap, make_problem
 from dp_learn.glasso.solution import Solution, Status
 from dp_learn.glasso.solvers import auto, components

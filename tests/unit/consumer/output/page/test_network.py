@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_learn.graph import GraphEstimate
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.graph_figure import draw_network, network_data
 from dp_learn.output.page.network import MOST_EDGES, MOST_NODES, Network, find_network
+from dp_learn.pipeline.graph import GraphEstimate
 
 
 def blocks(n_blocks: int, size: int, *, alone: int = 0) -> GraphEstimate:

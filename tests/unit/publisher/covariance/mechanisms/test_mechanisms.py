@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_bundle.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.privacy.pure_epsilon import mu_implied_by_epsilon
 from dp_publish.accounting.conversions import delta_for_epsilon, mu_for_epsilon_delta

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dp_bundle.errors import PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP
 from dp_publish.covariance.exact_moments import moments_of_batch

@@ -15,8 +15,8 @@ from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.expected_noise import round_noise, share_lost
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.covariance.two_rounds.thresholds import radius_search, share_shortened
-from dp_publish.search.exponential import ExponentialMechanism
-from dp_publish.search.places import CenterSearch
+from dp_publish.sampling.exponential import ExponentialMechanism
+from dp_publish.sampling.places import CenterSearch
 
 WIDE, NARROW = 1 / 15.5, 1 / 5150  # spreads: bounds 3 and 1000 times as wide as the middle 99 % of normal values
 

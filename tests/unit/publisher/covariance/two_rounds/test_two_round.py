@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_bundle.errors import DataError, PrivacyError
+from dp_bundle.base.errors import DataError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.base import Batches, NoisyMoments

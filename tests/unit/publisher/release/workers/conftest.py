@@ -14,11 +14,11 @@ from tests.unit.publisher.release.conftest import Sent
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_bundle.store import patience
-from dp_bundle.store.opening import open_store
+from dp_bundle.files import patience
+from dp_bundle.files.opening import open_store
 from dp_publish import Policy
-from dp_publish.release import staged_table
-from dp_publish.release.cluster import Cluster
+from dp_publish.release.workers import staged_table
+from dp_publish.release.workers.cluster import Cluster
 
 N_ROWS = 3_050
 LEVELS = ["a", "b", "c"]

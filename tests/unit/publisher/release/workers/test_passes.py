@@ -29,16 +29,16 @@ from tests.unit.publisher.release.workers.conftest import (
     staged,
 )
 
+from dp_bundle.base.errors import MissingValuesError, StoreError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import MissingValuesError, StoreError
-from dp_bundle.store.opening import open_store
-from dp_bundle.store.places import RemotePath
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import RemotePath
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release import staged_table
-from dp_publish.release.cluster import Cluster
-from dp_publish.release.distributed import Job
 from dp_publish.release.resuming import resume
+from dp_publish.release.workers import staged_table
+from dp_publish.release.workers.cluster import Cluster
+from dp_publish.release.workers.distributed import Job
 from dp_publish.sampling.keystream import insecure_keystream
 
 BOUNDED = {"n": {"bounds": [0, 64]}, "x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}

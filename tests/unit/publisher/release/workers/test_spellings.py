@@ -12,10 +12,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.publisher.release.workers.conftest import N_ROWS, NUMBERED, owners, policy_for, published
 
+from dp_bundle.base.errors import MissingValuesError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.errors import MissingValuesError
 from dp_publish import publish
-from dp_publish.release.cluster import Cluster
+from dp_publish.release.workers.cluster import Cluster
 
 FORMS = ["{}", "{} ", "0{}", "{}.0", " 00{}"]
 

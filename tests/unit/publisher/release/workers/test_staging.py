@@ -18,15 +18,15 @@ from tests.unit.publisher.release.workers.conftest import (
     staged,
 )
 
-from dp_bundle.errors import DpGraphError, MissingValuesError, ParameterError, SchemaError, StoreError
-from dp_bundle.store.opening import open_store
+from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, SchemaError, StoreError
+from dp_bundle.files.opening import open_store
 from dp_publish import Policy, publish
 from dp_publish.data import contribution_cap
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release import staged_table
-from dp_publish.release.cluster import Cluster
-from dp_publish.release.distributed import Job
 from dp_publish.release.resuming import resume
+from dp_publish.release.workers import staged_table
+from dp_publish.release.workers.cluster import Cluster
+from dp_publish.release.workers.distributed import Job
 
 
 @pytest.mark.parametrize("by_workers", [False, True])

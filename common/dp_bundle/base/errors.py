@@ -1,0 +1,449 @@
+"""Every error that this project raises on purpose.
+
+Names end in Error; each leaf carries what a caller needs to react, and its message is one sentence that says what is
+wrong and what to do.
+
+    DpGraphError
+      ParameterError (also ValueError)   an argument, option or policy entry that is not allowed
+        PolicyError                      the policy file as a whole, or what it leaves open
+      DataError                          the table cannot be used as it is
+        SchemaError                      its columns or types
+          HeaderError                    a first line that may be a row instead of names
+          CellError                      a cell of a text file that cannot be read
+        MissingValuesError               cells without a value
+      PrivacyError                       a bound, sensitivity or guarantee that cannot be honoured
+        BudgetExceededError              the dataset's privacy budget does not allow this release
+          MissingBudgetError             it has none in a unit in which protection is or was promised
+      KeyStoreError                      a private key that is missing, locked or unreadable
+      StoreError                         a folder, object store or web server that cannot be read or written
+      ClosedBundleError (also ValueError) a bundle that is read after it was closed
+      MemoryLimitError                   work that needs more memory than it may have
+      BundleError                        do not trust this file: the one catch for everything untrusted
+        BundleFormatError                not a bundle, damaged, or contradicting itself
+        UnsupportedVersionError          a format version this software does not know
+        DigestMismatchError              a member's bytes are not the signed ones
+        BadSignatureError                the signature does not belong to the manifest
+        UntrustedKeyError                signed by a key that the reader does not trust
+          RevokedKeyError                signed by a key that was revoked
+          TooFewSignersError             signed by fewer of the keys than the reader requires
+        KeyStatementError                a rotation or revocation of a key that cannot be accepted
+        OlderReleaseError                a newer release of the same dataset has been seen already
+        EquivocationError                another release of the same number has been seen already
+        BrokenChainError                 releases in a folder do not follow each other
+      EstimationError                    the numbers do not allow an answer
+        NoSolutionError                  the penalised problem is unbounded at this alpha
+        NotConvergedError                a solver stopped before its tolerance
+        DrownedColumnError               too few columns whose debiased variance is positive
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dp_bundle.base.rounding import round_up
+
+_SHOWN = 20  # columns, or breaks of a chain, that are named
+_NOTHING: Any = object()
+
+
+class DpGraphError(Exception):
+    """The root of the tree; `exit_code` is the exit code of a command that ends with this error."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, vars(self))  # a process may send it to another as it is
+
+
+def _restored(kind: type[DpGraphError], words: tuple[Any, ...], attributes: dict[str, Any]) -> DpGraphError:
+    error = kind.__new__(kind)
+    error.args = words
+    vars(error).update(attributes)
+    return error
+
+
+class ParameterError(DpGraphError, ValueError):
+    """An argument that is not allowed.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name.
+    allowed : str
+        What is allowed, in words or as an interval.
+    received : object
+        The value that was given; omitted if there was none, or if it would not help.
+    """
+
+    exit_code = 2
+
+    def __init__(self, name: str, allowed: str, received: object = _NOTHING) -> None:
+        self.name = name
+        self.allowed = allowed
+        self.received = None if received is _NOTHING else received
+        but = "" if received is _NOTHING else f", not {received!r}"
+        super().__init__(f"{name} must be {allowed}{but}")
+
+
+class PolicyError(ParameterError):
+    """A policy that is unreadable, incomplete or contradicts itself; the message is a full sentence."""
+
+    def __init__(self, message: str) -> None:
+        self.name = "policy"
+        self.allowed = message
+        self.received = None
+        Exception.__init__(self, message)
+
+
+class DataError(DpGraphError):
+    """A table that cannot be used as it is."""
+
+
+class SchemaError(DataError):
+    """Columns or types on which the policy and the table disagree."""
+
+
+class HeaderError(SchemaError):
+    """A text file whose first line may be a person's record, which would be published as column names."""
+
+    exit_code = 2
+
+    def __init__(self, path: object, said: str) -> None:
+        super().__init__(
+            f"the first line of {path} may be a row instead of column names, as {said}: if it is a row, pass --header "
+            "none; if it has names, --header first (or set header under [table] in the policy)"
+        )
+
+
+class CellError(SchemaError):
+    """A cell that cannot be read; the message says where it is and what is wrong with it, and never quotes it."""
+
+    def __init__(self, columns: list[str], line: int, said: str) -> None:
+        self.columns = columns
+        self.line = line
+        more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
+        shown = ", ".join(repr(name) for name in columns[:_SHOWN]) + more
+        place = f"column {shown}: the value" if len(columns) == 1 else f"columns {shown}: each value"
+        super().__init__(f"line {line}, {place} {said}")
+
+
+class MissingValuesError(DataError):
+    """Cells without a value in a column whose policy refuses them, or in the column that names entities.
+
+    The remedies depend on whether rows are released or second moments (`of_moments`), and on whether the column is a
+    category (`has_levels`).
+    """
+
+    def __init__(
+        self, column: str, *, names_entities: bool = False, of_moments: bool = False, has_levels: bool = False
+    ) -> None:
+        self.column = column
+        known = "everybody then knows which rows have gaps"
+        known += ', unless neighbours = "add-remove"' if of_moments else ""
+        if has_levels:
+            remedies = f'"category" for it in the policy, which makes a gap a level of its own, or "drop" ({known})'
+        elif of_moments:
+            remedies = (
+                f'"drop" for it in the policy ({known}), or "indicator", which publishes where gaps are, or "midpoint" '
+                '(of a category "category")'
+            )
+        else:
+            remedies = (
+                f'"indicator" for it in the policy, which publishes where gaps are, with noise, or "center" (unless '
+                f'unit = "cell"), or "drop" ({known}), or "midpoint" (of a category "category")'
+            )
+        super().__init__(
+            f"column {column!r} says whose rows are protected together, and has rows without a value (nothing, blanks, "
+            "or a word for a gap, such as NA): fill them in, or remove those rows from the data"
+            if names_entities
+            else f"column {column!r} has missing values: set missing = {remedies}, or fill them before publishing"
+        )
+
+
+class PrivacyError(DpGraphError):
+    """A bound, sensitivity or guarantee that cannot be honoured."""
+
+
+class BudgetExceededError(PrivacyError):
+    """The dataset's privacy budget does not allow this release."""
+
+    exit_code = 5
+
+    def __init__(
+        self,
+        dataset: str,
+        spent_mu: float | None,
+        requested_mu: float | None,
+        budget_mu: float,
+        excepted: float = 0.0,
+        *,
+        unit: str | None = None,
+    ) -> None:
+        self.dataset = dataset
+        self.unit = unit
+        self.spent_mu = spent_mu
+        self.requested_mu = requested_mu
+        self.budget_mu = budget_mu
+        super().__init__(f"dataset {dataset!r} {self._reason(excepted)}")
+
+    def _reason(self, excepted: float) -> str:
+        """Return the rest of the sentence: what stands against the release, and what to do."""
+        per = "" if self.unit is None else f" per {self.unit}"
+        if self.requested_mu is None:
+            if self.unit is None:
+                return "has a budget, which a release without a guarantee would void: give a strength, such as mu"
+            return (
+                f"has a budget{per}, which a release that does not protect that unit would void: publish in that unit"
+            )
+
+        if self.spent_mu is None and excepted:
+            return (
+                "has releases whose guarantees fail with a total probability above what a budget allows, so nothing is "
+                "left of it"
+            )
+        if self.spent_mu is None:
+            return (
+                f"has a release that does not protect {self.unit or 'this unit'}, so nothing is left of its budget{per}"
+            )
+
+        if excepted:
+            return (
+                f"has a budget, whose guarantee could then fail with a probability of {excepted:.3g}: publish with a "
+                "smaller delta, or with a mechanism that has none"
+            )
+        return (
+            f"has spent mu = {round_up(self.spent_mu)} of its budget of {self.budget_mu:.6g}{per}, which leaves no "
+            f"room for a release at mu = {round_up(self.requested_mu)}: publish at a smaller mu, or raise budget_mu, "
+            "which weakens the protection"
+        )
+
+
+class MissingBudgetError(BudgetExceededError):
+    """The dataset has a budget, but none in a unit of privacy in which protection is or was promised."""
+
+    def __init__(self, dataset: str, unit: str) -> None:
+        self.dataset = dataset
+        self.unit = unit
+        self.spent_mu = self.requested_mu = None
+        self.budget_mu = 0.0
+        DpGraphError.__init__(
+            self,
+            f"dataset {dataset!r} has a budget, but none per {unit}, a unit in which protection is or was promised: "
+            f'also give budget_mu = {{ "{unit}" = ... }} in the policy',
+        )
+
+
+class KeyStoreError(DpGraphError):
+    """A private key that is missing, locked or unreadable."""
+
+
+class StoreError(DpGraphError):
+    """A folder, object store or web server that cannot be read or written; the message holds no credentials.
+
+    Parameters
+    ----------
+    place : str
+        Where, as a path or URI without a query.
+    reason : str
+        What stands against it.
+    """
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place = place
+        self.reason = reason
+        super().__init__(f"{place}: {reason}")
+
+
+class ClosedBundleError(DpGraphError, ValueError):
+    """A bundle that is read after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("the bundle is closed: open it again")
+
+
+class MemoryLimitError(DpGraphError):
+    """Work that needs more memory than it may have; it was not begun.
+
+    Parameters
+    ----------
+    work : str
+        What it is for, as the beginning of a sentence.
+    needed, allowed : int
+        Bytes.
+    needed_size, allowed_size : str
+        The same, as sizes in words.
+    from_machine : bool
+        Whether the limit is what the machine has to give, rather than one that was asked for.
+    remedy : str
+        What else could be done than to allow more memory, if anything.
+    """
+
+    def __init__(
+        self,
+        work: str,
+        needed: int,
+        allowed: int,
+        needed_size: str,
+        allowed_size: str,
+        *,
+        from_machine: bool,
+        remedy: str = "",
+    ) -> None:
+        self.work = work
+        self.needed = needed
+        self.allowed = allowed
+        whose = "this machine can give" if from_machine else "the limit is"
+        super().__init__(
+            f"{work} may need {needed_size} of memory, and {whose} {allowed_size}: nothing was begun; "
+            f"{remedy}{', or ' if remedy else ''}allow it with --max-memory {needed_size} where there is as much"
+        )
+
+
+class BundleError(DpGraphError):
+    """Do not trust this file: the one catch for everything untrusted."""
+
+    exit_code = 3
+
+
+class BundleFormatError(BundleError):
+    """Not a bundle, damaged, possibly tampered with, or contradicting itself."""
+
+
+class UnsupportedVersionError(BundleError):
+    """A format version this software does not know."""
+
+    def __init__(self, version: str, supported: str) -> None:
+        self.version = version
+        self.supported = supported
+        super().__init__(
+            f"the bundle has format version {version}, and this software reads {supported}: update dpgraph"
+        )
+
+
+class DigestMismatchError(BundleError):
+    """A member's bytes are not the ones that were signed."""
+
+    def __init__(self, member: str) -> None:
+        self.member = member
+        super().__init__(f"{member} is not the file that was signed: the bundle was changed or damaged; fetch it again")
+
+
+class BadSignatureError(BundleError):
+    """The signature does not belong to the manifest."""
+
+
+class UntrustedKeyError(BundleError):
+    """Signed by a key that the reader does not trust."""
+
+    def __init__(self, fingerprint: str, message: str) -> None:
+        self.fingerprint = fingerprint
+        super().__init__(message)
+
+
+class RevokedKeyError(UntrustedKeyError):
+    """Signed by a key that was revoked, and not one of the releases that were verified here before."""
+
+
+class TooFewSignersError(UntrustedKeyError):
+    """Signed by fewer of the reader's keys for this dataset than the reader requires."""
+
+    def __init__(self, fingerprint: str, message: str, counted: int, threshold: int) -> None:
+        self.counted = counted
+        self.threshold = threshold
+        super().__init__(fingerprint, message)
+
+
+class KeyStatementError(BundleError):
+    """A rotation or revocation of a key that cannot be accepted."""
+
+
+class OlderReleaseError(BundleError):
+    """A newer release of the same dataset by the same signer has been seen already."""
+
+    def __init__(
+        self, dataset: str, release: int, newest: int, *, received: str | None = None, seen: str | None = None
+    ) -> None:
+        self.dataset = dataset
+        self.release = release
+        self.newest = newest
+        self.received = received
+        self.seen = seen
+        super().__init__(
+            f"this is release {release} of {dataset!r}{_with_manifest(received)}, and release {newest}"
+            f"{_with_manifest(seen)} has already been seen here: fetch the newer one, or pass --allow-older (from "
+            "Python allow_older=True)"
+        )
+
+
+def _with_manifest(digest: str | None) -> str:
+    return "" if digest is None else f" with the manifest {digest[:12]}..."
+
+
+class EquivocationError(BundleError):
+    """Another release of the same dataset and number by the same signer has been seen already."""
+
+    def __init__(self, dataset: str, release: int, seen: str, received: str) -> None:
+        self.dataset = dataset
+        self.release = release
+        self.seen = seen
+        self.received = received
+        super().__init__(
+            f"this signer made two different releases {release} of {dataset!r}: the one seen here before has the "
+            f"manifest {seen[:12]}..., this one {received[:12]}...; ask the publisher which one counts before using "
+            "either"
+        )
+
+
+class BrokenChainError(BundleError):
+    """The releases of a dataset in a folder are not one chain, or one of them is not to be trusted."""
+
+    def __init__(self, dataset: str, problems: Sequence[str]) -> None:
+        self.dataset = dataset
+        self.problems = tuple(problems)
+        shown = "; ".join(self.problems[:_SHOWN])
+        rest = f"; and {len(self.problems) - _SHOWN} more" if len(self.problems) > _SHOWN else ""
+        super().__init__(
+            f"the releases of {dataset!r} are no unbroken chain: {shown}{rest}. Fetch what is missing, and ask the "
+            "publisher which releases count"
+        )
+
+
+class EstimationError(DpGraphError):
+    """The numbers do not allow an answer."""
+
+    exit_code = 4
+
+
+class NoSolutionError(EstimationError):
+    """The penalised problem is unbounded at this alpha."""
+
+    def __init__(self, alpha: float, smallest_alpha: float) -> None:
+        self.alpha = alpha
+        self.smallest_alpha = smallest_alpha
+        remedy = (
+            "not even an infinite alpha has one, as the unpenalised entries alone are indefinite: penalise more of them"
+            if math.isinf(smallest_alpha)
+            else f"the smallest alpha that has one is {smallest_alpha:.6g}"
+        )
+        super().__init__(
+            f"the graphical lasso has no solution at alpha = {alpha:.6g} because the debiased covariance is too "
+            f"indefinite: {remedy}"
+        )
+
+
+class NotConvergedError(EstimationError):
+    """A solver stopped before its tolerance; `solution` holds what it reached."""
+
+    def __init__(self, message: str, solution: Any) -> None:
+        self.solution = solution
+        super().__init__(message)
+
+
+class DrownedColumnError(EstimationError):
+    """Fewer than two columns have a positive debiased variance."""
+
+    def __init__(self, columns: list[str], message: str) -> None:
+        self.columns = columns
+        super().__init__(message)

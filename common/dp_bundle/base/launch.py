@@ -1,0 +1,158 @@
+"""Start a command so that an interrupt never shows a traceback, and all three standard streams are open.
+
+Most of a short command's time goes into imports, and a library that is interrupted while it is imported prints a
+traceback or continues half loaded. So until the command itself begins, an interrupt ends the process at once. After
+that, the first interrupt is raised as usual, so that the command can undo what it began; a second one ends the process.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # signal itself takes longer to import than this module to run
+import os
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from threading import Event
+    from types import FrameType
+    from typing import Any, NoReturn
+
+_BEFORE = "interrupted: nothing was completed"
+_AGAIN = "interrupted twice: what was begun may not have been undone"
+_CLOSED = (
+    "standard output is closed, so nobody would see the answer, and nothing was done: "
+    "open it (> FILE, or > /dev/null), or give --quiet"
+)
+_raising = False
+_interrupted = False
+_holding = False
+_pending = False
+
+
+def launch(package: str) -> NoReturn:
+    """Run the command of a package: `main` in its module `cli.main`."""
+    try:
+        try:
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # unless interrupts are to be ignored
+                signal.signal(signal.SIGINT, _on_interrupt)
+            sys.unraisablehook = _on_unraisable
+            _complete_streams()
+            _load(f"{package}.cli.main").main()
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is done
+    except KeyboardInterrupt:  # between the end of the work and that of the process
+        _leave("interrupted")
+    sys.exit(0)
+
+
+def _load(name: str) -> Any:
+    try:
+        return import_module(name)
+    except Exception as error:
+        if os.environ.get("DPGRAPH_DEBUG"):
+            raise
+        _leave(f"dpgraph cannot be loaded ({type(error).__name__}: {error}): install it again")
+
+
+def begin() -> None:
+    """Let the first interrupt from now on be raised as KeyboardInterrupt."""
+    global _raising
+    _raising = True
+
+
+@contextmanager
+def interrupts_held(done: str = "") -> Iterator[None]:
+    """Postpone an interrupt to the end of the block, and add a note of what the block has done.
+
+    A second interrupt ends the process at once. Outside a command, and inside another such block, this does nothing.
+    """
+    global _holding, _pending
+    if _holding or not _raising:
+        yield
+        return
+    _holding = True
+    try:
+        yield
+    finally:
+        _holding = False
+    if _pending:
+        _pending = False
+        interruption = KeyboardInterrupt()
+        if done:
+            interruption.add_note(done)
+        raise interruption
+
+
+def was_interrupted() -> bool:
+    """Return True if there was an interrupt, even if a library has swallowed it."""
+    return _interrupted
+
+
+def _on_interrupt(_number: int, _frame: FrameType | None) -> None:
+    global _raising, _interrupted, _pending
+    if not _raising:
+        _leave(_AGAIN if _interrupted else _BEFORE)
+    _raising, _interrupted = False, True
+    if _holding:
+        _pending = True
+    else:
+        raise KeyboardInterrupt
+
+
+def _on_unraisable(unraisable: sys.UnraisableHookArgs, /) -> None:
+    """Send again an interrupt that came where nothing can be raised, such as in a destructor."""
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    import threading
+
+    begin()
+    handled = threading.Event()
+    threading.Thread(target=_send_again, args=(handled,), daemon=True).start()
+    handled.set()
+
+
+def _send_again(handled: Event) -> None:
+    """Wait until this interrupt is behind the main thread, however busy the machine is, and send another."""
+    import time
+
+    handled.wait()
+    time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _complete_streams() -> None:
+    """Replace closed streams; otherwise a file that is opened later would take their place, and their output.
+
+    Writing to a closed standard output then fails, so that an answer is not lost silently.
+    """
+    closed = [number for number in range(3) if not _is_open(number)]
+    for number in closed:
+        os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)  # the lowest number that is free
+    if 0 in closed:
+        sys.stdin = open(0)  # noqa: SIM115
+    if 1 in closed:
+        sys.stdout = open(1, "w")  # noqa: SIM115
+    if 2 in closed:
+        sys.stderr = open(2, "w")  # noqa: SIM115
+    if 1 in closed and "--quiet" not in sys.argv:
+        _leave(_CLOSED)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _leave(message: str) -> NoReturn:
+    """End the process here and now."""
+    try:
+        os.write(2, f"error: {message}\n".encode())
+    finally:
+        os._exit(1)

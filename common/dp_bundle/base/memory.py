@@ -1,0 +1,145 @@
+"""Memory that a piece of work may take: sizes in words and in bytes, what this machine has to give, and the refusal.
+
+What work will need is known from the shape of its table before it starts, so that nobody's file, however soundly
+signed, makes a machine swap or the system end its processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from dp_bundle.base.errors import MemoryLimitError, ParameterError
+
+_WORTH_TELLING = 2 * 10**9  # bytes
+_SIZE = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*([kmgt])(i?)b?\s*", re.IGNORECASE)
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+_SYSTEM = Path("/")
+_CONTROLLERS = {  # of control groups: where their folders are, and the file with the limit, in versions 2 and 1
+    "": ("sys/fs/cgroup", "memory.max"),
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+}
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that a size such as `800MB`, `4G` or `1.5GiB` stands for; `format_size` is the inverse.
+
+    Raises
+    ------
+    ParameterError
+        It is no such size, or less than a kilobyte.
+    """
+    found = _SIZE.fullmatch(text)
+    number, unit, binary = found.groups() if found is not None else ("0", "k", "")
+    n_bytes = int(float(number) * (1024 if binary else 1000) ** _POWERS[unit.lower()])
+    if n_bytes < 1000:
+        raise ParameterError("--max-memory", "a size with its unit, such as 800MB or 4GB", text)
+    return n_bytes
+
+
+def format_size(n_bytes: int) -> str:
+    """Return a number of bytes as a size of at least two digits, rounded up."""
+    for unit, one in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
+        if n_bytes >= one:
+            tenths = -(-10 * n_bytes // one)
+            return f"{tenths // 10}.{tenths % 10}{unit}" if tenths < 100 else f"{-(-tenths // 10)}{unit}"
+    return f"{-(-n_bytes // 1000)}kB"
+
+
+def usable_memory(system: Path = _SYSTEM) -> int:
+    """Return the bytes of memory that this process can have: the least of what is available and of its limits.
+
+    Parameters
+    ----------
+    system : Path
+        The folder that holds `proc` and `sys`.
+    """
+    return min([_available(system), *_limits_of_groups(system), *_limits_of_process()])
+
+
+def require_memory(needed: int, limit: int | None, work: str, remedy: str = "use fewer columns") -> int:
+    """Return the bytes that work needs, if it may have as many.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes.
+    limit : int, optional
+        Bytes; by default what the machine can give.
+    work : str
+        What it is for, and how large that is, as the beginning of a sentence: "learning from 8,000 columns".
+    remedy : str
+        What else could be done than to allow more memory; nothing, if empty.
+
+    Raises
+    ------
+    MemoryLimitError
+        It needs more.
+    """
+    allowed = usable_memory() if limit is None else limit
+    if needed > allowed:
+        raise MemoryLimitError(
+            work,
+            needed,
+            allowed,
+            format_size(needed),
+            format_size(allowed),
+            from_machine=limit is None,
+            remedy=remedy,
+        )
+    return needed
+
+
+def describe_need(needed: int) -> list[str]:
+    """Return the sentence that announces work that may need so many bytes, where they are many."""
+    return [f"note: this may need {format_size(needed)} of memory"] if needed >= _WORTH_TELLING else []
+
+
+def _available(system: Path) -> int:
+    """Return the memory that the system can give without swapping, or where it does not say, all that it has."""
+    with contextlib.suppress(OSError, ValueError):
+        found = re.search(r"^MemAvailable:\s*([0-9]+) kB$", (system / "proc/meminfo").read_text(), re.MULTILINE)
+        if found is not None:
+            return int(found[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _limits_of_groups(system: Path) -> Iterator[int]:
+    """Yield the limits of this process's control groups, and of those that they are in."""
+    try:
+        lines = (system / "proc/self/cgroup").read_text().splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        _, names, inner = [*line.split(":", 2), "", ""][:3]
+        for root, name in (_CONTROLLERS[each] for each in names.split(",") if each in _CONTROLLERS):
+            yield from _numbers(folder / name for folder in _folders(system / root, inner))
+
+
+def _folders(root: Path, inner: str) -> Iterator[Path]:
+    """Yield a control group's folder and those above it; inside a container the outermost may be its own."""
+    place = root / inner.lstrip("/")
+    yield place
+    for folder in place.parents:
+        if not folder.is_relative_to(root):
+            break
+        yield folder
+
+
+def _numbers(files: Iterable[Path]) -> Iterator[int]:
+    for file in files:
+        with contextlib.suppress(OSError, ValueError):  # there is none, or it says "max"
+            yield int(file.read_text())
+
+
+def _limits_of_process() -> Iterator[int]:
+    """Yield the limits that a shell sets with ulimit."""
+    import resource
+
+    for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+        soft, _ = resource.getrlimit(limit)
+        if soft != resource.RLIM_INFINITY:
+            yield soft

@@ -1,0 +1,255 @@
+"""Error messages, answers and options that the three commands share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from dp_bundle.base import launch
+from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.memory import parse_size
+from dp_bundle.base.quoting import escape, quote_path
+from dp_bundle.cli.options import ALWAYS, With, option
+from dp_bundle.files.places import RemotePath, is_uri, located
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+version_option = click.version_option(package_name="dpgraph", prog_name="dpgraph")
+
+
+class BundlePath(click.Path):
+    """The path of a bundle that exists, a tar or the folder that it was unpacked to, or its URI."""
+
+    def __init__(self, *, remote: bool = True, file_okay: bool = True, dir_okay: bool = True) -> None:
+        super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
+        self.name = "file"
+        self.remote = remote
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path, or the URI as a `RemotePath`."""
+        found = located(value) if is_uri(value) else value
+        if not isinstance(found, RemotePath):
+            return super().convert(found, param, ctx)
+        if not self.remote:
+            self.fail(f"{found} is not on this machine: dp-bundle unpack it first, and give the folder", param, ctx)
+        return found
+
+
+class DataPath(click.Path):
+    """The path of a table, or its URI."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path, or the URI as a `RemotePath`."""
+        found = located(value) if is_uri(value) else value
+        return found if isinstance(found, RemotePath) else super().convert(found, param, ctx)
+
+
+class NewPath(click.Path):
+    """The path of what a command writes.
+
+    No name, a dash, which means stdout to other tools, and a file whose name ends in a slash are refused.
+
+    Parameters
+    ----------
+    folder : bool
+        Whether it is a folder.
+    remote : bool
+        Whether it may be a URI, which becomes a `RemotePath`.
+    either : bool
+        Whether a slash at its end makes a folder of it; such a path stays text.
+    """
+
+    def __init__(self, *, folder: bool = False, remote: bool = False, either: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self.folder, self.remote, self.either = folder, remote, either
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path."""
+        if not value:
+            self.fail("a name is missing", param, ctx)
+        if value == "-":
+            self.fail("this is never written to stdout: give a name (./- if it is to be called so)", param, ctx)
+        if is_uri(value):
+            found = located(value)
+            if isinstance(found, RemotePath):
+                return found if self.remote else self.fail(f"{found} must be a path on this machine", param, ctx)
+            value = value if self.either and os.fspath(value).endswith("/") else found
+        if self.either and os.fspath(value).endswith("/"):
+            return value
+        if not self.folder and os.fspath(value).endswith(tuple(filter(None, ("/", os.sep, os.altsep)))):
+            self.fail(f"{quote_path(value)} names a folder: add the name of a file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _memory_size(text: str) -> int:
+    """Return the bytes of a size of memory."""
+    try:
+        return parse_size(text)
+    except ParameterError as error:
+        raise click.BadParameter(f"{text!r} is not {error.allowed}") from error
+
+
+def memory_option(command: F) -> F:
+    """Add `--max-memory`."""
+    return option(
+        "--max-memory",
+        applies=ALWAYS,
+        type=_memory_size,
+        metavar="SIZE",
+        help="Refuse, before it begins, work that may need more memory than this, such as 4GB; by default than this "
+        "machine can give.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """Add `--json`."""
+    return option("--json", "as_json", applies=ALWAYS, is_flag=True, help="Print one JSON document instead of text.")(
+        command
+    )
+
+
+def quiet_option(command: F) -> F:
+    """Add `--quiet`."""
+    return option("--quiet", applies=ALWAYS, is_flag=True, help="Print nothing but errors.")(command)
+
+
+def engine_options(does: str) -> Callable[[F], F]:
+    """Return a decorator that adds `--engine` and `--scheduler`; `does` completes a sentence: "adds noise to rows"."""
+    engine = option(
+        "--engine",
+        applies=ALWAYS,
+        type=click.Choice(["threads", "dask"]),
+        default="threads",
+        show_default=True,
+        help=f"What {does}: this process, or workers of Dask, each a process.",
+    )
+    scheduler = option(
+        "--scheduler",
+        applies=[With("engine", ("dask",))],
+        help="The address of Dask's scheduler (tls://HOST:PORT); workers start here by default.",
+    )
+    return lambda command: engine(scheduler(command))
+
+
+def answer(text: str, document: Any, *, as_json: bool, quiet: bool = False) -> None:
+    """Print a result on stdout, as text for a person or as JSON for a machine, with control characters escaped."""
+    if as_json:
+        _print(_printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
+    elif not quiet:
+        _print(_printable(text))
+
+
+@contextlib.contextmanager
+def already(done: str) -> Iterator[None]:
+    """Report what is already done if the block is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
+        interruption.add_note(done)
+        raise
+
+
+def _print(text: str) -> None:
+    try:
+        with already("the command has done its work, but its output was cut short"):
+            click.echo(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DpGraphError(
+            f"the command has done its work, but its output cannot be written to stdout: {error.strerror}"
+        ) from error
+
+
+def tell(message: str, *, quiet: bool = False) -> None:
+    """Print something that is not the result on stderr; the work goes on if stderr is closed."""
+    if not quiet:
+        with contextlib.suppress(OSError):
+            click.echo(_printable(message), err=True)
+
+
+def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and leave with its exit code; an error becomes one sentence on stderr."""
+    try:
+        launch.begin()
+        code = command.main(arguments, standalone_mode=False)
+    except (KeyboardInterrupt, click.Abort) as interruption:
+        _leave_interrupted(interruption)
+    except Exception as error:
+        if launch.was_interrupted() and not isinstance(error, DpGraphError):
+            _leave_interrupted(error)
+        _leave_after(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave_interrupted(error: BaseException) -> NoReturn:
+    """Exit with what is known to be done, after an interrupt or the end of input at a prompt."""
+    cause = error.__cause__ or error
+    if isinstance(cause, EOFError) or (isinstance(cause, click.Abort) and not launch.was_interrupted()):
+        _leave("nothing was typed in, and nothing was completed", 1)
+    _leave(": ".join(["interrupted", *_notes(cause)]), 1)
+
+
+def _leave_after(error: Exception) -> NoReturn:
+    if isinstance(error, click.exceptions.Exit):
+        sys.exit(error.exit_code)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        with contextlib.suppress(OSError):
+            error.show()
+        sys.exit(2)
+    if isinstance(error, click.ClickException):
+        _leave(_describe_misuse(error), 2)
+    if isinstance(error, DpGraphError):
+        _leave("\n".join([str(error), *_notes(error)]), error.exit_code)
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    if isinstance(error, OSError):
+        _leave(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+    if os.environ.get("DPGRAPH_DEBUG"):  # a fault of ours: a sentence for the user, the trace for whoever asks
+        raise error
+    _leave(f"dpgraph has a fault ({type(error).__name__}: {error}): set DPGRAPH_DEBUG=1 for details and report it", 1)
+
+
+def _describe_misuse(error: click.ClickException) -> str:
+    """Return what is wrong with the arguments of a command, and the --help to read."""
+    said = " ".join(error.format_message().removesuffix(".").split())
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return said if context is None else f"{said}; see {context.command_path} --help"
+
+
+def _notes(error: BaseException | None) -> list[str]:
+    return list(getattr(error, "__notes__", []))
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    with contextlib.suppress(OSError):
+        click.echo(f"error: {_printable(message)}", err=True)
+    sys.exit(code)
+
+
+def _printable(text: str) -> str:
+    """Return lines of text without a character that a terminal would obey."""
+    return "\n".join(escape(line) for line in text.split("\n"))
+
+
+def _printable_json(text: str) -> str:
+    """Return the same JSON document with such characters, which only its strings can hold, escaped."""
+    return re.sub(r"[^\n -~]", lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)

@@ -1,0 +1,391 @@
+"""The commands of dp-bundle about keys: make and export one's own, and trust those of others."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import click
+
+from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.quoting import quote_name, quote_path
+from dp_bundle.cli.console import NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.cli.options import ALWAYS, Where, With, Without, option
+from dp_bundle.files.new_files import write_whole
+from dp_bundle.trust.keys import (
+    DEFAULT_KEY,
+    derived_public_key,
+    key_names,
+    load_key,
+    load_public_key,
+    new_key_pair,
+    passphrase_given,
+    private_key_path,
+    public_key_path,
+)
+from dp_bundle.trust.minisign import minisign_public_key
+from dp_bundle.trust.rules import has_passed, quorums, read_revocation, remove_quorum, write_quorum
+from dp_bundle.trust.signing import PublicKey, public_key_of
+from dp_bundle.trust.store import TrustStore
+from dp_bundle.trust.trusted import TrustedKey
+
+_LOCKED = "locked: not compared with its private key, as DPGRAPH_PASSPHRASE does not open it"
+DAY = click.DateTime(["%Y-%m-%d"])
+_KEY = Where("KEY is no statement")
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and export this user's signing keys."""
+
+
+@keys.command("new")
+@click.argument("name", default=DEFAULT_KEY)
+@option("--passphrase", applies=ALWAYS, is_flag=True, help="Ask for a passphrase that protects the key.")
+@json_option
+@quiet_option
+def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
+    """Make a key pair called NAME (publisher by default), readable by you alone.
+
+    \b
+    Example:
+      dp-bundle keys new --passphrase
+    """
+    private_key_path(name)  # refuse a bad name before asking for a passphrase
+    secret = passphrase_given()
+    if passphrase:
+        secret = _ask_passphrase()
+    public = new_key_pair(name, secret)
+    text = f"made {private_key_path(name)}\ngive researchers {public_key_path(name)}, or announce its fingerprint:\n"
+    document = {"fingerprint": public.fingerprint, "public_key": str(public_key_path(name))}
+    answer(text + f"  {public.fingerprint}", document, as_json=as_json, quiet=quiet)
+
+
+def _ask_passphrase() -> str:
+    """Ask twice for a passphrase, which is not shown; without a terminal, which would show it, two lines are read."""
+    return str(click.prompt("Passphrase", hide_input=_has_terminal(), confirmation_prompt=True))
+
+
+def _has_terminal() -> bool:
+    """Return whether `getpass` will find a terminal to ask on."""
+    if sys.platform == "win32":
+        return True
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return sys.stdin is not None and sys.stdin.isatty()
+    return True
+
+
+@keys.command("list")
+@json_option
+def keys_list(as_json: bool) -> None:
+    """List this user's key pairs and their fingerprints, each compared with the private key unless that is locked."""
+    pairs = [(name, load_public_key(name).fingerprint, derived_public_key(name) is not None) for name in key_names()]
+    text = (
+        "\n".join(f"{name}  {fingerprint}" + ("" if known else f"  ({_LOCKED})") for name, fingerprint, known in pairs)
+        or "no keys yet: make one with dp-bundle keys new"
+    )
+    document = [{"name": name, "fingerprint": fingerprint, "compared": known} for name, fingerprint, known in pairs]
+    answer(text, document, as_json=as_json)
+
+
+@keys.command("export")
+@click.argument("key", default=DEFAULT_KEY)
+@option("--format", "form", applies=ALWAYS, type=click.Choice(["pem", "minisign"]), default="pem", show_default=True)
+def keys_export(key: str, form: str) -> None:
+    """Print a public key: of your key pair KEY (publisher by default), a publisher's .pub file, or a fingerprint.
+
+    \b
+    Example:
+      dp-bundle keys export --format minisign > minisign.pub
+      minisign -V -p minisign.pub -m wine.bundle.tar
+    """
+    public = _own_key(key) if key in key_names() else _read_key(key)
+    content = minisign_public_key(public) if form == "minisign" else public.to_pem()
+    answer(content.decode().rstrip("\n"), None, as_json=False)
+
+
+@keys.command("rotate")
+@click.argument("old")
+@click.argument("new")
+@option(
+    "--dataset", "datasets", applies=ALWAYS, multiple=True, help="A dataset that the new key may sign; all by default."
+)
+@option(
+    "--expires", applies=ALWAYS, type=DAY, help="The last day on which readers accept it, in UTC; in a year by default."
+)
+@option("--out", applies=ALWAYS, type=NewPath(), help="The file; NEW.rotation.json in this folder by default.")
+@json_option
+@quiet_option
+def keys_rotate(
+    old: str,
+    new: str,
+    datasets: tuple[str, ...],
+    expires: datetime | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Name your key NEW as the successor of your key OLD, in a statement that both sign, for readers.
+
+    \b
+    Example:
+      dp-bundle keys new office-2027
+      dp-bundle keys rotate publisher office-2027
+    """
+    from dp_bundle.trust.rules import today
+    from dp_bundle.trust.statements import Rotation, sign_statement
+    from dp_bundle.trust.succession import accept_statement
+
+    private = [load_key(old), load_key(new)]
+    former, successor = (public_key_of(key).fingerprint for key in private)
+    if former == successor:
+        raise ParameterError("NEW", "another key than OLD: make one with dp-bundle keys new", new)
+    target = _new_statement(out or Path(f"{Path(new).stem}.rotation.json"))
+    last = _day(expires) or str(today() + timedelta(days=365))
+    content = sign_statement(Rotation(former, successor, sorted(set(datasets)) or None, str(today()), last), *private)
+    said = accept_statement(TrustStore(), content)
+    _write_statement(target, content, said, as_json=as_json, quiet=quiet)
+
+
+@keys.command("revoke")
+@click.argument("key")
+@option("--by", applies=ALWAYS, help="Your key that signs it, a successor of KEY; KEY itself by default.")
+@option("--since", applies=ALWAYS, type=DAY, help="The day on which the key got out of hand, in UTC; today by default.")
+@option(
+    "--from", "first", applies=ALWAYS, multiple=True, metavar="DATASET=N", help="The first release not to trust at all."
+)
+@option("--out", applies=ALWAYS, type=NewPath(), help="The file; KEY.revocation.json in this folder by default.")
+@json_option
+@quiet_option
+def keys_revoke(
+    key: str,
+    by: str | None,
+    since: datetime | None,
+    first: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Take back KEY, one of yours or a fingerprint, in a statement for readers.
+
+    Readers who accept it refuse what the key signed, but for releases that they verified before.
+
+    \b
+    Example:
+      dp-bundle keys revoke publisher --by office-2027 --since 2026-11-01 --from wine=5
+    """
+    from dp_bundle.trust.rules import today
+    from dp_bundle.trust.statements import Revocation, sign_statement
+    from dp_bundle.trust.succession import accept_statement
+
+    public = _own_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
+    if since is not None and since.date() > today():
+        raise ParameterError("--since", "today or an earlier day, in UTC", _day(since))
+    target = _new_statement(out or Path(f"{Path(key).stem}.revocation.json"))
+    releases = {}
+    for entry in first:
+        dataset, _, number = entry.rpartition("=")
+        if not dataset or not number.isascii() or not number.isdigit() or int(number) < 1:
+            raise ParameterError("--from", "DATASET=N with the number of a release, such as wine=5", entry)
+        releases[dataset] = int(number)
+    revocation = Revocation(public.fingerprint, _day(since) or str(today()), str(today()), releases)
+    content = sign_statement(revocation, load_key(by or key))
+    said = accept_statement(TrustStore(), content)
+    _write_statement(target, content, said, as_json=as_json, quiet=quiet)
+
+
+def _own_key(name: str) -> PublicKey:
+    """Return the public half of a key pair, with a note where nothing shows that the private one belongs to it."""
+    public = load_public_key(name)
+    if derived_public_key(name) is None:
+        tell(f"note: the key {name} is {_LOCKED}: {public.fingerprint} is what {public_key_path(name)} says")
+    return public
+
+
+def _new_statement(path: Path) -> Path:
+    """Return the path of a new file, refused before anything is decided here if it is taken, or in no folder."""
+    if os.path.lexists(path):
+        raise DpGraphError(f"{quote_path(path)} is there already: give another --out")
+    if not path.parent.is_dir():
+        raise DpGraphError(f"{quote_path(path)} cannot be written: there is no folder {quote_path(path.parent)}")
+    return path
+
+
+def _write_statement(path: Path, content: bytes, said: str, *, as_json: bool, quiet: bool) -> None:
+    try:
+        write_whole(path, content, replace=False)
+    except OSError as error:
+        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror}") from error
+    text = f"wrote {quote_path(path)}: readers accept it with dp-bundle trust {quote_path(path)}\nhere, {said}"
+    answer(text, {"statement": str(path)}, as_json=as_json, quiet=quiet)
+
+
+def _day(moment: datetime | None) -> str | None:
+    return None if moment is None else str(moment.date())
+
+
+@click.command()
+@click.argument("keys", metavar="[KEY]...", nargs=-1)
+@option(
+    "--name",
+    applies=[Without("remove"), Without("dataset"), _KEY],
+    help="Your name for this publisher; the key file's name by default.",
+)
+@option("--remove", applies=[_KEY], is_flag=True, help="Stop trusting the key.")
+@option("--until", applies=[Without("remove"), _KEY], type=DAY, help="The last day of this decision, in UTC.")
+@option("--dataset", applies=ALWAYS, help="Trust these keys for this dataset, and no other keys for it.")
+@option(
+    "--threshold",
+    applies=[With("dataset"), Without("remove")],
+    type=int,
+    help="With --dataset: how many of the keys must have signed; 1 by default.",
+)
+@json_option
+@quiet_option
+def trust(
+    keys: tuple[str, ...],
+    name: str | None,
+    remove: bool,
+    until: datetime | None,
+    dataset: str | None,
+    threshold: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Trust KEY, a publisher's .pub file or fingerprint, from now on; without KEY, list whom you trust.
+
+    KEY may also be a statement that dp-bundle keys rotate or revoke wrote: it is checked, and followed. With --remove,
+    KEY may also be your name for the publisher. Several keys are given with --dataset, for a dataset that --threshold
+    of them must have signed; --dataset with --remove and no key forgets that.
+
+    \b
+    Example:
+      dp-bundle trust publisher.pub --name "Statistics office"
+      dp-bundle trust office-2027.rotation.json
+      dp-bundle trust a.pub b.pub c.pub --dataset wine --threshold 2
+      dp-bundle trust "Statistics office" --remove
+    """
+    store = TrustStore()
+    if has_passed(_day(until)):
+        tell(f"note: {_day(until)} is over, so that this decision has ended already", quiet=quiet)
+    if dataset is not None and not (keys and remove):
+        quorum = 1 if threshold is None else threshold
+        text, document = _trust_for(dataset, keys, store, _day(until), quorum, remove=remove)
+        answer(text, document, as_json=as_json, quiet=quiet)
+        return
+    if len(keys) > 1 or dataset is not None:
+        raise ParameterError("KEY", "one key; several go with --dataset, and are not removed by it")
+    if not keys and (remove or name is not None or until is not None):
+        raise ParameterError("KEY", "given with --name, --until and --remove")
+    key = keys[0] if keys else None
+    if key is not None and (content := _statement_in(key)) is not None:
+        from dp_bundle.trust.succession import accept_statement
+
+        if remove or name is not None or until is not None:
+            raise ParameterError("KEY", "a key with --name, --until and --remove: a statement has its own")
+
+        answer(accept_statement(store, content), {"accepted": key}, as_json=as_json, quiet=quiet)
+        return
+    if key is None:
+        entries = store.keys()
+        listed = "\n".join(
+            f"{entry.key.fingerprint}  {quote_name(entry.name)}{_conditions(entry)}" for entry in entries
+        )
+        listed += "".join(
+            f"\n{quote_name(each.dataset)}: {each.threshold} of {len(each.keys)} keys must sign"
+            + ("" if each.until is None else f", until {each.until}")
+            for each in quorums(store.folder)
+        )
+        text = listed or "no publisher is trusted yet"
+        answer(text, [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries], as_json=as_json)
+        return
+    listed_name = "a name that dp-bundle trust lists, " if remove else ""
+    public = (_trusted_as(key, store) if remove else None) or _read_key(key, named=listed_name)
+    document = {"fingerprint": public.fingerprint, "trusted": not remove}
+    if remove:
+        text = "no longer trusted" if store.remove(public) else "was not trusted"
+    else:
+        entries = store.keys()
+        known = next((entry.name for entry in entries if entry.key == public), None)
+        chosen = name or known or (key if key == public.fingerprint else Path(key).stem)
+        before = next((entry for entry in entries if entry.key == public), TrustedKey(public, chosen))
+        store.keep(TrustedKey(public, chosen, until=_day(until), predecessors=before.predecessors))
+        from_now = "" if has_passed(_day(until)) else " from now on"
+        text = f"is trusted{from_now}, as {quote_name(chosen)}" + (f", until {_day(until)}" if until else "")
+    answer(f"{public.fingerprint} {text}", document, as_json=as_json, quiet=quiet)
+
+
+def _conditions(entry: TrustedKey) -> str:
+    """Return what limits the trust in a key, for a list."""
+    until = "" if entry.until is None else f"  until {entry.until}"
+    scope = "" if entry.datasets is None else f"  only for {', '.join(map(quote_name, entry.datasets))}"
+    revoked = read_revocation(TrustStore().folder, entry.key)
+    return until + scope + ("" if revoked is None else f"  REVOKED, with effect since {revoked.since}")
+
+
+def _statement_in(key: str) -> bytes | None:
+    """Return the content of a file that is no key and begins like a signed envelope, up to a little over its limit."""
+    from dp_bundle.trust.statements import MOST_OF_A_STATEMENT
+
+    if not Path(key).is_file():
+        return None
+    with Path(key).open("rb") as file:
+        content = file.read(MOST_OF_A_STATEMENT + 1)
+    return content if content.startswith(b"{") else None
+
+
+def _trust_for(
+    dataset: str, given: tuple[str, ...], store: TrustStore, until: str | None, threshold: int, *, remove: bool
+) -> tuple[str, dict[str, object]]:
+    """Decide, or forget, who must sign a dataset; return it as text and as a document."""
+    name = quote_name(dataset)
+    if remove:
+        known = remove_quorum(store.folder, dataset)
+        return f"{name}: " + ("decision forgotten" if known else "there was no decision"), {"dataset": dataset}
+    if not given:
+        raise ParameterError("KEY", "given with --dataset: the keys that may sign it")
+    chosen = [_read_key(key) for key in given]
+    write_quorum(store.folder, dataset, chosen, threshold, until)
+    trusted = store.keys()
+    known_keys = {entry.key: entry for entry in trusted}
+    for key, public in zip(given, chosen, strict=True):
+        entry = known_keys.get(public)
+        if entry is None:
+            store.keep(TrustedKey(public, key if key == public.fingerprint else Path(key).stem, datasets=(dataset,)))
+        elif not entry.covers(dataset):
+            store.keep(replace(entry, datasets=(*(entry.datasets or ()), dataset)))
+    document: dict[str, object] = {"dataset": dataset, "keys": [key.fingerprint for key in chosen]}
+    text = f"{name}: {threshold} of these {len(set(chosen))} keys must sign" + (f", until {until}" if until else "")
+    return text, {**document, "threshold": threshold, "until": until}
+
+
+def _trusted_as(name: str, store: TrustStore) -> PublicKey | None:
+    """Return the key that is trusted under a name, or None.
+
+    Raises
+    ------
+    ParameterError
+        Several keys are trusted under that name.
+    """
+    entries = store.keys()
+    named = [entry.key for entry in entries if entry.name == name]
+    if len(named) > 1:
+        listed = ", ".join(key.fingerprint for key in named)
+        raise ParameterError("KEY", f"one of the fingerprints trusted as {quote_name(name)}: {listed}")
+    return named[0] if named else None
+
+
+def _read_key(key: str, *, named: str = "") -> PublicKey:
+    if key.startswith("ed25519:"):
+        return PublicKey.from_fingerprint(key)
+    path = Path(key)
+    if path.suffix == ".pub" and not path.exists():
+        raise ParameterError("KEY", "a file that exists", key)
+    if not path.is_file() or path.stat().st_size > 10_000:
+        raise ParameterError("KEY", f"{named}a publisher's .pub file, or a fingerprint that begins with ed25519:", key)
+    return PublicKey.from_pem(path.read_bytes())

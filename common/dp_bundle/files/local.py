@@ -1,0 +1,118 @@
+"""A local folder as a store: every content is a file that appears whole, by a link, and is on the disk by then."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from dp_bundle.base.errors import StoreError
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.files.new_files import whole_file
+from dp_bundle.files.places import missing, require_name
+from dp_bundle.files.renaming import sync_folder
+from dp_bundle.files.windows import read_at
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe with nobody behind it is no reason to wait
+
+
+class FolderStore:
+    """Contents in the files of a folder, which is made with the first one; `Store` says the rest.
+
+    Parameters
+    ----------
+    folder : Path
+        It may not exist yet; so may its parents.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.uri = str(self.folder)
+
+    def names(self, folder: str = "") -> list[str]:
+        """Return all names, or those below a folder; files whose names begin with a dot are not whole yet."""
+        top = self.folder / require_name(folder) if folder else self.folder
+        found = []
+        for place, folders, files in os.walk(top, onerror=self._refuse):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found += [Path(place, name) for name in files if not name.startswith(".")]
+        return sorted(path.relative_to(self.folder).as_posix() for path in found)
+
+    def size(self, name: str) -> int:
+        """Return the number of bytes of a file."""
+        descriptor = self._open(name)
+        try:
+            return os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return `length` bytes of a file, or fewer at its end."""
+        descriptor = self._open(name)
+        try:
+            rest = max(0, os.fstat(descriptor).st_size - start)
+            return read_at(descriptor, start, rest if length is None else min(length, rest))
+        except OSError as error:
+            raise self._error(name, error) from error
+        finally:
+            os.close(descriptor)
+
+    def create(self, name: str, content: bytes) -> bytes:
+        """Make a new file; a file system on a network may lose the answer, so after an error the name is read."""
+        path = self.folder / require_name(name)
+        try:
+            self._make_folders(path.parent)
+            with whole_file(path) as file:
+                file.write(content)
+        except OSError as error:
+            try:
+                found = self.read(name)
+            except FileNotFoundError:
+                raise self._error(name, error) from error
+            if found == content:
+                sync_folder(path.parent)
+            return found
+        return content
+
+    def copy(self, source: str, target: str) -> bytes:
+        """Make a new file with the content of another."""
+        return self.create(target, self.read(source))
+
+    def delete(self, name: str) -> None:
+        """Remove a file."""
+        path = self.folder / require_name(name)
+        try:
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir():
+                sync_folder(path.parent)
+        except OSError as error:
+            raise self._error(name, error) from error
+
+    def _make_folders(self, folder: Path) -> None:
+        """Make a folder and those above it; names of new ones are on the disk, too."""
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        for path in reversed(missing):
+            path.mkdir(exist_ok=True)
+            sync_folder(path.parent)
+
+    def _open(self, name: str) -> int:
+        try:
+            descriptor = os.open(self.folder / require_name(name), _READ)
+        except (FileNotFoundError, NotADirectoryError):
+            raise missing(self._place(name)) from None
+        except OSError as error:
+            raise self._error(name, error) from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise StoreError(self._place(name), "it is no regular file")
+        return descriptor
+
+    def _refuse(self, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise self._error("", error) from error
+
+    def _error(self, name: str, error: OSError) -> StoreError:
+        return StoreError(self._place(name), error.strerror or type(error).__name__)
+
+    def _place(self, name: str) -> str:
+        return quote_path(self.folder / name)

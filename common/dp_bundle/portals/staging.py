@@ -1,0 +1,182 @@
+"""A verified bundle laid out for a portal: the tar, Parquet files beside it, and metadata in the portal's vocabulary.
+
+Portals give a tar no preview, and some read it as something else, so the same data stand beside it. All is written to a
+new folder that appears in one step, from the bytes that were verified.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.bundle.companions import Companion, find_companions
+from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.packing import write_tar
+from dp_bundle.bundle.published import published_files, signature_files
+from dp_bundle.describe.subject import PublishedFile
+from dp_bundle.files.new_folders import new_file, new_folder
+from dp_bundle.portals.card import hugging_face_card
+from dp_bundle.portals.datacite import datacite_document
+from dp_bundle.portals.dataverse import dataverse_dataset, dataverse_files
+from dp_bundle.portals.dcat import dcat_document
+from dp_bundle.portals.deposits import ckan_package, invenio_record, zenodo_deposit
+from dp_bundle.portals.names import FORMS, PORTALS
+from dp_bundle.portals.portal_json import croissant_document, frictionless_document
+from dp_bundle.portals.registry import registry_record
+from dp_bundle.portals.ro_crate import ro_crate_document
+from dp_bundle.portals.schema_org import schema_org_document
+from dp_bundle.portals.yaml import to_yaml
+
+_IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
+_STATIC = {
+    "datapackage.json": "frictionless",
+    "croissant.json": "croissant",
+    "dcat.jsonld": "dcat",
+    "schema.org.jsonld": "schema.org",
+    "datacite.json": "datacite",
+    "ro-crate-metadata.json": "ro-crate",
+    "dp-registry.yaml": "registry",
+}
+
+
+def describe_as(bundle: Bundle, form: str) -> bytes:
+    """Return a description of a bundle for the folder that `stage_bundle` makes for a static site, as JSON or YAML.
+
+    Parameters
+    ----------
+    bundle : Bundle
+        A verified bundle.
+    form : str
+        One of `FORMS`.
+
+    Raises
+    ------
+    ParameterError
+        There is no such form.
+    PrivacyError
+        The registry was asked for, and the release states no guarantee.
+    """
+    signatures = signature_files(bundle, find_companions(bundle)[0]) if form == "ro-crate" else []
+    return _spell(form, _describe(bundle, form, published_files(bundle), signatures))
+
+
+def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Companion] | None = None) -> list[Path]:
+    """Write a new folder for a portal, and return its files.
+
+    Parameters
+    ----------
+    bundle : Bundle
+        A verified bundle.
+    portal : str
+        One of `PORTALS`.
+    folder : Path
+        The new folder. Nothing is ever replaced.
+    beside : sequence of Companion, optional
+        The signatures to carry; by default those that `find_companions` finds.
+
+    Raises
+    ------
+    ParameterError
+        There is no such portal.
+    BundleFormatError
+        The file was changed after it was verified.
+    DpGraphError
+        There is something of that name already, or the folder cannot be written.
+    """
+    if portal not in PORTALS:
+        raise ParameterError("--for", f"one of {', '.join(PORTALS)}", portal)
+    if os.path.lexists(folder):
+        raise DpGraphError(f"there is something at {quote_path(folder)} already: give the name of a new folder")
+    signatures = find_companions(bundle)[0] if beside is None else beside
+    try:
+        with new_folder(folder) as new:
+            flat = portal not in _IN_ONE_FOLDER
+            place = new / "files" if flat else new
+            _write_data(bundle, place, flat=flat, readme=portal != "huggingface")
+            for each in signatures:
+                _write(place / f"{bundle.tar_path.name}.{each.kind}", each.content)
+            for name, content in _metadata(bundle, portal, signature_files(bundle, signatures)).items():
+                _write(new / name, content)
+            if portal == "static":
+                sums = "".join(f"{_sha256(new / name)}  {name.as_posix()}\n" for name in _files_in(new))
+                _write(new / "SHA256SUMS", sums.encode())
+    except OSError as error:
+        raise DpGraphError(f"{quote_path(folder)} cannot be written: {error.strerror}") from error
+    return [folder / name for name in _files_in(folder)]
+
+
+def _metadata(bundle: Bundle, portal: str, signatures: list[PublishedFile]) -> dict[str, bytes]:
+    """Return the files of metadata that a portal gets."""
+    release, signer = bundle.release, bundle.signer.key.fingerprint
+    files = published_files(bundle, flat=portal not in _IN_ONE_FOLDER)
+    if portal == "huggingface":
+        return {"README.md": hugging_face_card(release, files, signer).encode()}
+    if portal == "ckan":
+        return {"package.json": _json(ckan_package(release, [*files, *signatures], signer))}
+    if portal == "dataverse":
+        described = dataverse_files([*files, *signatures])
+        return {"dataset.json": _json(dataverse_dataset(release)), "files.json": _json(described)}
+    if portal == "zenodo":
+        deposits = {"zenodo.json": zenodo_deposit(release), "invenio-rdm.json": invenio_record(release)}
+        return {name: _json(document) for name, document in deposits.items()}
+    forms = {name: form for name, form in _STATIC.items() if form != "registry" or release.guarantee is not None}
+    return {name: _spell(form, _describe(bundle, form, files, signatures)) for name, form in forms.items()}
+
+
+def _describe(bundle: Bundle, form: str, files: list[PublishedFile], signatures: list[PublishedFile]) -> dict[str, Any]:
+    makers: dict[str, Callable[[], dict[str, Any]]] = {
+        "frictionless": lambda: frictionless_document(bundle.release, files),
+        "croissant": lambda: croissant_document(bundle.release, files),
+        "dcat": lambda: dcat_document(bundle.release, files),
+        "datacite": lambda: datacite_document(bundle.release, files),
+        "ro-crate": lambda: ro_crate_document(bundle.release, files, signatures),
+        "registry": lambda: registry_record(bundle.release),
+        "schema.org": lambda: schema_org_document(bundle.release, files),
+    }
+    if form not in makers:
+        raise ParameterError("--as", f"one of {', '.join(FORMS)}", form)
+    return makers[form]()
+
+
+def _spell(form: str, document: dict[str, Any]) -> bytes:
+    """Return the document as the registry takes it, which is YAML, or as all others do."""
+    return to_yaml(document).encode() if form == "registry" else _json(document)
+
+
+def _write_data(bundle: Bundle, folder: Path, *, flat: bool, readme: bool) -> None:
+    """Write the tar, the README if asked for, and the Parquet files."""
+    folder.mkdir(exist_ok=True)
+    with new_file(folder / bundle.tar_path.name) as tar:
+        write_tar(bundle, tar)
+    for name in bundle.members:
+        if not name.startswith("data/") and not (readme and name == "README.md"):
+            continue
+        target = folder / (name.removeprefix("data/") if flat else name)
+        target.parent.mkdir(exist_ok=True)
+        with bundle.open(name) as member, new_file(target) as file:
+            shutil.copyfileobj(member, file)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with new_file(path) as file:
+        file.write(content)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _json(document: dict[str, Any] | list[dict[str, Any]]) -> bytes:
+    return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"

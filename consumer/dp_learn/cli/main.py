@@ -1,0 +1,332 @@
+"""dp-learn: from a verified bundle to a sparse graph.
+
+The command imports what it runs when it runs, so that help, and a wrong option, are answered at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.kernels import before_compiling
+from dp_bundle.base.quoting import quote_name, quote_path
+from dp_bundle.cli.console import (
+    BundlePath,
+    NewPath,
+    already,
+    answer,
+    engine_options,
+    json_option,
+    memory_option,
+    quiet_option,
+    run,
+    tell,
+    version_option,
+)
+from dp_bundle.cli.options import ALWAYS, Where, With, Without, option
+from dp_bundle.files.folder import end_in_name
+from dp_bundle.files.places import RemotePath
+from dp_learn.glasso.solver_names import SOLVER_NAMES
+from dp_learn.matrices.repair_methods import RepairMethod
+from dp_learn.pipeline.weights import Weights
+from dp_learn.selection.rules import Rule
+
+if TYPE_CHECKING:
+    from dp_bundle import Bundle
+    from dp_learn.output.summary import Summary
+
+_GRAPHICAL_LASSO = With("estimator", ("graphical-lasso",))
+_SPARSE = ("graphical-lasso", "neighborhood", "scio", "clime")  # the estimators with a sparse precision matrix
+_PREDICTING = ("regression", "lda")
+_WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler", "max_memory"}  # on what is found
+_WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 took an eighth of a small run
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=BundlePath())
+@option(
+    "--estimator",
+    applies=ALWAYS,
+    type=click.Choice(
+        ["graphical-lasso", "ridge", "thresholded-covariance", "neighborhood", "scio", "clime", "regression", "lda"]
+    ),
+    default="graphical-lasso",
+    show_default=True,
+    help="The estimator; regression and lda predict --target.",
+)
+@option(
+    "--target",
+    applies=[With("estimator", _PREDICTING)],
+    help="The column to predict: any column for regression, a column of classes 0 and 1 for lda.",
+)
+@option(
+    "--alpha",
+    applies=ALWAYS,
+    default="auto",
+    show_default=True,
+    help="The penalty, or auto to have --select choose it.",
+)
+@option(
+    "--select",
+    applies=[_GRAPHICAL_LASSO, With("alpha", ("auto",))],
+    type=click.Choice([rule.value for rule in Rule]),
+    default="ebic",
+    show_default=True,
+    help="The rule that chooses alpha: EBIC, held-out likelihood (cv), held-out error of the covariance (mse), or "
+    "stability over subsamples (stars).",
+)
+@option(
+    "--fdr",
+    applies=[_GRAPHICAL_LASSO],
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Test all pairs instead, and list the edges found at this false discovery rate, such as 0.05.",
+)
+@option(
+    "--weights",
+    applies=[_GRAPHICAL_LASSO],
+    type=click.Choice([weights.value for weights in Weights]),
+    default="auto",
+    show_default=True,
+    help="Penalise all pairs equally, or in proportion to their standard errors (noise); auto is noise for tables with "
+    "categories, and equal for those of numbers.",
+)
+@option(
+    "--repair",
+    applies=[_GRAPHICAL_LASSO],
+    type=click.Choice([method.value for method in RepairMethod]),
+    default="none",
+    show_default=True,
+    help="Make an indefinite matrix positive semidefinite before solving, by this method.",
+)
+@option(
+    "--refit/--no-refit",
+    applies=[
+        With("estimator", _SPARSE),
+        Without("fdr", because="edges that tests find have no penalised estimate", value=False),
+    ],
+    default=True,
+    show_default=True,
+    help="Report weights fitted on the chosen graph without the penalty, or the penalised estimate, which is shrunk.",
+)
+@option(
+    "--solver",
+    applies=[_GRAPHICAL_LASSO, Where("no column of the table is a category")],
+    type=click.Choice(["auto", *SOLVER_NAMES]),
+    default="auto",
+    show_default=True,
+    help="Block coordinate descent (cd), ADMM, or proximal Newton; auto picks the one that suits the problem.",
+)
+@option(
+    "--scale",
+    applies=[_GRAPHICAL_LASSO, Where("no column of the table is a category")],
+    type=click.Choice(["correlation", "covariance"]),
+    default="correlation",
+    show_default=True,
+    help="Penalise on the scale of correlations, or of the data units.",
+)
+@option(
+    "--penalize-diagonal/--no-penalize-diagonal",
+    applies=[_GRAPHICAL_LASSO],
+    default=True,
+    show_default=True,
+    help="Penalise the diagonal of the precision matrix too, or not.",
+)
+@option("--report/--no-report", applies=ALWAYS, default=True, show_default=True, help="Write report.html too, or not.")
+@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
+@engine_options("verifies and reads rows")
+@option("--out", applies=ALWAYS, type=NewPath(folder=True), help="The folder for the results; NAME.graph by default.")
+@memory_option
+@json_option
+@quiet_option
+@version_option
+def cli(
+    files: tuple[Path | RemotePath, ...],
+    estimator: str,
+    target: str | None,
+    alpha: str,
+    fdr: float | None,
+    report: bool,
+    allow_older: bool,
+    engine: str,
+    scheduler: str | None,
+    out: Path | None,
+    max_memory: int | None,
+    as_json: bool,
+    quiet: bool,
+    **settings: Any,
+) -> None:
+    """Verify a bundle FILE, subtract its noise, estimate the graph, and write a folder of results.
+
+    Several bundles with the same columns are pooled: releases of the same rows, or of different ones.
+
+    \b
+    Example:
+      dp-learn wine.bundle.tar --alpha 0.1 --out wine.graph
+      dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
+    """
+    from dp_bundle import open_bundles
+    from dp_bundle.base.memory import describe_need
+    from dp_bundle.bundle.inspection import describe_copies
+    from dp_bundle.engines.dask import Dask
+    from dp_bundle.manifest.statement import shape_of
+    from dp_learn.pipeline.memory import require_learnable
+
+    penalty = _parse_alpha(alpha)
+
+    names = [_name(file).removesuffix(".tar").removesuffix(".bundle") for file in files]
+    folder = out or Path(f"{'+'.join(names)}.graph")
+    _require_result(folder)
+
+    with contextlib.ExitStack() as stack:
+        workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
+        here = workers.n_workers if workers is not None and scheduler is None else 0
+        require = partial(
+            require_learnable, limit=max_memory, estimator=estimator, n_bundles=len(files), n_workers=here
+        )
+        opened = open_bundles(files, allow_older=allow_older, engine=workers, require_shape=require)
+        bundles = [stack.enter_context(bundle) for bundle in opened]
+        needed = max(require(shape_of(bundle.release)) for bundle in bundles)
+        notes = [note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))]
+        for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
+            tell(note, quiet=quiet)
+
+        from dp_learn.output.folder import write_results
+        from dp_learn.output.messages import describe_learned, title_of
+        from dp_learn.output.result import Result
+        from dp_learn.output.summary import summarize
+        from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
+        from dp_learn.pipeline.memory import require_compilable  # their libraries import slower than a refusal
+
+        show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
+        before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), show, quiet))
+
+        summary: Summary
+        if estimator != "graphical-lasso":
+            make_page = partial(_make_page, bundles, show) if report else None
+            text, summary = _estimate_otherwise(
+                bundles, estimator, penalty, target, folder, refit=settings["refit"], make_page=make_page
+            )
+        else:
+            stack.callback(show, "")  # however the work ends
+            learned = learn_graph(bundles, max_memory=max_memory, alpha=penalty, fdr=fdr, progress=show, **settings)
+            summary = described = summarize(learned, bundles)
+            page = _make_page(bundles, show, summary, graph=learned.estimate, learned=learned) if report else None
+            show("writing the results")
+            title = title_of(described, bundles)
+            write_results(Result(learned.estimate, summary), title, folder, report=page)
+            with already(f"the results are in {quote_path(folder)}"):
+                text = describe_learned(learned, described, bundles, folder)
+                show("")
+        answer(text, summary, as_json=as_json, quiet=quiet)
+
+    for sentence in summary["contradictions"]:
+        tell(f"warning: {sentence}", quiet=quiet)
+
+
+def _require_result(folder: Path) -> None:
+    """Refuse a folder for results where there is something else than an earlier one."""
+    if not os.path.lexists(folder):
+        return
+    from dp_learn.output.folder import foreign_content
+
+    if (why := foreign_content(folder)) is not None:
+        raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
+
+
+def _name(file: Path | RemotePath) -> str:
+    return end_in_name(file).name if isinstance(file, Path) else file.name
+
+
+def _show_progress(step: str) -> None:
+    """Put the step in place of the one before, on a terminal's last line."""
+    click.echo(f"\r\033[K{step}{' ...' if step else ''}", err=True, nl=False)
+
+
+def _show_nothing(step: str) -> None:
+    pass
+
+
+def _before_compiling(require: Callable[[], None], show: Callable[[str], None], quiet: bool, kept: bool) -> None:
+    """See that there is the memory, and say why this run takes longer than the next, or that the next will as well."""
+    require()
+    show("compiling for this machine: up to a minute of computing, needed only once")
+    if not kept:
+        note = "compiled code cannot be saved here, so every run takes up to a minute more"
+        tell(f"note: {note}: set NUMBA_CACHE_DIR to a folder that you can write to", quiet=quiet)
+
+
+def _estimate_otherwise(
+    bundles: Sequence[Bundle],
+    estimator: str,
+    alpha: float | None,
+    target: str | None,
+    folder: Path,
+    *,
+    refit: bool,
+    make_page: Callable[..., str] | None,
+) -> tuple[str, Summary]:
+    """Estimate by another estimator, write its tables, and return its message and its summary."""
+    from dp_learn.output.estimator_results import learn_alternative
+    from dp_learn.output.folder import write_results
+    from dp_learn.output.messages import describe_alternative
+
+    found = learn_alternative(bundles, estimator, alpha=alpha, target=target, refit=refit)
+    report = make_page(found.summary, graph=found.graph, tables=found.tables) if make_page is not None else None
+    title = f"{quote_name(bundles[0].release.dataset.name)}, {estimator}"
+    write_results(found, title, folder, report=report)
+    return describe_alternative(found, estimator, bundles, folder), found.summary
+
+
+def _make_page(bundles: Sequence[Bundle], begin: Callable[[str], None], summary: Summary, **found: Any) -> str:
+    """Return the page of a result; the libraries that it takes are imported here."""
+    from dp_learn.output.page.findings import Findings
+    from dp_learn.output.page.report import make_report
+
+    begin("drawing the page")
+    return make_report(Findings(bundles, summary, _spell_command(), **found))
+
+
+def _spell_command() -> str:
+    """Return the command with what was typed of it that makes a difference to the result, and names without folders."""
+    context = click.get_current_context()
+    words = ["dp-learn"]
+    for each in context.command.params:
+        typed = context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
+        if not typed or each.name in _WITHOUT_EFFECT:
+            continue
+        value = context.params[each.name or ""]
+        if isinstance(each, click.Argument):
+            words += [shlex.quote(file.name) for file in value]
+        elif isinstance(value, bool):
+            words.append(each.opts[0] if value or not each.secondary_opts else each.secondary_opts[0])
+        else:
+            words += [each.opts[0], shlex.quote(str(value))]
+    return " ".join(words)
+
+
+def _parse_alpha(text: str) -> float | None:
+    if text == "auto":
+        return None
+    try:
+        alpha = float(text)
+    except ValueError as error:
+        raise ParameterError("--alpha", "a positive number, or auto", text) from error
+    if not 0 < alpha < float("inf"):
+        raise ParameterError("--alpha", "a positive number, or auto", text)
+    return alpha
+
+
+def main() -> None:
+    """Run dp-learn, which makes no cycles worth collecting while it imports libraries and compiled kernels."""
+    gc.set_threshold(_WORTH_COLLECTING)
+    run(cli)

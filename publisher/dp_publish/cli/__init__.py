@@ -1,0 +1,1 @@
+"""The commands of dp-publish, and in `messages` what they say."""

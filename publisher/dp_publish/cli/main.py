@@ -1,0 +1,476 @@
+"""dp-publish: from a private table to a signed bundle of noisy data.
+
+Each command imports its libraries when it runs, so help appears at once and no command loads those of another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dp_bundle.base.cores import count_cores
+from dp_bundle.base.errors import ParameterError, PrivacyError
+from dp_bundle.base.kernels import before_compiling
+from dp_bundle.cli.console import (
+    DataPath,
+    NewPath,
+    already,
+    answer,
+    engine_options,
+    json_option,
+    memory_option,
+    quiet_option,
+    run,
+    tell,
+    version_option,
+)
+from dp_bundle.cli.options import ALWAYS, Where, With, option
+from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.places import Place, RemotePath
+from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key
+from dp_bundle.trust.signing import public_key_of
+from dp_publish.cli.ledger import ledger_group
+from dp_publish.cli.options import (
+    PublishByDefault,
+    dialect_options,
+    ledger_option,
+    ledger_option_where,
+    log_option,
+    policy_options,
+    typed_options,
+    writing_new,
+)
+from dp_publish.policy.choices import DEFAULT_SPREAD
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from dp_publish.forecast.page.budget import Account
+    from dp_publish.forecast.plan import Plan
+    from dp_publish.policy.model import Policy
+    from dp_publish.release.publishing import Receipt
+
+DATA = DataPath()
+
+
+@click.group(cls=PublishByDefault, commands=[ledger_group], context_settings={"help_option_names": ["-h", "--help"]})
+@version_option
+def cli() -> None:
+    """Add calibrated noise to a private table and write one signed bundle that anyone may learn from.
+
+    \b
+    Example:
+      dp-publish policy wine.parquet      write wine.policy.toml; fill in the bounds
+      dp-publish wine.parquet             write wine.bundle.tar
+    """
+
+
+@cli.command("publish")
+@click.argument("data", type=DATA)
+@policy_options
+@option(
+    "--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file."
+)
+@ledger_option
+@option(
+    "--partition",
+    applies=ALWAYS,
+    help="The name of the part of the rows in DATA, such as a month; parts must not overlap.",
+)
+@option(
+    "--out",
+    applies=ALWAYS,
+    type=NewPath(remote=True, either=True),
+    help="The bundle to write: a tar, a folder (FOLDER/) or s3://, gs:// or az://; NAME.bundle.tar here by default.",
+)
+@engine_options("reads the table and adds noise to rows")
+@option(
+    "--staging",
+    applies=[With("engine", ("dask",))],
+    help="A private folder or URI where workers stage parts; a temporary one by default.",
+)
+@option(
+    "--job",
+    applies=ALWAYS,
+    type=NewPath(folder=True),
+    help="A new folder of records, with which `dp-publish resume` finishes the release if this command ends early.",
+)
+@log_option
+@option(
+    "--anyway",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Publish even what would be refused as useless or as a likely mistake.",
+)
+@memory_option
+@json_option
+@quiet_option
+def publish_command(
+    data: Place,
+    policy_file: Path | None,
+    key: str,
+    ledger_place: str | None,
+    partition: str | None,
+    out: Path | RemotePath | str | None,
+    engine: str,
+    scheduler: str | None,
+    staging: str | None,
+    job: Path | None,
+    log: Path | None,
+    anyway: bool,
+    max_memory: int | None,
+    as_json: bool,
+    quiet: bool,
+    **privacy: Any,
+) -> None:
+    """Publish DATA: a .parquet, .arrow, .feather, .csv, .tsv or .csv.gz file, a folder of Parquet files, or a URI.
+
+    Without a policy, one row is protected at mu = 1, and bounds are found privately. A release is refused if it would
+    show nothing (by the forecast of dp-publish plan), or would leave a column of whole numbers unchanged.
+
+    \b
+    Example:
+      dp-publish wine.parquet --unit cell --mu 1
+      dp-publish wine.parquet --release covariance
+    """
+    from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
+    from dp_publish.data.row_count import rows_known
+    from dp_publish.forecast.advance_check import check_in_advance
+    from dp_publish.ledger.opening import open_ledger
+    from dp_publish.release.beside import require_no_minisig
+    from dp_publish.release.job import require_new_job
+    from dp_publish.release.preparing import place_for_workers
+    from dp_publish.release.publishing import publish
+    from dp_publish.release.workers.cluster import dask_cluster
+
+    if engine == "dask":
+        place_for_workers(data)  # before anything is started or made
+    shown = sys.stderr.isatty() and not quiet
+    if shown:
+        before_compiling(_announce_compiling)
+    policy = _load_policy(data, policy_file, privacy)
+    ledger = open_ledger(ledger_place)
+    withheld = ledger.entities(policy.dataset.name)
+    resolved = check_in_advance(
+        data,
+        policy,
+        withheld,
+        anyway=anyway,
+        tell=partial(tell, quiet=quiet),
+        max_memory=max_memory,
+        n_workers=count_cores() if engine == "dask" and scheduler is None else 0,
+    )
+
+    signing_key = _signing_key(key, quiet=quiet)
+    target = out or Path(f"{_plain_name(data)}.bundle.tar")
+    require_no_minisig(target)
+    if job is not None:
+        require_new_job(job)
+        tell(f"if this ends early, go on with: {_resume_words(job, key)}", quiet=quiet)
+    with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
+        meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
+        cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
+        show = meanwhile.enter_context(shown_on_terminal(rows_known(data))) if shown else None
+        receipt = publish(
+            data,
+            policy,
+            out=target,
+            key=signing_key,
+            ledger=ledger,
+            partition=partition,
+            progress=show,
+            cluster=cluster,
+            job=job,
+        )
+    _finish(receipt, resolved, signing_key, as_json=as_json, quiet=quiet)
+
+
+@cli.command("resume")
+@click.argument("job", type=click.Path(path_type=Path))
+@option(
+    "--key",
+    applies=ALWAYS,
+    default=DEFAULT_KEY,
+    show_default=True,
+    help="The signing key with which the job was begun.",
+)
+@option(
+    "--scheduler",
+    applies=[Where("the job was begun with --engine dask")],
+    help="For a job with --engine dask: its scheduler; workers start here by default.",
+)
+@log_option
+@json_option
+@quiet_option
+def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None, as_json: bool, quiet: bool) -> None:
+    """Finish the release of JOB, a folder that `--job` made, after dp-publish or its machine ended early.
+
+    The release is on the books once, and nothing that was drawn is drawn again. JOB is deleted in the end.
+
+    \b
+    Example:
+      dp-publish wine.parquet --job wine.job
+      dp-publish resume wine.job
+    """
+    from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
+    from dp_publish.release.job import require_job
+    from dp_publish.release.resuming import resume
+    from dp_publish.release.workers.cluster import dask_cluster
+
+    require_job(job, scheduler)  # before a key is made for nothing
+    signing_key = _signing_key(key, quiet=quiet)
+    with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
+        meanwhile.enter_context(logged_to(log))
+        shown = sys.stderr.isatty() and not quiet
+        show = meanwhile.enter_context(shown_on_terminal(None)) if shown else None
+        receipt, resolved = resume(job, key=signing_key, progress=show, workers=partial(dask_cluster, scheduler))
+    _finish(receipt, resolved, signing_key, as_json=as_json, quiet=quiet)
+
+
+@cli.command("policy")
+@click.argument("data", type=DATA)
+@dialect_options
+@option("--out", applies=ALWAYS, type=NewPath(), help="The policy file to write; beside DATA by default.")
+@memory_option
+@quiet_option
+def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet: bool, **given: Any) -> None:
+    """Write a commented policy for DATA from its column names and types alone; no value is read.
+
+    \b
+    Example:
+      dp-publish policy wine.parquet
+    """
+    from dp_publish.data.dialect import make_dialect
+    from dp_publish.data.table import open_table
+    from dp_publish.policy.file import policy_path
+    from dp_publish.policy.memory import require_template
+    from dp_publish.policy.template import describe_undecided, policy_template
+
+    dialect = make_dialect(given)
+    table = open_table(data, dialect)
+    require_template(len(table.types), max_memory)
+    template = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
+    usual = policy_path(data)
+    target = out or usual
+    with writing_new(target, "policy", "edit it, or give another --out"):
+        write_whole(target, template.encode(), replace=False)
+    words = ["dp-publish", str(data), *(["--policy", str(target)] if target != usual else [])]
+    text = f"wrote {target}: fill in the bounds, then run {shlex.join(words)}"
+    answer("\n".join([text, *describe_undecided(table.types)]), None, as_json=False, quiet=quiet)
+
+
+@cli.command("plan")
+@click.argument("data", type=DATA)
+@policy_options
+@option(
+    "--spread",
+    applies=ALWAYS,
+    type=float,
+    default=DEFAULT_SPREAD,
+    show_default=True,
+    help="Assumed standard deviation over the width of the bounds (of counts with a max_change: assumed mean), for "
+    "columns without a spread in the policy.",
+)
+@option("--picture", applies=ALWAYS, type=NewPath(), help="Also draw the forecast to this .png file.")
+@option(
+    "--report",
+    applies=ALWAYS,
+    type=NewPath(),
+    help="Also write the forecast, with a slider for the strength, to this .html page.",
+)
+@ledger_option_where([With("report")])
+@option(
+    "--look",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Also read the first rows, and report what publishing would say about them.",
+)
+@memory_option
+@json_option
+@quiet_option
+def plan_command(
+    data: Place,
+    policy_file: Path | None,
+    spread: float,
+    picture: Path | None,
+    report: Path | None,
+    ledger_place: str | None,
+    look: bool,
+    max_memory: int | None,
+    as_json: bool,
+    quiet: bool,
+    **privacy: Any,
+) -> None:
+    """Forecast what researchers could see of DATA at each strength; nothing is spent.
+
+    Only the number of rows and the policy's bounds are used; no value is read unless --look is given. The policy may
+    leave strength and bounds open.
+
+    \b
+    Example:
+      dp-publish plan wine.parquet --report wine.plan.html
+      dp-publish plan wine.parquet --picture wine.plan.png
+      dp-publish plan wine.parquet --look
+    """
+    from dp_publish.cli.messages.plan import describe_plan, plan_document
+    from dp_publish.forecast.advance_check import describe_first_rows
+    from dp_publish.forecast.plan import make_plan
+
+    if report is not None:
+        from dp_publish.forecast.page.report import require_page
+
+        require_page(report)
+    plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
+    notes = describe_first_rows(plan, looked=look)
+    for note in notes:
+        tell(note, quiet=quiet)
+    if picture is not None:
+        from dp_publish.forecast.picture import draw_plan
+
+        draw_plan(plan, picture)
+        tell(f"wrote {picture}", quiet=quiet)
+    if report is not None:
+        from dp_publish.forecast.page.command_lines import Asked
+        from dp_publish.forecast.page.report import write_page
+        from dp_publish.policy.file import used_policy
+
+        used = used_policy(data, policy_file)
+        write_page(
+            plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, _account_of(plan, ledger_place))
+        )
+        tell(f"wrote {report}", quiet=quiet)
+    answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
+
+
+@cli.command("audit")
+@click.argument("data", type=DATA)
+@policy_options
+@option(
+    "--canaries",
+    applies=ALWAYS,
+    type=int,
+    help="Number of made-up rows of each kind; by default enough for a tight bound.",
+)
+@option(
+    "--confidence",
+    applies=ALWAYS,
+    type=float,
+    default=0.9999,
+    show_default=True,
+    help="Confidence in the bound and all checks together.",
+)
+@json_option
+@quiet_option
+def audit_command(
+    data: Place,
+    policy_file: Path | None,
+    canaries: int | None,
+    confidence: float,
+    as_json: bool,
+    quiet: bool,
+    **privacy: Any,
+) -> None:
+    """Attack the noise that DATA would get, and compare the privacy loss that this proves with the stated one.
+
+    Made-up rows take the place of DATA, of which only column names and types are read; nothing is spent.
+
+    \b
+    Example:
+      dp-publish audit wine.parquet
+    """
+    from dp_publish.audit.planned_release import audit_planned_release
+    from dp_publish.audit.report import audit_document, describe_audit, describe_findings
+    from dp_publish.release.aside import publish_aside
+
+    def announce(mechanism: str) -> None:
+        tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
+
+    policy = _load_policy(data, policy_file, privacy)
+    report = audit_planned_release(
+        data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=announce
+    )
+    answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
+    if report.findings:
+        raise PrivacyError(describe_findings(report))
+
+
+def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
+    """Write the signature beside a release that was published, and print the receipt."""
+    from dp_publish.cli.messages.release import describe_receipt, receipt_document
+    from dp_publish.release.beside import sign_beside
+
+    with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
+        minisig, why_not = sign_beside(receipt, key)
+        if why_not:
+            tell(f"note: {why_not}", quiet=quiet)
+        said = describe_receipt(receipt, resolved, minisig), receipt_document(receipt, minisig)
+        answer(*said, as_json=as_json, quiet=quiet)
+
+
+def _resume_words(job: Path, key: str) -> str:
+    """Return the command that goes on with a job."""
+    return shlex.join(["dp-publish", "resume", str(job), *(["--key", key] if key != DEFAULT_KEY else [])])
+
+
+def _account_of(plan: Plan, ledger_place: str | None) -> Account:
+    """Return what the ledger has of the dataset that a plan is about."""
+    from dp_publish.forecast.page.budget import Account, budget_of
+    from dp_publish.ledger.opening import open_ledger
+
+    ledger, name, privacy = open_ledger(ledger_place), plan.policy.dataset.name, plan.policy.privacy
+    budget = budget_of(privacy, ledger.budgets(name))
+    entries = ledger.entries(name)
+    if not entries:
+        return Account(budget_mu=budget)
+    spent = ledger.spent_mu(name, privacy.account)
+    return Account(len(entries), spent, budget, any(entry.partition for entry in entries))
+
+
+def _load_policy(data: Place, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
+    """Return the policy of that file, or else the one beside the data, with the options in place of its entries."""
+    from dp_publish.policy.file import find_policy
+
+    return find_policy(data, policy_file, _plain_name(data), privacy)
+
+
+def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:
+    if not key:
+        raise ParameterError("--key", "the name of a signing key, or a key file", key)
+    if key != DEFAULT_KEY:
+        return load_key(key)
+    private, is_new = signing_key()
+    if is_new:
+        fingerprint = public_key_of(private).fingerprint
+        tell(f"made a signing key: announce its fingerprint, {fingerprint},", quiet=quiet)
+        tell(f"or give researchers the file {public_key_path()}", quiet=quiet)
+    return private
+
+
+def _whole_name(data: Place) -> str:
+    return os.fsencode(data.name or Path(data).resolve().name).decode("utf-8", "replace")
+
+
+def _plain_name(data: Place) -> str:
+    from dp_publish.data.dialect import unpacked_name
+
+    name = Path(unpacked_name(data))
+    plain = (name.stem if name.suffix else name.name) or (data.resolve().name if isinstance(data, Path) else data.name)
+    return os.fsencode(plain).decode("utf-8", "replace")  # a dataset's name is text, whatever bytes the file's name has
+
+
+def _announce_compiling(_kept: bool) -> None:
+    click.echo("\r\033[Kcompiling for this machine: about ten seconds of computing, needed only once", err=True)
+
+
+def main() -> None:
+    """Run dp-publish."""
+    run(cli)

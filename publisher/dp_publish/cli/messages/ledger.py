@@ -1,0 +1,129 @@
+"""The ledger in words, for a person and for a machine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.quoting import counted, quote_name, quote_path
+from dp_bundle.base.rounding import round_up
+from dp_bundle.manifest.guarantee import Cumulative
+from dp_publish.cli.messages.tables import table_lines
+from dp_publish.ledger.budget import Entry
+from dp_publish.ledger.ledger import Ledger
+
+if TYPE_CHECKING:
+    from dp_publish.ledger.restoring import Restoration
+
+_NAMED = 8
+_HEADINGS = ("dataset", "release", "created", "partition", "unit", "mu", "state")
+
+
+def require_known(ledger: Ledger, dataset: str | None) -> None:
+    """Refuse a dataset without releases, whose name may be misspelt.
+
+    Raises
+    ------
+    ParameterError
+        The name, and those that are on the books.
+    """
+    if dataset is None or ledger.entries(dataset):
+        return
+    known = list(dict.fromkeys(entry.dataset for entry in ledger.entries()))
+    named = f" ({', '.join(map(quote_name, known[:_NAMED]))}{', ...' * (len(known) > _NAMED)})" if known else ""
+    raise ParameterError("DATASET", f"the name of a dataset that has releases{named}", dataset)
+
+
+def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
+    """Return the ledger, or one dataset's part of it, as lines."""
+    entries = ledger.entries(dataset)
+    if not entries:
+        return f"nothing has been published yet, according to {ledger.place}"
+    lines = _release_lines(entries)
+    for (name, unit), (total, budget) in _totals(ledger, entries).items():
+        mu = ledger.spent_mu(name, unit)
+        spent = "no guarantee" if mu is None else f"mu = {round_up(mu)}"
+        limit = "" if budget is None else f", of a budget of {budget:g}"
+        but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
+        parts = {entry.partition for entry in entries if entry.dataset == name}
+        parallel = " (partitions cost in parallel)" if len(parts) > 1 and unit in ("cell", "row") else ""
+        lines.append(f"{name}, per {unit}: {spent} over {counted(total.releases, 'release')}{limit}{but}{parallel}")
+    return "\n".join(lines)
+
+
+def ledger_document(ledger: Ledger, dataset: str | None = None) -> dict[str, Any]:
+    """Return the same for a machine."""
+    entries = ledger.entries(dataset)
+    totals = [
+        {
+            "dataset": name,
+            "unit": unit,
+            **total.model_dump(mode="json"),
+            "mu": ledger.spent_mu(name, unit),
+            **({} if budget is None else {"budget_mu": budget}),
+        }
+        for (name, unit), (total, budget) in _totals(ledger, entries).items()
+    ]
+    return {"releases": [dataclasses.asdict(entry) for entry in entries], "totals": totals}
+
+
+def describe_restoration(done: Restoration) -> str:
+    """Return the lines that say what was restored."""
+    lines = [f"put back {done.n_lines} lines of the log, from the copy beside the key"] if done.n_lines else []
+    if done.put_back:
+        lines += ["put back on the books, from bundles:", *_release_lines(done.put_back)]
+    return "\n".join([*lines, "the ledger holds every release that the copy beside the key and these bundles know of"])
+
+
+def describe_surprises(done: Restoration) -> list[str]:
+    """Return a line for each finding that the publisher should look into."""
+    lines = [f"the ledger was damaged; the damaged file is now {done.damaged}"] if done.damaged is not None else []
+    lines += [f"skipped {quote_path(path)}: {reason}" for path, reason in done.skipped.items()]
+    lines += [f"the ledger was rolled back or rewritten since {quote_path(path)} was made" for path in done.rewritten]
+    lines += [
+        f"there are two releases {number} of {quote_name(dataset)}: both count as spent, and readers refuse the second"
+        for dataset, number in done.doubled
+    ]
+    if any(entry.state == "lost" for entry in done.put_back):
+        lines.append("lost releases are known from totals alone, and stay spent even if their bundles turn up later")
+    if done.without_budget:
+        names = ", ".join(map(quote_name, done.without_budget))
+        lines.append(
+            f"bundles do not state budgets, and the ledger has none for {names}: give budget_mu in the policy again"
+        )
+    return lines
+
+
+def restoration_document(done: Restoration) -> dict[str, Any]:
+    """Return the same for a machine."""
+    return {
+        "lines_from_copy": done.n_lines,
+        "put_back": [dataclasses.asdict(entry) for entry in done.put_back],
+        "damaged": None if done.damaged is None else str(done.damaged),
+        "skipped": {str(path): reason for path, reason in done.skipped.items()},
+        "without_budget": done.without_budget,
+        "rewritten": [str(path) for path in done.rewritten],
+        "doubled": [{"dataset": dataset, "number": number} for dataset, number in done.doubled],
+    }
+
+
+def _totals(ledger: Ledger, entries: list[Entry]) -> dict[tuple[str, str], tuple[Cumulative, float | None]]:
+    """Return the total and the budget of every unit in which a dataset's releases were made or limited."""
+    budgets = {entry.dataset: ledger.budgets(entry.dataset) for entry in entries}
+    places = dict.fromkeys((entry.dataset, entry.cost.unit) for entry in entries)
+    places |= dict.fromkeys((dataset, unit) for dataset, units in budgets.items() for unit in units)
+    totals = {place: ledger.total(*place) for place in places}
+    return {place: (total, budgets[place[0]].get(place[1])) for place, total in totals.items() if total is not None}
+
+
+def _release_lines(entries: Iterable[Entry]) -> list[str]:
+    return table_lines(_HEADINGS, map(_ledger_cells, entries), left=(0, 2, 3, 4, 6))
+
+
+def _ledger_cells(entry: Entry) -> tuple[str, ...]:
+    mu = entry.cost.mu.get(entry.cost.unit)
+    strength = "no guarantee" if mu is None else round_up(mu)
+    partition = entry.partition or ""
+    return entry.dataset, str(entry.number), entry.created, partition, entry.cost.unit, strength, entry.state

@@ -1,0 +1,138 @@
+"""A plan for a person, as tables and sentences, and for a machine, as one document."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from dp_bundle.base.quoting import counted
+from dp_bundle.describe.sentences import SEVERAL_CELLS, count_columns
+from dp_publish.cli.messages.tables import table_lines
+from dp_publish.forecast.findings import describe_findings, describe_seen
+from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow
+from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.power import describe_count
+from dp_publish.forecast.printed import printed_epsilon, printed_mu
+from dp_publish.policy.coded_columns import raw_names
+
+_WIDTH = 79  # of a line, on the narrowest terminal
+_MOMENTS = (
+    "from rows: if noisy rows are published. from moments: if only second moments are (--release covariance), at the "
+    "same mu."
+)
+_PRINTED = {
+    "theorem_4_1": "mu = {:.3g} by theorem 4.1 (continuous columns)",
+    "theorem_4_4": "mu = {:.3g} by theorem 4.4 (integer columns, at least)",
+    "section_5_1": "epsilon = {:.3g} by section 5.1",
+}
+
+
+def describe_plan(plan: Plan, *, looked: bool = False) -> str:
+    """Return the forecast for a person to read; it says whether the first rows were read."""
+    read = "only the first rows were read" if looked else "no value was read"
+    raw = raw_names(plan.kinds, plan.policy.sources)
+    size = f"{counted(plan.n_rows, 'row')}, {count_columns(len(plan.kinds), len(raw))}"
+    moments = plan.focus.moments_possible
+    sources = ("from rows", "from moments") if moments else ("from rows",)
+    heads = [f"to see {rho:g}\n{source}" for rho in TARGETS for source in sources]
+    tables = [
+        f"{plan.name}: {size}. Nothing was spent, and {read}.",
+        "",
+        "Smallest partial correlation that a researcher would see,",
+        f"with one {plan.unit} protected at strength mu:",
+        *_table(plan, _seen_head(plan), [_seen_cells(row) for row in plan.rows]),
+        "",
+        f"Rows needed to see a partial correlation of 0.1 or 0.3 (there are {plan.n_rows:,}):",
+        *_table(plan, ["mu", *heads], [_needed_cells(row) for row in plan.rows]),
+    ]
+
+    legend = [
+        *([_MOMENTS] if moments else []),
+        "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
+        "of their variances. If columns differ, the table shows their median.",
+        "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",
+        f"Assumed: {plan.assumed} (--spread, or spread in the policy), means are not in the middle of the bounds, and "
+        "columns are related in pairs. Less spread or more relations need more rows.",
+    ]
+    several = [SEVERAL_CELLS] if plan.unit == "change" else []
+    found = [*describe_findings(plan), *several, *plan.notes, *_paper_sentences(plan)]
+    return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
+
+
+def _folded(texts: Iterable[str]) -> list[str]:
+    """Return the lines of texts on a narrow terminal."""
+    tied = [text.replace(" %", "\xa0%") for text in texts]
+    folded = [line for text in tied for line in textwrap.wrap(text, _WIDTH, break_on_hyphens=False) or [""]]
+    return [line.replace("\xa0", " ") for line in folded]
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """Return the forecast for a machine to read."""
+    return {
+        "dataset": plan.name,
+        "n_rows": plan.n_rows,
+        "columns": plan.kinds,
+        "unit": plan.unit,
+        "release": plan.release,
+        "mechanism": plan.mechanism,
+        "assumed_spread": plan.spread,
+        "own_mu": None if plan.own is None else plan.own.mu,
+        "forecast": [_numbers(row) for row in plan.rows],
+        "forecast_if_narrower": [{"spread": spread, **_numbers(row)} for spread, row in plan.narrower.items()],
+        "notes": plan.notes,
+        "paper_figures_not_a_guarantee": {"at_mu": plan.focus.mu, **plan.paper},
+    }
+
+
+def _numbers(row: ForecastRow) -> dict[str, Any]:
+    return {name: None if value != value else value for name, value in asdict(row).items()}
+
+
+def _seen_head(plan: Plan) -> list[str]:
+    epsilon = "epsilon\n(pure)" if plan.is_pure else f"epsilon at\ndelta {DELTA:g}"
+    noise = ["noise: sigma\n/ width", "noise /\nsignal"]
+    seen = ["seen from\nrows", *(["seen from\nmoments"] if plan.focus.moments_possible else [])]
+    return ["mu", epsilon, *noise, *seen]
+
+
+def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
+    """Return the lines of a table with a row for each strength, the policy's own marked."""
+    marked = [[*cells, "<- policy" * (row is plan.own)] for row, cells in zip(plan.rows, body, strict=True)]
+    return [f"  {line}".rstrip() for line in table_lines([*head, ""], marked, left=[len(head)], gap=2)]
+
+
+def _seen_cells(row: ForecastRow) -> list[str]:
+    numbers = (row.sigma_over_width, row.noise_to_signal)
+    moments = [describe_seen(row.seen_in_moments)] if row.moments_possible else []
+    return [printed_mu(row.mu), printed_epsilon(row.epsilon), *map(_number, numbers), _seen_in_rows(row), *moments]
+
+
+def _seen_in_rows(row: ForecastRow) -> str:
+    return describe_seen(row.seen_in_rows) if row.rows_possible else "-"
+
+
+def _needed_cells(row: ForecastRow) -> list[str]:
+    both = (row.rows_needed, row.rows_needed_for_moments)[: 1 + row.moments_possible]
+    return [printed_mu(row.mu), *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
+
+
+def _paper_sentences(plan: Plan) -> list[str]:
+    if not plan.paper:
+        return []
+    *others, last = [text.format(plan.paper[name]) for name, text in _PRINTED.items() if name in plan.paper]
+    figures = f"{', '.join(others)} and {last}"
+    return [
+        "",
+        f"The source paper's figures, which are no guarantee: Guo et al. (2025) would print {figures} for the noise "
+        f"of mu = {printed_mu(plan.focus.mu)} and the assumed spread. They speak of a covariance; the rows themselves "
+        f"protect one {plan.unit} at mu = {printed_mu(plan.focus.mu)}. No bundle states the paper's figures.",
+    ]
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if 100 <= value < 1e7 else f"{value:.3g}"

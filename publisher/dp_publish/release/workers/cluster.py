@@ -1,0 +1,149 @@
+"""The workers of a cluster, and the private place where they leave what they make for each other and the publisher."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dp_bundle.base.errors import ParameterError, StoreError
+from dp_bundle.engines.dask import Dask
+from dp_bundle.engines.engine import Engine
+from dp_bundle.files.opening import open_store, require_create_only
+from dp_bundle.files.places import Store, located
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Workers, and where they stage what they make.
+
+    Attributes
+    ----------
+    engine : Engine
+        Runs tasks.
+    staging : str
+        A folder or URI that all workers and this process can write, and nobody else can read.
+    is_temporary : bool
+        Whether it goes with the cluster.
+    """
+
+    engine: Engine
+    staging: str
+    is_temporary: bool = False
+
+
+@contextlib.contextmanager
+def dask_cluster(scheduler: str | None = None, staging: str | None = None) -> Iterator[Cluster]:
+    """Use the workers of Dask for the length of a block.
+
+    Parameters
+    ----------
+    scheduler : str, optional
+        The address of their scheduler; by default, a worker for each core is started on this machine.
+    staging : str, optional
+        As of `Cluster`; by default, a folder among the temporary files of this machine, which ends with the block.
+
+    Raises
+    ------
+    ParameterError
+        There is a scheduler and no staging place, or the address cannot be used.
+    """
+    if scheduler is not None and staging is None:
+        allowed = "given with --scheduler: a folder or URI that its workers and this process can write"
+        raise ParameterError("--staging", allowed, None)
+    with contextlib.ExitStack() as ending:
+        place = staging or ending.enter_context(tempfile.TemporaryDirectory(prefix="dpgraph-staging-"))
+        if isinstance(here := located(place), Path):
+            place = str(here.absolute())
+        yield Cluster(ending.enter_context(Dask(scheduler)), place, is_temporary=not staging)
+
+
+def require_apart(cluster: Cluster, *others: str | os.PathLike[str] | None) -> None:
+    """Refuse to stage where the job's records or the bundle go.
+
+    Raises
+    ------
+    ParameterError
+        One of the places is that of staging.
+    """
+    for other in others:
+        if other is not None and _plain(other) == _plain(cluster.staging):
+            raise ParameterError("--staging", "another place than that of the job and the bundle", cluster.staging)
+
+
+def _plain(place: str | os.PathLike[str]) -> str:
+    found = located(place)
+    return str(found.absolute()) if isinstance(found, Path) else found.uri.rstrip("/")
+
+
+def prepare_staging(staging: str, name: str) -> Store:
+    """Return the staging place, after a look whether it can be written and replaces nothing, as claims need it.
+
+    The folder of the job is for its owner alone.
+
+    Raises
+    ------
+    StoreError
+        It cannot be written, or it replaces what is there.
+    """
+    store, place = open_store(staging), located(staging)
+    if isinstance(place, Path):
+        try:
+            (place / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(staging, f"nothing can be staged there: {error.strerror}") from error
+    require_create_only(store)
+    return store
+
+
+def create_staged(store: Store, name: str, content: bytes) -> str:
+    """Stage what every attempt makes alike, and return its digest.
+
+    Raises
+    ------
+    StoreError
+        Something else is there.
+    """
+    if store.create(name, content) != content:
+        raise changed_there(store)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_staged(store: Store, name: str, sha256: str) -> bytes:
+    """Return what was staged under a name.
+
+    Raises
+    ------
+    StoreError
+        It no longer has this digest, in hexadecimal digits.
+    """
+    content = store.read(name)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise changed_there(store)
+    return content
+
+
+def changed_there(store: Store) -> StoreError:
+    """Return the error for something that was staged and is not what it was."""
+    return StoreError(store.uri, "the job was changed there: publish again, and stage where only you can write")
+
+
+def remove_staged(staging: str, name: str) -> None:
+    """Remove all that a job staged, as far as the staging place lets us."""
+    with contextlib.suppress(StoreError, OSError):
+        store = open_store(staging)
+        for each in store.names(name):
+            store.delete(each)
+        place = located(staging)
+        if isinstance(place, Path):
+            shutil.rmtree(place / name, ignore_errors=True)  # empty folders by now
+
+
+def is_here(store: Store) -> bool:
+    """Return True for a folder, whose workers have every core to themselves; others are waited for."""
+    return isinstance(located(store.uri), Path)

@@ -1,0 +1,310 @@
+"""Rows summed, and noise added to them, by workers on many machines: what the publisher's own process does.
+
+It plans tasks, hands them out, and takes for each part of the bundle the one that won its claim (see `worker_parts`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import logging
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
+from typing import BinaryIO, TypeVar, cast
+
+import pyarrow as pa
+
+from dp_bundle.base.errors import DataError, StoreError
+from dp_bundle.engines.batches import map_in_order
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import Store
+from dp_bundle.files.range_reader import RangeReader
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.sources import Source
+from dp_publish.data.missing import RowReport
+from dp_publish.data.row_ranges import RowRanges
+from dp_publish.data.table import Table
+from dp_publish.release.contents import Making, Progress, stays_booked
+from dp_publish.release.parts import Part, RowRange, Told, choose_ranges
+from dp_publish.release.workers.cluster import (
+    Cluster,
+    changed_there,
+    create_staged,
+    is_here,
+    prepare_staging,
+    remove_staged,
+)
+from dp_publish.release.workers.staged_table import (
+    PublishedRows,
+    SplitTask,
+    TableDescription,
+    count_published,
+    count_split,
+    draw_bucket,
+    keep_split,
+    pass_split,
+    stage_list,
+)
+from dp_publish.release.workers.worker_parts import PartReceipt, PartTask, publish_part
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, while those before are digested
+_COPIED = 2**23  # bytes at a time
+
+
+class Job:
+    """Work at the rows of a table by the workers of a cluster; see `RowWork`.
+
+    Parameters
+    ----------
+    cluster : Cluster
+        Who works, and where.
+    source : str
+        The raw table's absolute path or its URI, which is the same for all workers.
+    table : Table
+        The same, with rows that can be read by their numbers.
+    n_columns : int
+        How many columns are published.
+    coded : sequence of Source
+        What columns of the raw table that are no numbers are published as.
+    cap : (str, int), optional
+        The column that tells whose row it is, and how many rows of an entity may be published.
+    name : str, optional
+        Its folder in the staging place, where a process that comes later can go on with what was claimed. Without a
+        name, nobody will, and each part is removed there as soon as it has been read and closed.
+
+    Attributes
+    ----------
+    report : RowReport
+        What is done to the rows is counted in it.
+    has_staged_noise : bool
+        Whether noisy parts may lie in the staging place, so that the release must stay on the books.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        source: str,
+        table: Table,
+        n_columns: int,
+        coded: Sequence[Source] = (),
+        cap: tuple[str, int] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._cluster, self._table, self._n_columns = cluster, table, n_columns
+        self._source, self._coded, self._cap = source, coded, cap
+        self._store = open_store(cluster.staging)
+        self._name, self._kept = name or f"job-{secrets.token_hex(8)}", name is not None
+        self._tasks: list[SplitTask] = []
+        self._edges: list[int] = []
+        self._require_unchanged = table.unchanged() if cap is not None else lambda: None
+        self.report = RowReport()
+        self.has_staged_noise = False
+
+    def prepare(self) -> None:
+        """Look whether the staging place can be used, before the release is paid for; see `prepare_staging`."""
+        prepare_staging(self._cluster.staging, self._name)
+
+    def total(
+        self,
+        kinds: dict[str, str],
+        add: Callable[[Iterator[pa.RecordBatch]], T],
+        merge: Callable[[T, T], T],
+        progress: Progress | None = None,
+    ) -> T:
+        """Return what comes of all rows; see `RowWork`."""
+        told, tasks = Told(progress), self._split_tasks()
+
+        def results() -> Iterator[T]:
+            for found, n_rows in map_in_order(self._cluster.engine, partial(pass_split, kinds=kinds, add=add), tasks):
+                told.add(n_rows)
+                yield found
+
+        total = reduce(merge, results())
+        _log.info("a pass over %d rows of %d columns is done by workers", self._edges[-1], len(kinds))
+        return total
+
+    def write(
+        self,
+        kinds: dict[str, str],
+        columns: tuple[Column, ...],
+        making: Making,
+        report: RowReport,
+    ) -> list[Part]:
+        """Have noise added to all rows, and return the parts that won, in order; workers have keystreams of their own.
+
+        Raises
+        ------
+        DataError
+            The table cannot be published as the policy says.
+        StoreError
+            The staging place cannot be used.
+        """
+        # 1. What is published, and where it lies in the raw table.
+        rows = self._published_rows(kinds, columns)
+        if isinstance(rows, PublishedRows):
+            report.n_dropped = self._edges[-1] - report.n_over_cap - rows.n_rows
+
+        # 2. Workers add the noise, and claim parts; from here on noisy numbers lie outside of this process.
+        tasks = self._part_tasks(rows, kinds, columns)
+        if making.records is not None:
+            making.records.once("staged", lambda: True)
+        self.has_staged_noise = True
+        making.drawn.enter_context(stays_booked())
+        receipts: dict[int, PartReceipt] = {}
+        done: set[RowRange] = set()
+        for wanted, found, own in self._cluster.engine.map_unordered(publish_part, tasks):
+            if wanted in done:
+                continue
+            done.add(wanted)
+            report.add(own)
+            receipts |= {receipt.place: receipt for receipt in found}
+            for receipt in found:
+                _log.info("part %d is staged: %d rows, %d bytes", receipt.place, receipt.n_rows, receipt.size)
+            if making.progress is not None:
+                making.progress(report.n_rows)
+        self._require_all(receipts, rows.n_rows)
+
+        # 3. The winners, to be read from where they are, or from the records of the release.
+        parts = [
+            Part(place, _open_staged(self._store, receipts[place], kept=self._kept), receipts[place].sha256)
+            for place in sorted(receipts)
+        ]
+        return parts if making.records is None else [_copy(part, making.new_file()) for part in parts]
+
+    def require_unchanged(self) -> None:
+        """Raise `SchemaError` if rows may have passed their cap, as their table was changed."""
+        self._require_unchanged()
+
+    def remove(self) -> None:
+        """Remove everything that was staged, as far as the staging place lets us."""
+        remove_staged(self._cluster.staging, self._name)
+
+    def _raw_rows(self) -> RowRanges:
+        """Return all rows of the table by their numbers."""
+        if self._table.ranges is None:
+            raise StoreError(self._cluster.staging, "the raw table of this job has become another one: publish again")
+        return self._table.ranges().raw
+
+    def _split_tasks(self) -> list[SplitTask]:
+        """Return a task for each split of the table, which is described, and its entities capped, the first time."""
+        if self._tasks:
+            return self._tasks
+        store, engine, (entity, max_rows) = self._store, self._cluster.engine, self._cap or (None, 1)
+        raw = self._raw_rows()
+        planned = choose_ranges(raw, self._n_columns, engine.n_workers) if raw.n_rows else []
+        edges = [*sorted(each.start for each in planned), raw.n_rows] if planned else [0, 0]
+        coded = [source.model_dump_json() for source in self._coded]
+        own = TableDescription(self._source, coded, edges, entity, max_rows)
+        description, table = self._describe(own)
+        self._edges = description.edges
+
+        def tasks(number: int, given: str = "") -> list[SplitTask]:
+            return [SplitTask(self._cluster.staging, self._name, table, given, place) for place in range(number)]
+
+        given, n_splits = "", description.n_splits
+        if entity is not None:
+            counted = list(map_in_order(engine, count_split, tasks(n_splits)))
+            given = stage_list(store, self._name, "counts", counted)
+            drawn = list(map_in_order(engine, draw_bucket, tasks(description.n_buckets, given)))
+            self.report.n_entities = sum(n_entities for n_entities, _, _ in drawn)
+            self.report.n_over_cap = sum(n_left_out for _, n_left_out, _ in drawn)
+            given = stage_list(store, self._name, "quotas", [sha256 for _, _, sha256 in drawn])
+            kept = list(map_in_order(engine, keep_split, tasks(n_splits, given)))
+            given = stage_list(store, self._name, "kept", kept)
+        self._tasks = tasks(n_splits, given)
+        return self._tasks
+
+    def _describe(self, own: TableDescription) -> tuple[TableDescription, str]:
+        """Stage the description of the table; that of an earlier process differs in its splits alone."""
+        content = self._store.create(f"{self._name}/table.json", json.dumps(own._asdict()).encode())
+        try:
+            found = TableDescription(**json.loads(content))
+            edges = [int(edge) for edge in found.edges]
+        except (ValueError, TypeError) as error:
+            raise changed_there(self._store) from error
+        ends = [own.edges[0], own.edges[-1]]
+        if found._replace(edges=own.edges) != own or edges != sorted(found.edges) or [edges[0], edges[-1]] != ends:
+            raise changed_there(self._store)
+        return found, hashlib.sha256(content).hexdigest()
+
+    def _published_rows(self, kinds: dict[str, str], columns: tuple[Column, ...]) -> RowRanges | PublishedRows:
+        """Return the rows that are published: the raw ones, or, if some are left out, those counted by workers."""
+        tasks, dropping = self._split_tasks(), [column for column in columns if column.missing == "drop"]
+        if self._cap is None and not dropping:
+            return self._raw_rows()
+        count = partial(count_published, kinds={each.name: kinds[each.name] for each in dropping}, columns=dropping)
+        return PublishedRows(self._edges, list(map_in_order(self._cluster.engine, count, tasks)))
+
+    def _part_tasks(
+        self, rows: RowRanges | PublishedRows, kinds: dict[str, str], columns: tuple[Column, ...]
+    ) -> list[PartTask]:
+        """Return the tasks of a release, which is described in the staging place."""
+        if not rows.n_rows:
+            raise DataError("the table has no rows to publish")
+        described = {
+            "table": self._tasks[0].table,
+            "kept": self._tasks[0].given,
+            "kinds": kinds,
+            "columns": [column.model_dump_json() for column in columns],
+        }
+        sha256 = create_staged(self._store, f"{self._name}/job.json", json.dumps(described).encode())
+        return [
+            PartTask(
+                self._cluster.staging,
+                self._name,
+                sha256,
+                wanted,
+                rows.find(wanted.start, wanted.stop) if isinstance(rows, PublishedRows) else None,
+            )
+            for wanted in choose_ranges(rows, len(columns), self._cluster.engine.n_workers)
+        ]
+
+    def _require_all(self, receipts: dict[int, PartReceipt], n_rows: int) -> None:
+        if sorted(receipts) != list(range(len(receipts))) or sum(each.n_rows for each in receipts.values()) != n_rows:
+            raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
+
+
+def _copy(part: Part, file: BinaryIO) -> Part:
+    """Return a staged part as a file of the release's records."""
+    with part.file as staged:
+        shutil.copyfileobj(staged, file, _COPIED)
+    return part._replace(file=file)
+
+
+class _Staged(RangeReader):
+    """A staged part, read from start to end; the last byte is given only if all of them are what was claimed.
+
+    Unless it is kept, closing it removes it.
+    """
+
+    def __init__(self, store: Store, receipt: PartReceipt, *, kept: bool) -> None:
+        super().__init__(receipt.size)
+        self._store, self._receipt, self._kept = store, receipt, kept
+        self._digest, self._digested = hashlib.sha256(), 0
+
+    def _content(self, position: int, size: int) -> bytes:
+        content = self._store.read(self._receipt.name, position, size) if size else b""
+        if position == self._digested:
+            self._digest.update(content)
+            self._digested += len(content)
+        whole = self._digested == self._receipt.size
+        if len(content) != size or (whole and self._digest.hexdigest() != self._receipt.sha256):
+            raise StoreError(self._store.uri, "a staged part was changed: stage where only you can write")
+        return content
+
+    def close(self) -> None:
+        if not self.closed and not self._kept:
+            with contextlib.suppress(StoreError, OSError):  # what cannot be removed now is tried again at the end
+                self._store.delete(self._receipt.name)
+        super().close()
+
+
+def _open_staged(store: Store, receipt: PartReceipt, *, kept: bool) -> BinaryIO:
+    at_once = _READ_AHEAD_HERE if is_here(store) else _READ_AHEAD
+    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt, kept=kept), at_once))

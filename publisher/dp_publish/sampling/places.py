@@ -1,0 +1,288 @@
+"""Where a column lies and how wide it is, found privately: its center and scale, both from one fine histogram.
+
+A column's values are counted in cells: of equal width within public bounds (`Grid`), or, where nothing public is known,
+of nearly equal numbers of significant digits over all numbers up to 2^52 (`FloatGrid`). The counts are private. From
+them two choices are made by the exponential mechanism:
+
+- **center**: the middle of a cell near the median. A cell's score is the number of values below it, or of those above
+  it, whichever is larger: smallest where the median is, or where one value is most of the column. A moved value moves
+  it by at most 1. All cells are alike before the data are seen.
+- **scale**: a quantile r of the distance from the center over 0.8416, which is the normal distribution's of 60 %. With
+  w(r) values within r, and r' the next smaller radius, the score of r is max(T - w(r), w(r') - T): smallest where the
+  T-th value is between both. T = max(ceil(0.6 n), o + ceil((n - o) / 2) - k), o being the number in the center's own
+  cell: in a column of which most values are one and the same, T is in the middle of the others. Where there are hardly
+  any others, nothing tells the radii apart, and k, which is public, is enough to make the least radius a hundred times
+  as probable as all others together. Replacing, adding or leaving out one value moves w(r) less either term of T, and
+  so the score, by at most 1. The radii are log-uniform, 48 to an octave.
+
+A gap may thus be filled or left, and the number of values need not be public. An entity's m rows move a score by m: its
+choices cost m times a row's mu, so that a row's is its share divided by m.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_publish.sampling.exponential import ExponentialMechanism
+from dp_publish.sampling.keystream import Keystream
+
+_MOST_CELLS = 1 << 20  # of one column
+_ALL_CELLS = 1 << 24  # of all columns: 128 MB of counts
+_PER_OCTAVE = 48
+_OCTAVES = 14  # of radii, from the least one to the width of the bounds
+_LEAST_CELLS = 2  # in the least radius
+_SHARE_WITHIN = (6, 10)
+_NORMAL_QUANTILE = 0.8416212335729143  # of 0.8: the radius that holds 60 % of a standard normal
+_LEAST_RADIUS_ODDS = 100.0  # against all others, where nothing tells the radii apart
+_TINY, _HUGE = 2.0**-40, 2.0**52  # where the scale of floats becomes linear, and where it ends
+
+
+class Cells(Protocol):
+    """A column's cells, which its values are counted in."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+
+    @property
+    def widest(self) -> float:
+        """The largest radius to choose."""
+
+    def position(self, index: int) -> float:
+        """Return where so many cells end."""
+
+    def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many cells lie below every value, fractions included."""
+
+    def least_radius(self, cell: int) -> float:
+        """Return the smallest radius around a cell's middle that the cells resolve."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Public bounds of a column, cut into cells of equal width.
+
+    Parameters
+    ----------
+    low, high : float
+        The bounds.
+    cells : int
+        How many cells they have.
+    """
+
+    low: float
+    high: float
+    cells: int
+
+    @property
+    def widest(self) -> float:
+        """The width of the bounds."""
+        return self.high - self.low
+
+    @property
+    def cell(self) -> float:
+        """The width of one cell."""
+        return self.widest / self.cells
+
+    def position(self, index: int) -> float:
+        """Return where so many cells end."""
+        return min(self.low + index * self.cell, self.high)
+
+    def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many cells lie below every value, fractions included."""
+        places: NDArray[np.float64] = (np.clip(values, self.low, self.high) - self.low) * (self.cells / self.widest)
+        return places
+
+    def least_radius(self, cell: int) -> float:  # noqa: ARG002  the same everywhere
+        """Return two cells, or the width halved 14 times."""
+        return max(math.ldexp(self.widest, -_OCTAVES), _LEAST_CELLS * self.cell)
+
+
+@dataclass(frozen=True)
+class FloatGrid:
+    """All numbers up to 2^52, in cells of equal width on the scale of asinh(2^40 x).
+
+    2^20 cells leave 1 part in 8,000 of a number, down to 2^-40.
+
+    Parameters
+    ----------
+    cells : int
+        How many cells there are, an even number.
+    """
+
+    cells: int
+    widest = 2 * _HUGE
+
+    def position(self, index: int) -> float:
+        """Return where so many cells end."""
+        return _TINY * math.sinh((2 * index / self.cells - 1) * math.asinh(_HUGE / _TINY))
+
+    def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many cells lie below every value, fractions included."""
+        scaled = np.arcsinh(np.clip(values, -_HUGE, _HUGE) / _TINY) / math.asinh(_HUGE / _TINY)
+        places: NDArray[np.float64] = (scaled + 1) * (self.cells / 2)
+        return places
+
+    def least_radius(self, cell: int) -> float:
+        """Return two cells there, and at least 2^-40."""
+        return max(_LEAST_CELLS * (self.position(cell + 1) - self.position(cell)), _TINY)
+
+
+@dataclass(frozen=True)
+class CenterSearch:
+    """The private choice of a column's center.
+
+    Parameters
+    ----------
+    mechanism : ExponentialMechanism
+        What it may cost.
+    """
+
+    mechanism: ExponentialMechanism
+    sensitivity = 1
+
+    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the score of every cell; it is private, as are the counts."""
+        up_to = np.cumsum(counts)
+        n_values = int(up_to[-1])
+        scores: NDArray[np.int64] = np.maximum(up_to - counts, n_values - up_to)
+        return scores
+
+    def choose(self, counts: NDArray[np.int64], rng: Keystream) -> int:
+        """Return the chosen cell."""
+        return self.mechanism.choose(self.scores(counts), rng)
+
+    def log_probabilities(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the log-probability of every cell."""
+        return self.mechanism.log_probabilities(self.scores(counts))
+
+
+@dataclass(frozen=True)
+class ScaleSearch:
+    """The private choice of a column's scale, given the cell that its center is the middle of.
+
+    Parameters
+    ----------
+    mechanism : ExponentialMechanism
+        What it may cost.
+    grid : Grid or FloatGrid
+        The cells of the counts.
+    floor : float
+        The least radius to choose, if it is public: half the distance between values of a lattice, such as integers.
+    """
+
+    mechanism: ExponentialMechanism
+    grid: Cells
+    floor: float = 0.0
+    sensitivity = 1
+
+    def radii(self, center: int) -> NDArray[np.float64]:
+        """Return the radii to choose from, ascending."""
+        least = min(max(self.grid.least_radius(center), self.floor), self.grid.widest)
+        n_steps = math.ceil(_PER_OCTAVE * math.log2(self.grid.widest / least))
+        radii: NDArray[np.float64] = np.minimum(least * np.exp2(np.arange(n_steps + 1) / _PER_OCTAVE), self.grid.widest)
+        return radii
+
+    def scores(self, counts: NDArray[np.int64], center: int) -> NDArray[np.int64]:
+        """Return the score of every radius around the middle of a cell; it is private, as are the counts."""
+        radii, middle = self.radii(center), _middle(self.grid, center)
+        first = np.ceil(self.grid.places_of(middle - radii) - 0.5).astype(np.int64)
+        end = np.floor(self.grid.places_of(middle + radii) + 0.5).astype(np.int64)
+        below = np.concatenate([[0], np.cumsum(counts)])
+        within = below[np.maximum(end, center + 1)] - below[np.minimum(first, center)]
+
+        n_values, own = int(below[-1]), int(counts[center])
+        part, whole = _SHARE_WITHIN
+        others = own + -(-(n_values - own) // 2) - self._enough(len(radii))
+        target = max(-(-part * n_values // whole), others)
+        scores: NDArray[np.int64] = np.maximum(target - within, np.concatenate([[0], within[:-1]]) - target)
+        return scores
+
+    def choose(self, counts: NDArray[np.int64], center: int, rng: Keystream) -> float:
+        """Return the chosen scale."""
+        chosen = self.mechanism.choose(self.scores(counts, center), rng)
+        return float(self.radii(center)[chosen]) / _NORMAL_QUANTILE
+
+    def log_probabilities(self, counts: NDArray[np.int64], center: int) -> NDArray[np.float64]:
+        """Return the log-probability of every radius."""
+        return self.mechanism.log_probabilities(self.scores(counts, center))
+
+    def _enough(self, n_radii: int) -> int:
+        """Return half the difference of scores that outweighs so many radii."""
+        epsilon = max(self.mechanism.epsilon, 2.0**-40)
+        return math.ceil(math.log(_LEAST_RADIUS_ODDS * n_radii) / epsilon)
+
+
+def cells_for(n_columns: int) -> int:
+    """Return how many cells each of so many columns has: a power of two, 2^24 in all at most."""
+    return min(1 << (_ALL_CELLS // n_columns).bit_length() - 1, _MOST_CELLS)
+
+
+def add_to_cells(counts: NDArray[np.int64], values: NDArray[np.float64], grid: Cells) -> None:
+    """Add a column's values of one batch to its counts, in place.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_cells,)
+        Overwritten; private.
+    values : ndarray of float64, shape (n_rows,)
+        Values beyond the bounds fall into the end cells; missing ones (NaN) are not counted.
+    grid : Grid or FloatGrid
+        The column's cells.
+    """
+    from dp_publish.sampling._search_kernels import tally
+
+    tally(counts, grid.places_of(values))
+
+
+def find_place(
+    counts: NDArray[np.int64], grid: Cells, mu_each: float, rng: Keystream, *, floor: float = 0.0
+) -> tuple[float, float]:
+    """Return a column's center and scale.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_cells,)
+        As `add_to_cells` adds them up.
+    grid : Grid or FloatGrid
+        The column's cells.
+    mu_each : float
+        What either of the two choices may cost a row: the search of p columns costs a row sqrt(2 p) times, a cell
+        sqrt(2) times as much.
+    rng : Keystream
+        Where the random bits come from.
+    floor : float
+        As in `ScaleSearch`.
+    """
+    mechanism = ExponentialMechanism(mu_each)
+    return place_chosen(counts, grid, mechanism, lambda _, scores: mechanism.choose(scores, rng), floor=floor)
+
+
+def place_chosen(
+    counts: NDArray[np.int64],
+    grid: Cells,
+    mechanism: ExponentialMechanism,
+    choose: Callable[[str, NDArray[np.int64]], int],
+    *,
+    floor: float = 0.0,
+) -> tuple[float, float]:
+    """Return a column's center and scale, where `choose` is told what to choose, and by which private scores."""
+    center = choose("center", CenterSearch(mechanism).scores(counts))
+    search = ScaleSearch(mechanism, grid, floor)
+    radius = search.radii(center)[choose("scale", search.scores(counts, center))]
+    return _middle(grid, center), float(radius) / _NORMAL_QUANTILE
+
+
+def least_scale(grid: Grid, floor: float = 0.0) -> float:
+    """Return the smallest scale that may be chosen of a column with public bounds; floor as in `ScaleSearch`."""
+    return min(max(grid.least_radius(0), floor), grid.widest) / _NORMAL_QUANTILE
+
+
+def _middle(grid: Cells, cell: int) -> float:
+    return 0.5 * grid.position(cell) + 0.5 * grid.position(cell + 1)

@@ -1,0 +1,161 @@
+"""The start of a command: interrupts at any moment, streams that are closed or full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dp_bundle.base import launch
+from dp_bundle.base.errors import KeyStoreError
+from dp_bundle.base.launch import interrupts_held
+from dp_bundle.trust.home import home_folder
+
+ROOT = Path(__file__).parents[4]
+SCRIPT = """
+import os, signal, sys
+from importlib import import_module
+
+class Interrupter:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the shell that runs the tests does with them
+sys.meta_path.insert(0, Interrupter())
+sys.argv = [{command!r}, *{words!r}]
+module, function = {entry!r}.split(":")
+sys.exit(getattr(import_module(module), function)())
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [("dp-bundle", "click"), ("dp-learn", "dp_bundle.cli.console"), ("dp-publish", "cryptography")],
+)
+def test_an_interrupt_during_imports_is_one_sentence(command: str, module: str) -> None:
+    """Whoever presses Ctrl-C while a command still loads its libraries reads no traceback."""
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"][command]
+    script = SCRIPT.format(module=module, command=command, words=["--help"], entry=entry)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "error: interrupted: nothing was completed\n")
+
+
+@pytest.mark.parametrize("module", ["dp_bundle.bundle.reading", "pydantic", "dp_bundle.bundle.inspection"])
+def test_an_interrupt_while_a_command_runs_is_one_sentence(module: str, tmp_path: Path) -> None:
+    """The same where a library is loaded by the command itself, after which nobody claims that nothing was done."""
+    (tmp_path / "a.tar").write_bytes(b"no bundle")
+    words = ["verify", str(tmp_path / "a.tar")]
+    script = SCRIPT.format(module=module, command="dp-bundle", words=words, entry="dp_bundle.__main__:main")
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.split() == ["error:", "interrupted"]
+
+
+def test_software_that_cannot_be_loaded_is_one_sentence() -> None:
+    """A library that is missing, or that this user may not read, is told without a traceback."""
+    ended = subprocess.run(
+        [sys.executable, "-c", "from dp_bundle.base.launch import launch; launch('dp_no_such')"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "error: dpgraph cannot be loaded (ModuleNotFoundError: No module named 'dp_no_such'): install it again\n"
+    )
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing says where keys may be kept, one sentence says what to set."""
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("DPGRAPH_HOME")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(KeyStoreError, match="set DPGRAPH_HOME"):
+        home_folder()
+
+
+DESTRUCTOR = """
+import os, signal, sys, types
+from dp_bundle.base.launch import begin, launch
+
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        sum(range(1000))
+
+def main():
+    import time
+    begin()
+    Last()
+    time.sleep(60)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.modules["made_up"] = types.ModuleType("made_up")
+sys.modules["made_up.cli"] = types.ModuleType("made_up.cli")
+sys.modules["made_up.cli.main"] = types.ModuleType("made_up.cli.main")
+sys.modules["made_up.cli.main"].main = main
+launch("made_up")
+"""
+
+
+def test_an_interrupt_where_nothing_can_be_raised_is_not_lost() -> None:
+    """One that comes in a destructor ends the command all the same, without a trace."""
+    ended = subprocess.run([sys.executable, "-c", DESTRUCTOR], capture_output=True, text=True, check=False, timeout=30)
+    assert (ended.returncode, ended.stderr) == (1, "error: interrupted\n")
+
+
+def test_an_interrupt_is_put_off_and_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that belong together are done to their end before the command is interrupted."""
+    for name in ("_raising", "_interrupted", "_pending"):
+        monkeypatch.setattr(launch, name, name == "_raising")
+    steps = []
+
+    def work() -> None:
+        with interrupts_held("both are done"):
+            steps.append(1)
+            with interrupts_held("not said"):
+                launch._on_interrupt(2, None)
+            steps.append(2)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        work()
+    assert steps == [1, 2]
+    assert caught.value.__notes__ == ["both are done"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("{bin}/dp-bundle trust >&-", 1, "error: standard output is closed"),
+        ("{bin}/dp-bundle trust --quiet {key} >&-", 0, ""),
+        ("{bin}/dp-bundle trust <&-", 0, ""),
+        ("{bin}/dp-bundle no-such-command 2>&-", 2, ""),
+        ("{bin}/dp-bundle no-such-command 2>/dev/full", 2, ""),
+        ("{bin}/dp-bundle verify {key} 2>/dev/full", 3, ""),
+        ("{bin}/dp-bundle --help >/dev/full", 1, "error: "),
+        ("{bin}/dp-bundle schema >/dev/full", 1, "error: "),
+        ("{bin}/dp-bundle keys new --passphrase <&- ", 1, "error: nothing was typed in"),
+    ],
+)
+def test_streams_that_are_closed_or_full(line: str, code: int, said: str, tmp_path: Path) -> None:
+    """A command ends with the code that it documents, and says in a sentence what could not be said."""
+    key = tmp_path / "other.pub"
+    bin_folder = Path(sys.executable).parent
+    subprocess.run([bin_folder / "dp-bundle", "keys", "new", "other", "--quiet"], check=True)
+    key.write_bytes((Path(os.environ["DPGRAPH_HOME"]) / "keys" / "other.pub").read_bytes())
+    words = ["setsid", "bash", "-c", line.format(bin=bin_folder, key=key)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "Exception ignored" not in ended.stderr
+    last = ended.stderr.splitlines()[-1:]
+    assert last == [] if not said else said in last[0]

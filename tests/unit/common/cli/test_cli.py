@@ -1,0 +1,334 @@
+"""dp-bundle as strangers meet it: foreign text shown as a quotation, bytes checked without trust, numbers exported."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle import open_bundle
+from dp_bundle.bundle.writing import write_bundle
+from dp_bundle.cli.console import answer, tell
+from dp_bundle.manifest.release import Release
+from dp_bundle.trust.store import TrustStore
+from dp_publish import Policy, Receipt, publish
+from dp_publish.data.table import open_table
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+SPOOF = "Wine\n  signer      ed25519:00 (trusted here as you)\n  guarantee   mu = 0.001"
+INERT = 'Wine" (trusted here as you); mu = 0.001 \\'
+
+
+def forge(receipt: Receipt, path: Path, **texts: str) -> Path:
+    """Write a bundle of the same data whose dataset says something else, signed by a stranger."""
+    dataset = receipt.release.dataset.model_copy(update=texts)
+    release: Release = receipt.release.model_copy(update={"dataset": dataset})
+    with open_bundle(receipt.path) as opened:
+        parts = [io.BytesIO(opened.open(name).read()) for name in opened.members if name.startswith("data/")]
+    with path.open("wb") as file:
+        write_bundle(file, release, parts, Ed25519PrivateKey.generate())
+    return path
+
+
+@pytest.mark.parametrize("text", ["title", "name", "license", "contact", "url"])
+def test_text_that_would_draw_lines_of_ours_is_refused(
+    bundle: Receipt, command: Run, tmp_path: Path, text: str
+) -> None:
+    """A stranger's title with line breaks is no bundle, and the one line that says so quotes no line of it."""
+    forged = forge(bundle, tmp_path / "forged.tar", **{text: SPOOF})
+    for words in (["inspect", forged], ["verify", forged, "--any-signer"]):
+        ended = command("dp-bundle", *words)
+        assert (ended.returncode, ended.stdout) == (3, "")
+        assert ended.stderr.count("\n") == 1
+        assert "write it on one line" in ended.stderr
+
+
+def test_foreign_text_is_shown_as_a_quotation(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """Inspecting a stranger's bundle shows its words between quotation marks, after what was checked."""
+    texts = {"title": INERT, "name": INERT, "license": INERT, "contact": INERT}
+    ended = command("dp-bundle", "inspect", forge(bundle, tmp_path / "forged.tar", **texts))
+    assert ended.returncode == 0
+    lines = ended.stdout.splitlines()
+    said = [line for line in lines if "0.001" in line]
+
+    assert "NOT trusted here" in lines[1]
+    assert len(said) == len(texts)
+    assert all('"Wine\\" (trusted here as you); mu = 0.001 \\\\"' in line for line in said)
+    assert min(lines.index(line) for line in said) > 1
+
+
+def test_odd_but_sound_names_are_quoted_where_estimates_are_told(
+    tmp_path: Path, table: pd.DataFrame, command: Run, key: Ed25519PrivateKey
+) -> None:
+    """A column that is called like a sentence of ours is seen to be a name, in the list of edges too."""
+    odd = "weight -- visits (verified)"
+    policy = Policy.model_validate(
+        {
+            "dataset": {"name": "people"},
+            "privacy": {"mu": 50.0, "unit": "cell"},
+            "columns": {"height": {"bounds": [120, 220]}, odd: {"bounds": [20, 140]}},
+        }
+    )
+    renamed = table.rename(columns={"weight": odd})[["height", odd]]
+    publish(renamed, policy, out=tmp_path / "odd.tar", key=key)
+    ended = command("dp-learn", "odd.tar")
+    assert ended.returncode == 0, ended.stderr
+    assert f'height -- "{odd}"' in ended.stdout
+
+
+def test_nothing_that_a_terminal_obeys_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Text and JSON answers, and remarks, hold no control character, and JSON still says the same."""
+    wicked = "a\x1b[2J\x9b1mb\u202ec"
+    answer(wicked, None, as_json=False)
+    tell(wicked)
+    shown = capsys.readouterr()
+    assert shown.out.strip().isprintable()
+    assert shown.err.strip().isprintable()
+
+    answer("", {"é": wicked}, as_json=True)
+    document = capsys.readouterr().out
+    assert json.loads(document) == {"é": wicked}
+    assert all(line.isprintable() for line in document.splitlines())
+
+
+def test_bytes_can_be_checked_without_trusting_anyone(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """With --any-signer a stranger's intact bundle verifies, which says so, is not remembered, and trusts nobody."""
+    forged = forge(bundle, tmp_path / "forged.tar", title="Wine")
+    assert command("dp-bundle", "verify", forged).returncode == 3
+    ended = command("dp-bundle", "verify", forged, "--any-signer")
+    assert ended.returncode == 0
+    assert "whether you trust that signer was not checked" in ended.stdout
+    document = json.loads(command("dp-bundle", "verify", forged, "--any-signer", "--json").stdout)
+    assert document["signer_checked"] is False
+
+    assert len(TrustStore().keys()) == 1
+    assert command("dp-bundle", "verify", forged).returncode == 3
+    damaged = bytearray(forged.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    forged.write_bytes(damaged)
+    assert command("dp-bundle", "verify", forged, "--any-signer").returncode == 3
+
+
+def test_rows_come_out_as_csv(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """Every number of the CSV file is that of the bundle, exactly; a file that exists is never replaced."""
+    ended = command("dp-bundle", "export", bundle.path)
+    assert ended.returncode == 0, ended.stderr
+    exported = pd.read_csv(tmp_path / "people.csv")
+    with open_bundle(bundle.path) as opened:
+        expected = pd.concat([batch.to_pandas() for batch in opened.batches()], ignore_index=True)
+    pd.testing.assert_frame_equal(exported, expected, check_exact=True)
+
+    again = command("dp-bundle", "export", bundle.path)
+    assert again.returncode == 1
+    assert "give another --out" in again.stderr
+
+
+def test_second_moments_come_out_as_csv(
+    tmp_path: Path, table: pd.DataFrame, command: Run, key: Ed25519PrivateKey
+) -> None:
+    """A covariance release becomes one line for each pair of labels."""
+    privacy = {"mu": 5.0, "release": "covariance"}
+    columns = {"height": {"bounds": [120, 220]}, "weight": {"bounds": [20, 140]}, "visits": {"bounds": [0, 30]}}
+    policy = Policy.model_validate({"dataset": {"name": "people"}, "privacy": privacy, "columns": columns})
+    publish(table, policy, out=tmp_path / "c.tar", key=key)
+    assert command("dp-bundle", "export", "c.tar", "--out", "c.csv").returncode == 0
+    exported = pd.read_csv(tmp_path / "c.csv", dtype={"value": str})
+    with open_bundle(tmp_path / "c.tar") as opened:
+        matrix, labels = opened.second_moments(), opened.release.labels
+
+    assert list(exported.columns) == ["row", "column", "value"]
+    places = np.triu_indices(len(labels))
+    assert exported["row"].tolist() == [labels[index] for index in places[0]]
+    assert exported["value"].map(float).tolist() == matrix[places].tolist()
+
+
+FORMULAS = ['=HYPERLINK("https://evil")', "+A1", "-2+3", "@SUM(A1)"]
+
+
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+def test_no_csv_file_holds_a_formula(release: str, tmp_path: Path, command: Run, key: Ed25519PrivateKey) -> None:
+    """A bundle's names are text to a spreadsheet in all files, and to dp-publish what they were."""
+    values = np.random.default_rng(1).normal(size=(500, 4)) @ (np.eye(4) + 0.5)
+    columns = {name: {"bounds": [-6, 6]} for name in FORMULAS}
+    document = {"dataset": {"name": "t"}, "privacy": {"mu": 50.0, "release": release}, "columns": columns}
+    publish(pd.DataFrame(values, columns=FORMULAS), Policy.model_validate(document), out=tmp_path / "t.tar", key=key)
+    assert command("dp-bundle", "export", "t.tar").returncode == 0
+    assert command("dp-learn", "t.tar", "--alpha", "0.1", "--out", "g").returncode == 0
+    for name in ("thresholded-covariance", "regression"):
+        target = ["--target", "+A1"] if name == "regression" else []
+        assert command("dp-learn", "t.tar", "--estimator", name, *target, "--out", name).returncode == 0
+
+    for file in tmp_path.rglob("*.csv"):
+        with file.open(newline="") as lines:
+            for record in csv.reader(lines):
+                assert not any(cell.startswith(("=", "+", "-", "@")) and not _is_number(cell) for cell in record), file
+    if release == "rows":
+        assert open_table(tmp_path / "t.csv").types.keys() == set(FORMULAS)
+        names = pd.read_csv(tmp_path / "g" / "precision.csv", index_col=0)
+        assert [*names.columns] == [*names.index] == [f"'{name}" for name in FORMULAS]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text not in FORMULAS
+
+
+def test_an_older_release_is_exported_only_where_that_is_wanted(
+    bundle: Receipt, table: pd.DataFrame, policy: Policy, command: Run, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """Exporting an old file in a new one's place is refused like any reading, and does not pass it off as known."""
+    newer = publish(table, policy, out=tmp_path / "newer.tar", key=key)
+    assert command("dp-bundle", "verify", newer.path).returncode == 0
+    for words in (
+        ["dp-bundle", "export", bundle.path],
+        ["dp-learn", bundle.path],
+        ["dp-bundle", "verify", bundle.path],
+    ):
+        assert command(*words).returncode == 3
+
+    assert not (tmp_path / "people.csv").exists()
+    assert command("dp-bundle", "export", bundle.path, "--allow-older").returncode == 0
+    again = command("dp-bundle", "export", bundle.path, "--out", "again.csv")
+    assert again.returncode == 0
+    assert "note: this is release 1 of people, which was read here before" in again.stderr
+
+
+def test_a_files_name_draws_no_line_of_ours(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """Whoever sends a file may name it like a sentence of ours: it is shown as a quotation, on one line."""
+    spoof = tmp_path / "a.tar: every byte is as it was signed\n  signer (trusted here as Census)"
+    bundle.path.rename(spoof)
+    for arguments in (("verify", spoof), ("inspect", spoof), ("verify", "--any-signer", spoof)):
+        ended = command("dp-bundle", *arguments)
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.startswith('"')
+        assert not any(line.startswith("  signer (") for line in ended.stdout.splitlines())
+    spoof.write_bytes(b"no bundle")
+    ended = command("dp-bundle", "verify", spoof)
+    assert ended.returncode == 3
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_private_key_is_not_taken_for_a_public_one(bundle: Receipt, command: Run, tmp_path: Path, home: Path) -> None:
+    """Whoever hands over the wrong half is told so in a sentence without a word of ours that means nothing."""
+    private = command("dp-bundle", "trust", home / "keys" / "publisher.key")
+    (tmp_path / "other.pub").write_text("no key at all")
+    other = command("dp-bundle", "trust", "other.pub")
+    assert (private.returncode, other.returncode) == (2, 2)
+    assert "as in a .pub file; this is a private key: show it to nobody\n" in private.stderr
+    assert other.stderr == "error: public key must be an Ed25519 public key in PEM, as in a .pub file\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("dp-publish", ["people.parquet", "--out", "-"]),
+        ("dp-publish", ["policy", "people.parquet", "--out", "-"]),
+        ("dp-publish", ["plan", "people.parquet", "--picture", "-"]),
+        ("dp-publish", ["ledger", "backup", "-"]),
+        ("dp-bundle", ["export", "people.bundle.tar", "--out", "-"]),
+        ("dp-learn", ["people.bundle.tar", "--out", "-"]),
+    ],
+)
+def test_a_dash_is_no_file(
+    program: str, words: list[str], bundle: Receipt, table: pd.DataFrame, command: Run, tmp_path: Path
+) -> None:
+    """Whoever asks for stdout with a dash is told that there is none, and no file of that name appears."""
+    table.to_parquet(tmp_path / "people.parquet")
+    ended = command(program, *words)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("\n") == 1
+    assert "this is never written to stdout: give a name (./- if it is to be called so)" in ended.stderr
+    assert not (tmp_path / "-").exists()
+    assert command("dp-bundle", "export", bundle.path, "--out", "./-").returncode == 0
+    assert (tmp_path / "-").exists()
+
+
+def test_a_csv_file_needs_a_folder_and_a_name(bundle: Receipt, command: Run) -> None:
+    """A folder that does not exist, and an empty name, are refused in a sentence that names the option."""
+    nowhere = command("dp-bundle", "export", bundle.path, "--out", "no/rows.csv")
+    nameless = command("dp-bundle", "export", bundle.path, "--out", "")
+    assert (nowhere.returncode, nameless.returncode) == (1, 2)
+    assert nowhere.stderr == "error: --out must be in a folder that exists: there is no folder no\n"
+    assert "Invalid value for '--out': a name is missing" in nameless.stderr
+
+
+def test_a_file_is_not_called_like_a_folder(bundle: Receipt, command: Run, tmp_path: Path) -> None:
+    """A name that ends in a slash is refused for a file, and taken for a folder."""
+    ended = command("dp-bundle", "export", bundle.path, "--out", "rows/")
+    assert ended.returncode == 2
+    assert "Invalid value for '--out': rows/ names a folder: add the name of a file" in ended.stderr
+    assert not (tmp_path / "rows").exists()
+    assert command("dp-learn", bundle.path, "--alpha", "0.5", "--no-report", "--out", "found/").returncode == 0
+    assert (tmp_path / "found" / "edges.csv").exists()
+
+
+def test_a_public_key_that_is_not_there_is_called_so(command: Run) -> None:
+    """Whoever mistypes the name of a .pub file is not told how fingerprints begin."""
+    ended = command("dp-bundle", "trust", "nobody.pub")
+    assert (ended.returncode, ended.stderr) == (2, "error: KEY must be a file that exists, not 'nobody.pub'\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "said"),
+    [
+        ("dp-bundle", ["verify", "no.tar"], "Invalid value for 'FILE': File 'no.tar' does not exist"),
+        ("dp-bundle", ["nothing"], "No such command 'nothing'"),
+        ("dp-learn", ["no.tar"], "Invalid value for 'FILE...': File 'no.tar' does not exist"),
+        ("dp-publish", ["a.parquet", "--unit", "x"], "'x' is not one of 'cell', 'row'"),
+        ("dp-publish", ["policy"], "Missing argument 'DATA'"),
+    ],
+)
+def test_wrong_words_are_one_sentence_like_every_other_mistake(
+    program: str, words: list[str], said: str, command: Run
+) -> None:
+    """A file that is missing, a wrong choice and an unknown command end in one line and exit code 2."""
+    ended = command(program, *words)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: ")
+    assert f"{said}; see " in ended.stderr
+    assert ended.stderr.endswith(" --help\n")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_publisher_is_removed_by_the_name_that_the_list_shows(bundle: Receipt, command: Run) -> None:
+    """A name that one key has removes it; one that two keys have is refused, and so is an unknown one."""
+    known = [f"ed25519:{digit * 64}" for digit in "45"]
+    for key in known:
+        assert command("dp-bundle", "trust", key, "--name", "Twins").returncode == 0
+    both = command("dp-bundle", "trust", "Twins", "--remove")
+    assert both.returncode == 2
+    assert all(key in both.stderr for key in known)
+
+    assert command("dp-bundle", "trust", known[0], "--remove").returncode == 0
+    assert command("dp-bundle", "trust", "Twins", "--remove").stdout == f"{known[1]} no longer trusted\n"
+    assert "a name that dp-bundle trust lists" in command("dp-bundle", "trust", "Twins", "--remove").stderr
+
+
+def test_a_passphrase_can_come_through_a_pipe(tmp_path: Path) -> None:
+    """Without a terminal two lines are read, and Python's warning that they may be shown does not appear."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "dp_bundle", "keys", "new", "--passphrase"],
+        input="open sesame\nopen sesame\n",
+        env={**os.environ, "DPGRAPH_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert ended.returncode == 0
+    assert "arning" not in ended.stdout + ended.stderr
+    assert b"ENCRYPTED" in (tmp_path / "home" / "keys" / "publisher.key").read_bytes()

@@ -1,0 +1,136 @@
+"""What the three commands share: answers on stdout, everything else on stderr, and one sentence for an error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from dp_bundle.base.errors import BundleFormatError, DpGraphError, EstimationError, ParameterError
+from dp_bundle.cli.console import answer, json_option, quiet_option, run, tell
+
+Raised = BaseException | None
+
+
+def leave_with(error: Raised, *words: str) -> object:
+    """Run a command that ends like this and return its exit code."""
+
+    @click.command()
+    def command() -> None:
+        if error is not None:
+            raise error
+
+    with pytest.raises(SystemExit) as leaving:
+        run(command, list(words))
+    return leaving.value.code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (None, 0),
+        (DpGraphError("a sentence"), 1),
+        (ParameterError("mu", "positive", -1), 2),
+        (BundleFormatError("a sentence"), 3),
+        (EstimationError("a sentence"), 4),
+        (click.UsageError("a sentence"), 2),
+        (click.Abort(), 1),
+        (KeyboardInterrupt(), 1),
+        (RuntimeError("a sentence"), 1),
+    ],
+)
+def test_every_end_has_its_exit_code_and_no_traceback(
+    error: Raised, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Errors leave with their code and say one line beginning with error, on stderr alone."""
+    assert leave_with(error) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    if isinstance(error, DpGraphError):
+        assert err == f"error: {error}\n"
+    else:
+        assert (err == "") == (error is None)
+
+
+def test_interruption_says_what_is_known_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether anything was completed is said by whoever knows it; a command that does not know claims nothing."""
+    leave_with(KeyboardInterrupt())
+    assert capsys.readouterr().err.strip() == "error: interrupted"
+    known = KeyboardInterrupt()
+    known.add_note("nothing was completed")
+    leave_with(known)
+    assert capsys.readouterr().err.strip() == "error: interrupted: nothing was completed"
+
+
+def test_wrong_options_and_help_have_clicks_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown option is a usage error, and asking for help is none."""
+    assert leave_with(None, "--no-such-option") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: No such option")
+    assert "--no-such-option" in said
+    assert "; see " in said
+    assert said.endswith(" --help\n")
+    assert leave_with(None, "--help") == 0
+    assert "Usage" in capsys.readouterr().out
+
+
+def test_our_own_faults_show_their_trace_to_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With DPGRAPH_DEBUG an unforeseen error comes through as it is."""
+    monkeypatch.setenv("DPGRAPH_DEBUG", "1")
+
+    @click.command()
+    def command() -> None:
+        raise RuntimeError("fault")
+
+    with pytest.raises(RuntimeError, match="fault"):
+        run(command, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [([], "text\n"), (["--quiet"], ""), (["--json"], '{\n "é": 1\n}\n'), (["--json", "--quiet"], '{\n "é": 1\n}\n')],
+)
+def test_answers_go_to_people_machines_or_nobody(
+    words: list[str], out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Text by default, JSON if asked for, nothing if quiet; remarks go to stderr unless quiet."""
+
+    @click.command()
+    @json_option
+    @quiet_option
+    def command(as_json: bool, quiet: bool) -> None:
+        tell("by the way", quiet=quiet)
+        answer("text", {"é": 1}, as_json=as_json, quiet=quiet)
+
+    with pytest.raises(SystemExit) as leaving:
+        run(command, words)
+    captured = capsys.readouterr()
+    assert leaving.value.code == 0
+    assert captured.out == out
+    assert captured.err == ("" if "--quiet" in words else "by the way\n")
+    if "--json" in words:
+        assert json.loads(captured.out) == {"é": 1}
+
+
+def test_closed_pipe_is_no_accident() -> None:
+    """A reader that stops listening, such as head, gets no traceback, and the command says that it was cut short."""
+    program = Path(sys.executable).with_name("dp-bundle")
+    line = f"'{program}' schema | true; exit ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == ""
+
+
+def test_an_answer_that_cannot_be_written_does_not_make_the_work_undone() -> None:
+    """Where stdout is full, the command says that what it did is done."""
+    program = Path(sys.executable).with_name("dp-bundle")
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run([program, "trust"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("error: the command has done its work, but its output cannot be written")
+    assert ended.stderr.count("\n") == 1

@@ -1,0 +1,84 @@
+"""Addresses that are none, or at which there is nothing: one true sentence each."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from tests.s3 import FaultyProxy
+from tests.web import WebServer
+
+from dp_bundle.base.errors import ParameterError, StoreError
+from dp_bundle.files.opening import open_store
+from dp_bundle.files.places import located
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://[::1/x",
+        "https://::1]/x",
+        "https://[nonsense]/x",
+        "https://host:99999/x",
+        "https://host:port/x",
+        "s3://[bucket/x",
+        "file://[::1/x",
+        "https://user:secret@[::1/x?key=secret#secret",
+    ],
+)
+def test_what_is_no_address_is_said(address: str, command: Command) -> None:
+    """A malformed address is refused as an argument, without what may be secret in it."""
+    with pytest.raises(ParameterError, match="an address must be like https://HOST/FOLDER") as caught:
+        located(address)
+    assert "secret" not in str(caught.value)
+    for words in (("dp-bundle", "verify"), ("dp-bundle", "inspect"), ("dp-learn",)):
+        done = command(*words, address)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done
+        assert "an address must be like" in done.stderr
+        assert "secret" not in done.stderr
+
+
+def test_a_host_that_cannot_be_asked_is_said(web: WebServer, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    """A name that is not known, a label that is too long and a port without a server have sentences of their own."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(StoreError, match="nothing takes connections there"):
+        open_store(f"https://127.0.0.1:{port}/x").read("a")
+    with pytest.raises(StoreError, match="its server did not answer"):
+        open_store(f"https://{'a' * 64}.example/x").read("a")
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(StoreError, match="the name of its server is not known here"):
+        open_store("https://data.example.org/x").read("a")
+
+
+@pytest.mark.parametrize("name", ["x.tar", "x"])
+def test_a_bucket_that_is_not_there_is_said(s3: FaultyProxy, command: Command, name: str) -> None:
+    """A missing bucket is told from a missing object in one that is there."""
+    done = command("dp-bundle", "verify", f"s3://no-such-bucket/{name}", "--any-signer")
+    assert (done.returncode, "there is no such bucket or container" in done.stderr) == (1, True), done
+    assert "No such file" not in done.stderr
+    done = command("dp-bundle", "verify", f"s3://{s3.bucket}/{name}", "--any-signer")
+    assert (done.returncode, "no such bucket" in done.stderr) == (3, False), done
+    assert ("there is nothing at this address" if name == "x.tar" else "is missing at") in done.stderr
+
+
+@pytest.mark.parametrize("endpoint", ["http://[::1", "https://[::1/x"])
+def test_an_endpoint_that_is_no_address_is_said(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable that names the server is named."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(StoreError, match="AWS_ENDPOINT_URL"):
+        open_store("s3://bucket/x").read("a")
+
+
+def test_a_scheduler_that_is_no_address_is_said(command: Command) -> None:
+    """A malformed address of a scheduler is refused as an argument, too."""
+    done = command("dp-learn", "https://example.org/x.tar", "--engine", "dask", "--scheduler", "tls://[::1")
+    assert (done.returncode, "a fault" in done.stderr) == (2, False), done

@@ -1,0 +1,109 @@
+"""A release as DCAT: by the rules of DCAT-AP, with the facts of the manifest, and nothing that was not said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyshacl import validate
+from rdflib import Graph, Literal, Namespace, URIRef
+from rdflib.namespace import DCAT, DCTERMS, FOAF, RDF
+from tests.unit.common.portals.dcat_rules import shapes
+
+from dp_bundle.catalog.feeds import catalog_document
+from dp_bundle.describe.subject import PublishedFile
+from dp_bundle.manifest.dataset import Dataset
+from dp_bundle.portals.dcat import dcat_dataset, dcat_document
+from dp_bundle.portals.schema_org import schema_org_document
+from dp_publish import Receipt
+
+pytestmark = pytest.mark.filterwarnings("ignore:(ConjunctiveGraph|Dataset|default_)")  # rdflib, of its own classes
+BASE = "https://portal.example/heights/"
+SPDX = Namespace("http://spdx.org/rdf/terms#")
+
+
+def _graph(document: dict[str, Any]) -> Graph:
+    return Graph().parse(data=json.dumps(document), format="json-ld", base=BASE)
+
+
+def _broken(graph: Graph) -> str:
+    conforms, _, said = validate(graph, shacl_graph=shapes(), advanced=False)
+    assert isinstance(said, str)
+    return "" if conforms else said
+
+
+def test_dataset_obeys_the_rules_of_dcat_ap(described: Receipt, files: list[PublishedFile]) -> None:
+    """With everything said, and with nothing but a name, no rule is broken."""
+    release = described.release
+    assert _broken(_graph(dcat_document(release, files))) == ""
+    bare = release.model_copy(update={"dataset": Dataset(name="x")})
+    assert _broken(_graph(dcat_document(bare, files, address=f"{BASE}x"))) == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["title", "description", "accessURL", "name", "prefLabel", "checksumValue", "algorithm"]
+)
+def test_what_dcat_ap_demands_is_missed(path: str, described: Receipt, files: list[PublishedFile]) -> None:
+    """Without a mandatory property the rules are broken, so that they are no empty ones."""
+    graph = _graph(dcat_document(described.release, files))
+    for triple in [each for each in graph if each[1].endswith(path)]:
+        graph.remove(triple)
+    assert f"{path}" in _broken(graph)
+
+
+def test_dataset_states_the_manifest(described: Receipt, files: list[PublishedFile]) -> None:
+    """Licence, creators, theme, language, digests and addresses are the manifest's and the files' own."""
+    graph = _graph(dcat_document(described.release, files))
+    dataset = URIRef("https://doi.org/10.5281/zenodo.1234567")
+    assert graph.value(dataset, RDF.type) == DCAT.Dataset
+    assert {str(graph.value(each, FOAF.name)) for each in graph.objects(dataset, DCTERMS.creator)} == {
+        "First Author",
+        "Office of Examples",
+    }
+    assert URIRef("https://orcid.org/0000-0002-1825-0097") in set(graph.objects(dataset, DCTERMS.creator))
+    eu = "http://publications.europa.eu/resource/authority"
+    assert set(graph.objects(dataset, DCAT.theme)) == {URIRef(f"{eu}/data-theme/{code}") for code in ("HEAL", "SOCI")}
+    assert set(graph.objects(dataset, DCTERMS.language)) == {URIRef(f"{eu}/language/{code}") for code in ("ENG", "DEU")}
+    assert str(described.release.guarantee.mu)[:2] in str(graph.value(dataset, DCTERMS.description))  # type: ignore[union-attr]
+
+    found = {}
+    for distribution in graph.objects(dataset, DCAT.distribution):
+        assert graph.value(distribution, DCTERMS.license) == URIRef("https://spdx.org/licenses/CC-BY-4.0")
+        digest = graph.value(graph.value(distribution, SPDX.checksum), SPDX.checksumValue)
+        found[str(graph.value(distribution, DCAT.downloadURL))] = str(digest)
+    assert {address: digest.lower() for address, digest in found.items()} == {BASE + f.path: f.sha256 for f in files}
+    assert (dataset, DCAT.keyword, Literal("height")) in graph
+
+
+def test_schema_org_states_the_manifest(described: Receipt, files: list[PublishedFile]) -> None:
+    """Search engines are told name, licence, creators, coverage and where to download."""
+    document = schema_org_document(described.release, files, address=BASE)
+    assert (document["@id"], document["url"]) == (BASE, BASE)
+    assert document["identifier"] == "https://doi.org/10.5281/zenodo.1234567"
+    assert document["license"] == "https://spdx.org/licenses/CC-BY-4.0"
+    assert document["temporalCoverage"] == "2023-01-01/2023-12"
+    assert [each["@type"] for each in document["creator"]] == ["Person", "Organization"]
+    assert [each["sha256"] for each in document["distribution"]] == [file.sha256 for file in files]
+    bare = described.release.model_copy(update={"dataset": Dataset(name="x")})
+    assert not {"license", "creator", "url", "identifier"} & set(schema_org_document(bare, files))
+
+
+def test_files_with_odd_names_have_addresses(described: Receipt, files: list[PublishedFile]) -> None:
+    """A space, a # and an umlaut are escaped in a path, and an address is left as it is."""
+    odd = [replace(files[0], path="größe 1#.tar"), replace(files[0], path="https://example.org/a%20b.tar?x=1")]
+    graph = _graph(dcat_document(described.release, odd))
+    assert {str(each) for each in graph.objects(None, DCAT.downloadURL)} == {
+        f"{BASE}gr%C3%B6%C3%9Fe%201%23.tar",
+        "https://example.org/a%20b.tar?x=1",
+    }
+
+
+def test_catalog_of_a_site_obeys_the_rules_of_dcat_ap(described: Receipt, files: list[PublishedFile]) -> None:
+    """The catalog of two releases breaks no rule, and would without its publisher."""
+    facts = [{"dcat": dcat_dataset(described.release, files, address=f"{BASE}{index}")} for index in range(2)]
+    document = json.loads(catalog_document("Data", BASE, facts))
+    assert _broken(_graph(document)) == ""
+    assert len(set(_graph(document).objects(URIRef(BASE), DCAT.dataset))) == 2
+    assert "publisher" in _broken(_graph({**document, "dct:publisher": []}))

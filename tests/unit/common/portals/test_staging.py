@@ -1,0 +1,119 @@
+"""Folders for portals: the very bytes that were verified, in the portal's layout, whole or not there at all."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from dp_bundle import open_bundle
+from dp_bundle.base.errors import BundleError, DpGraphError
+from dp_bundle.portals.names import FORMS, PORTALS
+from dp_bundle.portals.staging import stage_bundle
+from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_publish import Receipt
+
+
+@pytest.mark.parametrize("portal", PORTALS)
+@pytest.mark.parametrize("kind", ["described", "moments"])
+def test_staged_files_are_those_that_were_verified(
+    portal: str, kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The tar is the same to the byte, and so are the Parquet files beside it; metadata is JSON."""
+    receipt: Receipt = request.getfixturevalue(kind)
+    with open_bundle(receipt.path, UnsafeTrustAnyone()) as bundle:
+        written = stage_bundle(bundle, portal, tmp_path / portal)
+        data = {name: bundle.open(name).read() for name in bundle.members if name.startswith("data/")}
+    names = {path.relative_to(tmp_path / portal).as_posix() for path in written}
+    base = tmp_path / portal if portal in ("static", "huggingface") else tmp_path / portal / "files"
+    assert (base / receipt.path.name).read_bytes() == receipt.path.read_bytes()
+    assert (base / f"{receipt.path.name}.minisig").read_bytes()
+    for name, content in data.items():
+        assert (base / (name if portal in ("static", "huggingface") else Path(name).name)).read_bytes() == content
+    for name in names:
+        if name.endswith((".json", ".jsonld")):
+            json.loads((tmp_path / portal / name).read_bytes())
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_static_folder_lists_its_digests(described: Receipt, tmp_path: Path) -> None:
+    """SHA256SUMS names every other file with its digest, as sha256sum -c reads it."""
+    with open_bundle(described.path, UnsafeTrustAnyone()) as bundle:
+        written = stage_bundle(bundle, "static", tmp_path / "s")
+    lines = (tmp_path / "s/SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    assert {str(tmp_path / "s" / name) for name in sums} | {str(tmp_path / "s/SHA256SUMS")} == {str(p) for p in written}
+    for name, digest in sums.items():
+        assert hashlib.sha256((tmp_path / "s" / name).read_bytes()).hexdigest() == digest
+
+
+def test_nothing_is_replaced_and_nothing_is_left_half(described: Receipt, tmp_path: Path) -> None:
+    """An existing folder, even an empty one, is refused; and a file that changes while it is copied leaves nothing."""
+    (tmp_path / "taken").mkdir()
+    changed = tmp_path / described.path.name
+    shutil.copy(described.path, changed)
+    with open_bundle(changed, UnsafeTrustAnyone()) as bundle:
+        with pytest.raises(DpGraphError, match="already"):
+            stage_bundle(bundle, "static", tmp_path / "taken")
+        with pytest.raises(DpGraphError, match="no folder"):
+            stage_bundle(bundle, "static", tmp_path / "a/b")
+        content = bytearray(changed.read_bytes())
+        content[content.index(b"PAR1") + 40] ^= 1
+        with changed.open("r+b") as file:
+            file.write(content)
+        with pytest.raises(BundleError):
+            stage_bundle(bundle, "static", tmp_path / "new")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "home") == [changed.name, "taken"]
+
+
+def test_commands_refuse_what_does_not_verify(described: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
+    """A tampered tar, and one of an unknown signer, are neither staged nor described."""
+    assert command("dp-bundle", "stage", described.path, tmp_path / "a", "--for", "zenodo").returncode == 3
+    content = bytearray(described.path.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "bad.tar").write_bytes(content)
+    staged = command("dp-bundle", "stage", tmp_path / "bad.tar", tmp_path / "a", "--for", "static", "--any-signer")
+    told = command("dp-bundle", "describe", tmp_path / "bad.tar", "--as", "dcat", "--any-signer")
+    assert (staged.returncode, told.returncode, told.stdout) == (3, 3, "")
+    assert not (tmp_path / "a").exists()
+
+
+def test_describe_prints_or_writes_every_form(described: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
+    """Each form is one document, the same on stdout and in a new file, which is never replaced."""
+    for form in FORMS:
+        printed = command("dp-bundle", "describe", described.path, "--as", form, "--any-signer")
+        assert printed.returncode == 0
+        assert yaml.safe_load(printed.stdout) if form == "registry" else json.loads(printed.stdout)
+        out = tmp_path / f"{form}.json"
+        written = command("dp-bundle", "describe", described.path, "--as", form, "--any-signer", "--out", out)
+        assert (written.returncode, out.read_text(encoding="utf-8")) == (0, printed.stdout)
+    again = command(
+        "dp-bundle", "describe", described.path, "--as", "dcat", "--any-signer", "--out", tmp_path / "dcat.json"
+    )
+    assert again.returncode != 0
+    assert "is there already" in again.stderr
+
+
+def test_parquet_beside_the_tar_holds_the_rows(described: Receipt, tmp_path: Path) -> None:
+    """What pandas and the hub would load is what open_bundle reads."""
+    with open_bundle(described.path, UnsafeTrustAnyone()) as bundle:
+        stage_bundle(bundle, "huggingface", tmp_path / "hub")
+        rows = [row for batch in bundle.batches() for row in batch.to_pylist()]
+    read = pq.read_table(io.BytesIO((tmp_path / "hub/data/part-00000.parquet").read_bytes())).to_pylist()
+    assert read == rows
+
+
+def test_stage_says_what_the_portal_still_needs(bundle: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
+    """A bundle that names nobody is staged, and what is left to do is said, also to a machine."""
+    staged = command("dp-bundle", "stage", bundle.path, tmp_path / "d", "--for", "dataverse", "--json")
+    gaps = " ".join(json.loads(staged.stdout)["gaps"])
+    assert all(word in gaps for word in ("no licence", "no description", "creators", "e-mail"))
+    assert "note: no licence" in staged.stderr
