@@ -1,8 +1,8 @@
 // Rules K and W: the noise on second moments, and what it guarantees.
 
 import { chiSquared, muImpliedBy, roundedGaussianVariance } from './functions.mjs'
-import { checkStrength, isAtLeast, isNear, isPowerOfTwo } from './release.mjs'
 import { require } from './refusal.mjs'
+import { checkStrength, isAtLeast, isNear, isPowerOfTwo } from './strength.mjs'
 
 const NOISE = {
   gaussian: 'rounded-gaussian',

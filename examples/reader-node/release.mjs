@@ -1,22 +1,11 @@
 // Rules B, C, N, G and T, and R of a release by itself: what the manifest states, and what follows from it.
 
 import { checkCovariance } from './covariance.mjs'
-import {
-  discreteGaussianVariance,
-  gaussianDelta,
-  muImpliedBy,
-  normalQuantile,
-  roundedGaussianVariance,
-} from './functions.mjs'
+import { discreteGaussianVariance, muImpliedBy, normalQuantile, roundedGaussianVariance } from './functions.mjs'
 import { require } from './refusal.mjs'
+import { checkStrength, isAtLeast, isNear, isPowerOfTwo } from './strength.mjs'
 
 const FOUND = ['private-quantiles', 'private-histogram']
-const SLACK = 1e-9
-const CURVE_SLACK = 1e-5
-
-export const isNear = (one, other) => Math.abs(one - other) <= SLACK * Math.max(Math.abs(one), Math.abs(other))
-export const isAtLeast = (one, least) => one >= least * (1 - SLACK)
-export const isPowerOfTwo = (x) => Number.isInteger(Math.log2(x)) && 2 ** Math.log2(x) === x
 
 export function checkRelease(release) {
   const { columns, guarantee, kind } = release
@@ -233,17 +222,6 @@ function checkChanges(guarantee, columns) {
   const isWhole = limited.every((column) => column.missing === 'refuse')
   const isApart = columns.every((column) => column.missing !== 'center')
   require(isDeclared && isWhole && isApart, 'B5', 'columns whose changes are protected have gaps, or bounds that were found')
-}
-
-// G2 and G4 for a mu that the noise leaves.
-export function checkStrength(guarantee, mu, withCurve) {
-  require(mu > 0 && mu < Infinity, 'G2', 'the bounds and the noise give no guarantee')
-  require(guarantee.mu === null || isAtLeast(guarantee.mu, mu), 'G2', `mu is ${mu}, and not ${guarantee.mu}`)
-  require(isAtLeast(guarantee.rho, mu ** 2 / 2), 'G2', `rho is ${mu ** 2 / 2}, and not ${guarantee.rho}`)
-  for (const { epsilon, delta } of withCurve ? guarantee.epsilon_delta : []) {
-    const least = gaussianDelta(mu, epsilon)
-    require(delta >= least * (1 - CURVE_SLACK), 'G4', `delta at ${epsilon} is ${least}, and not ${delta}`)
-  }
 }
 
 function checkWithoutGuarantee({ columns, conditional_mu: conditional }) {

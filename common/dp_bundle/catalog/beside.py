@@ -13,7 +13,6 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files.folder import packed_path
 from dp_bundle.trust.policy import UnsafeTrustAnyone
 
-Facts = dict[str, Any]
 
 
 def find_beside(path: Path, known: Sequence[Facts]) -> list[Facts]:

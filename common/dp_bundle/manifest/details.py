@@ -58,7 +58,7 @@ Relation = Literal[
 DOI = re.compile(r"10\.[0-9]{4,9}/[!-~]+")
 WEB = re.compile(r"https?://[^\s<>\"{}|\\^`]+")
 _DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
-_MOST = 100  # entries of a list
+_MOST_ENTRIES = 100  # entries of a list
 
 
 def _require_orcid(text: str) -> str:
@@ -127,7 +127,7 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_Several = (BeforeValidator(_as_tuple), Field(max_length=_MOST))
+_Several = (BeforeValidator(_as_tuple), Field(max_length=_MOST_ENTRIES))
 Date = Annotated[str, BeforeValidator(_spell_date), AfterValidator(_require_date)]
 
 

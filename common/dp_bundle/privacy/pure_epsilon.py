@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-_SERIES = 1e-3  # of epsilon: the next term is below 1e-12 of it
+_SMALL = 1e-3  # of epsilon: the next term is below 1e-12 of it
 
 
 def mu_implied_by_epsilon(epsilon: float) -> float:
@@ -20,7 +20,7 @@ def mu_implied_by_epsilon(epsilon: float) -> float:
     would do (Dong, Roth & Su 2022, section 2). For small epsilon it is a series, as the logarithm of nearly a half
     loses the digits.
     """
-    if 0 <= epsilon < _SERIES:
+    if 0 <= epsilon < _SMALL:
         return math.sqrt(math.pi / 2) * epsilon * (1 + epsilon * epsilon * (math.pi / 48 - 1 / 12))
     softplus = max(epsilon, 0.0) + math.log1p(math.exp(-abs(epsilon)))
     from scipy import special

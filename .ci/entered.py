@@ -1,0 +1,73 @@
+"""Count the modules and functions of ours that commands enter: publishing 178 rows, learning them, a site of two files.
+
+    python .ci/entered.py [--most 160]
+
+A module counts if one of its functions runs; what is only imported does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import inspect
+import io
+import os
+import sys
+import tempfile
+import threading
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+PACKAGES = ("dp_bundle", "dp_learn", "dp_publish")
+
+
+def entered(package: str, *words: str) -> set[tuple[str, str]]:
+    """Run a command, and return the files and functions that it entered."""
+    found: set[tuple[str, str]] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # and no body of a module or class
+            found.add((frame.f_code.co_filename, frame.f_code.co_qualname))
+
+    cli = import_module(f"{package}.cli.main").cli
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            cli.main([*words], standalone_mode=False)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    ours = tuple(f"{Path(import_module(name).__file__ or '').parent}{os.sep}" for name in PACKAGES)
+    return {(file, function) for file, function in found if file.startswith(ours) and file.endswith(".py")}
+
+
+def main() -> int:
+    """Print the counts; return 1 if a command enters more modules than the most."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--most", type=int, help="the most modules that a command may enter")
+    most = parser.parse_args().most
+
+    from sklearn.datasets import load_wine
+
+    counts = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["DPGRAPH_HOME"] = f"{folder}/home"
+        load_wine(as_frame=True).data.to_parquet("wine.parquet")
+        entered("dp_publish", "wine.parquet", "--out", "first.tar", "--mu", "20")  # which makes the key
+        for name, words in {
+            "publish": ("dp_publish", "wine.parquet", "--out", "second.tar", "--mu", "20"),
+            "learn": ("dp_learn", "first.tar", "--out", "found"),
+            "catalog": ("dp_bundle", "catalog", ".", "--out", "site"),
+        }.items():
+            found = entered(*words)
+            counts.append(len({file for file, _ in found}))
+            print(f"{name}: {counts[-1]} modules, {len(found)} functions")
+    return int(most is not None and max(counts) > most)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
