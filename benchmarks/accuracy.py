@@ -46,7 +46,7 @@ from sklearn.metrics import roc_auc_score
 
 from accuracy_peers import adaptive_cov, coinpress
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.sources import CovarianceSource, bundle_source
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sklearn import datasets
 
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.debias import debias_covariance
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger

@@ -32,7 +32,7 @@ from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
 from dp_bundle.base.errors import DpGraphError
-from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.penalties import null_standard_errors
 from dp_learn.covariance.pooling import effective_rows

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Solution
 from dp_learn.glasso.solving import graphical_lasso
 from solver_problems import Floats, choose_alpha, sample_covariance
 

@@ -28,8 +28,7 @@ from sklearn.covariance import graphical_lasso as sklearn_graphical_lasso
 from dp_bundle.base.errors import NoSolutionError
 from dp_learn import graphical_lasso
 from dp_learn.glasso.feasibility import judge_box, smallest_solvable_alpha
-from dp_learn.glasso.problem import duality_gap, make_problem, objective
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Solution, duality_gap, make_problem, objective
 from dp_learn.glasso.solvers.components import SOLVERS
 
 SEED = 20

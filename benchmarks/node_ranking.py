@@ -33,8 +33,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import NoSolutionError
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair, private_key_path
-from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.signing import load_private_key
 from dp_learn import learn_graph
 from dp_learn.glasso.solving import graphical_lasso

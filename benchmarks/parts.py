@@ -46,7 +46,7 @@ wall = time.perf_counter() - started
 """
 LEARN = """
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import estimate_moments
 started = time.perf_counter()
 with open_bundle(sys.argv[2], UnsafeTrustAnyone()) as bundle:

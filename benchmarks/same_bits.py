@@ -123,7 +123,7 @@ def large() -> Iterator[tuple[dict[str, Any], Any]]:
 def main() -> None:
     """Write everything into a new folder."""
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is chance, too
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"PYTHONHASHSEED": "0"})
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"PYTHONHASHSEED": "0"})  # noqa: S606
     out = Path(sys.argv[1]).resolve()
     out.mkdir()
     os.chdir(out)

@@ -68,7 +68,7 @@ def work(engine):
 LEARN = """
 import hashlib
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import estimate_moments
 
 def work(engine):

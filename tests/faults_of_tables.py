@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.row_reader import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.audit import books
 from dp_publish.covariance.mechanisms import two_round

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import MissingValuesError, PrivacyError
-from dp_bundle.data.arrow_numpy import to_arrow
+from dp_bundle.data.row_reader import to_arrow
 from dp_bundle.data.rows import batch_rows, part_schema
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import unit_mu

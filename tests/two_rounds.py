@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.data.matrix import write_triangle
-from dp_bundle.manifest.public_facts import NUMBER_PUBLIC
+from dp_bundle.manifest.guarantee import NUMBER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, Release
 from dp_bundle.privacy.noise import rounded_gaussian_variance
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import keep_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dp_learn.estimators.scio import DebiasedSCIO
     from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
     from dp_learn.glasso.feasibility import smallest_solvable_alpha
-    from dp_learn.glasso.solution import Solution, Status
+    from dp_learn.glasso.problem import Solution, Status
     from dp_learn.glasso.solving import graphical_lasso
     from dp_learn.inference.edges import EdgeInference
     from dp_learn.pipeline.learn import Learned, learn_graph

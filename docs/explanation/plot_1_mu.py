@@ -21,7 +21,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dp_bundle import open_bundle
-from dp_bundle.base.rounding import percent_at_most
+from dp_bundle.base.quoting import percent_at_most
 from dp_publish import Policy, load_key, publish
 
 # %%

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dp_bundle import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.output.folder import foreign_content
 from dp_publish.ledger.ledger import Ledger
 

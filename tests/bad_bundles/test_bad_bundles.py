@@ -20,7 +20,7 @@ from tests.tamper.archives import members_of
 from dp_bundle import BundleError, open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.manifest.statement import Statement
-from dp_bundle.trust.policy import TrustPolicy, UnsafeTrustAnyone
+from dp_bundle.trust.judging import TrustPolicy, UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, PublicKey, public_key_of
 from dp_bundle.trust.store import TrustStore
 

@@ -12,7 +12,7 @@ from tests.web import WebServer
 
 from dp_bundle import BundleError, open_bundle
 from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
 from dp_bundle.trust.store import TrustStore
 

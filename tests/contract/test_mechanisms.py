@@ -17,7 +17,7 @@ from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, publish
 from dp_publish.accounting.conversions import delta_for_epsilon
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength

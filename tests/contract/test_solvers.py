@@ -12,8 +12,7 @@ import pytest
 from sklearn.covariance import graphical_lasso as peer
 
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
-from dp_learn.glasso.problem import duality_gap, make_problem, objective
-from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem, objective
 from dp_learn.glasso.solvers.components import SOLVERS
 from dp_learn.glasso.solving import graphical_lasso
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from dp_bundle import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import learn_graph
 from dp_learn.output.messages import title_of
 from dp_learn.output.summary import summarize

@@ -19,7 +19,7 @@ from dp_bundle.describe.sentences import SEVERAL_CELLS
 from dp_bundle.describe.subject import description
 from dp_bundle.manifest.costs import cost_of_several
 from dp_bundle.portals.registry import registry_record
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 PRIVACY = '[dataset]\nname = "weekly"\n[privacy]\n{privacy}\n[columns."*"]\nkind = "integer"\nbounds = [0, 400]\n'

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.base.memory import format_size
+from dp_bundle.base.machine import format_size
 from dp_learn.pipeline.memory import learning_memory
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_bundle.base.rounding import round_up
+from dp_bundle.base.quoting import round_up
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from dp_bundle import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 NUMBERS = "[columns.x]\nbounds = [0, 100]\n[columns.y]\nbounds = [-50, 100]\n"

@@ -33,7 +33,7 @@ from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import describe_guarantee, describe_total
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, sign_envelope
 from dp_publish import Policy, publish
 

@@ -19,7 +19,7 @@ from sklearn.datasets import load_wine
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.manifest.versions import FORMAT_VERSION
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
 from dp_learn import estimate_moments
 from dp_learn.covariance.sources import CovarianceSource, bundle_source

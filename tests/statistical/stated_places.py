@@ -25,7 +25,7 @@ from dp_bundle.portals.dcat import dcat_dataset
 from dp_bundle.portals.deposits import ckan_package, invenio_record, zenodo_deposit
 from dp_bundle.portals.registry import registry_record
 from dp_bundle.portals.schema_org import schema_org_document
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
 from dp_publish.cli.messages.ledger import describe_ledger, ledger_document
 from dp_publish.cli.messages.release import describe_receipt, receipt_document

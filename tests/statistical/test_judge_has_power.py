@@ -17,7 +17,7 @@ from tests.statistical.stating import Stated
 from tests.statistical.test_stated_against_real import ROUNDING
 
 from dp_bundle.manifest.costs import Strength, cost_of_several
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.restoring import cost_of_release
 
 Make = Callable[..., Stated]

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.statistical.worlds import gaussian_world, random_graph
 
 from dp_bundle import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import form_errors

@@ -25,7 +25,7 @@ from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.data.row_reader import read_parts
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.manifest.statement import Statement
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, sign_envelope
 from dp_publish import Receipt
 from dp_publish.accounting.conversions import epsilon_for_delta
@@ -36,7 +36,7 @@ MEASURE = """
 import json, re, sys, time
 from pathlib import Path
 from dp_bundle import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.base.errors import BundleError
 used = time.process_time()
 try:

@@ -11,7 +11,7 @@ import pytest
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Receipt
 
 

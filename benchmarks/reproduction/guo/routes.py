@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.pipeline.learn import infer_if_possible

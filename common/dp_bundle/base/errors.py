@@ -42,7 +42,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from dp_bundle.base.rounding import round_up
+from dp_bundle.base.quoting import round_up
 
 _SHOWN = 20  # columns, or breaks of a chain, that are named
 _NOTHING: Any = object()

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from dp_bundle.base.errors import BrokenChainError, BundleError
 from dp_bundle.base.quoting import counted, quote_path
-from dp_bundle.bundle.folder import find_bundles
+from dp_bundle.bundle.locating import find_bundles
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.reading import open_bundle, sighting_of
 from dp_bundle.files.places import RemotePath
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from dp_bundle.base.cores import count_cores
 from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGraphError
+from dp_bundle.base.machine import count_cores
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.cosigned import cosigners
+from dp_bundle.bundle.companions import cosigners
 from dp_bundle.bundle.locating import members_at
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.part_tasks import PartTask, digest_part, part_tasks
@@ -29,11 +29,11 @@ from dp_bundle.files.tar import MAX_MEMBER_SIZE
 from dp_bundle.files.windows import Digests, Member, MemberReader, Members, digest_member
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import Shape, Statement, Subject
-from dp_bundle.trust.policy import TrustPolicy
+from dp_bundle.trust.judging import TrustPolicy
+from dp_bundle.trust.rules import TrustedKey
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import ENVELOPE_END, Envelope, PublicKey, signer_of, verify_envelope
 from dp_bundle.trust.store import TrustStore
-from dp_bundle.trust.trusted import TrustedKey
 
 _WORTH_THREADS = 2**24  # bytes of a bundle
 _OLD_WORDS = 2**16  # bytes that a description of format version 1 may have beyond twice those of today

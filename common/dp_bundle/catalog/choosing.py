@@ -1,18 +1,53 @@
-"""The choice of what a site offers: bundles that verify, of signers who are trusted for them, one for each number."""
+"""The choice of what a site offers: bundles that verify, of signers who are trusted for them, one for each number.
+
+The signatures beside bundles that a site offers with them: checked once, and known again by their digests.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import BundleError
 from dp_bundle.base.quoting import counted
+from dp_bundle.bundle.companions import belongs, read_beside
+from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.pages import Refused
 from dp_bundle.catalog.survey import find_cosigners
+from dp_bundle.files.folder import packed_path
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
+
+
+def find_beside(path: Path, known: Sequence[Facts]) -> list[Facts]:
+    """Return the files beside a verified bundle: kind, size and digest of each, and whether it is a signature of it.
+
+    Parameters
+    ----------
+    path : Path
+        The bundle.
+    known : sequence of dict
+        What this returned last time; a file with the same digest is not checked again.
+    """
+    found, unreadable = read_beside(packed_path(path) if path.is_dir() else path)
+    facts = [
+        {"kind": each.kind, "size": len(each.content), "sha256": hashlib.sha256(each.content).hexdigest()}
+        for each in found
+    ]
+    judged = {each["sha256"]: each["good"] for each in known}
+    if any(each["sha256"] not in judged for each in facts):
+        try:
+            with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+                judged |= {fact["sha256"]: belongs(each, bundle) for fact, each in zip(facts, found, strict=True)}
+        except BundleError:  # it was replaced since it was verified, which will be found when it is copied
+            judged |= {fact["sha256"]: False for fact in facts}
+    missing = [{"kind": kind, "size": 0, "sha256": "", "good": False} for kind in unreadable]
+    return [{**fact, "good": judged[fact["sha256"]]} for fact in facts] + missing
+
 
 Facts = dict[str, Any]
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.folder import find_bundles
-from dp_bundle.catalog.beside import find_beside
-from dp_bundle.catalog.choosing import choose
+from dp_bundle.bundle.locating import find_bundles
+from dp_bundle.catalog.choosing import choose, find_beside
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
 from dp_bundle.catalog.pages import Refused, list_page, release_page
 from dp_bundle.catalog.site import Output, Site

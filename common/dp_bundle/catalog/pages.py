@@ -8,7 +8,7 @@ from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dp_bundle.base.rounding import percent_at_most
+from dp_bundle.base.quoting import percent_at_most
 from dp_bundle.catalog.pictures import histogram, hundred_guesses
 from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.tables import Column, Table, number

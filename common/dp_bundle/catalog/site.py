@@ -23,7 +23,7 @@ from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 STATE = ".dpgraph-catalog.json"
 _PARTIAL = ".partial"

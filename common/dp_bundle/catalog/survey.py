@@ -10,7 +10,7 @@ from typing import Any
 
 from dp_bundle.base.errors import BundleError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.cosigned import cosigners
+from dp_bundle.bundle.companions import cosigners
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.published import published_files
 from dp_bundle.bundle.reading import open_bundle
@@ -19,11 +19,11 @@ from dp_bundle.catalog.values import SHOWN_COLUMNS, show_values
 from dp_bundle.describe.sentences import describe_bounds, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, licence_address
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.details import WEB, dataset_details
+from dp_bundle.manifest.dataset import WEB, dataset_details
 from dp_bundle.manifest.release import Release
 from dp_bundle.portals.dcat import dcat_dataset
 from dp_bundle.portals.schema_org import schema_org_document
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.rules import read_quorum
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.manifest.columns import Column
 
 SHOWN_COLUMNS = 100  # of a release, with their histograms

@@ -42,7 +42,7 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
       dp-bundle catalog bundles --out site --address https://data.example.org/
     """
     from dp_bundle.catalog.making import Settings, make_catalog
-    from dp_bundle.manifest.details import WEB
+    from dp_bundle.manifest.dataset import WEB
 
     if address and not WEB.fullmatch(address):
         raise ParameterError("--address", "the site's address, such as https://data.example.org/", address)

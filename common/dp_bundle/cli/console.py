@@ -15,7 +15,7 @@ import click
 
 from dp_bundle.base import launch
 from dp_bundle.base.errors import DpGraphError, ParameterError
-from dp_bundle.base.memory import parse_size
+from dp_bundle.base.machine import parse_size
 from dp_bundle.base.quoting import escape, quote_path
 from dp_bundle.cli.options import ALWAYS, With, option
 from dp_bundle.files.places import RemotePath, is_uri, located

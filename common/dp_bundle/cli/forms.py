@@ -57,12 +57,12 @@ def unpack(file: Path | RemotePath, out: Path | RemotePath | None, as_json: bool
 def _convert(
     source: Path | RemotePath, out: Path | RemotePath | None, *, as_json: bool, quiet: bool, to_folder: bool
 ) -> None:
-    from dp_bundle.bundle.cosigned import signatures_path
+    from dp_bundle.bundle.companions import signatures_path
     from dp_bundle.bundle.inspection import bundle_facts, describe_copies
     from dp_bundle.bundle.opened import tar_beside
     from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
     from dp_bundle.bundle.reading import open_bundle
-    from dp_bundle.trust.policy import UnsafeTrustAnyone
+    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     with open_bundle(source, UnsafeTrustAnyone()) as bundle:
         tar, facts = bundle.tar_path, bundle_facts(bundle)

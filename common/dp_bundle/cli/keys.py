@@ -27,10 +27,9 @@ from dp_bundle.trust.keys import (
     public_key_path,
 )
 from dp_bundle.trust.minisign import minisign_public_key
-from dp_bundle.trust.rules import has_passed, quorums, read_revocation, remove_quorum, write_quorum
+from dp_bundle.trust.rules import TrustedKey, has_passed, quorums, read_revocation, remove_quorum, write_quorum
 from dp_bundle.trust.signing import PublicKey, public_key_of
 from dp_bundle.trust.store import TrustStore
-from dp_bundle.trust.trusted import TrustedKey
 
 _LOCKED = "locked: not compared with its private key, as DPGRAPH_PASSPHRASE does not open it"
 DAY = click.DateTime(["%Y-%m-%d"])

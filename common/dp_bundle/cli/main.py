@@ -79,7 +79,7 @@ def verify(
     from dp_bundle.bundle.inspection import bundle_facts
     from dp_bundle.bundle.reading import open_bundle
     from dp_bundle.describe.sentences import describe_several
-    from dp_bundle.trust.policy import UnsafeTrustAnyone
+    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older, anew=True) as bundle:
         release, fingerprint = bundle.release, bundle.signer.key.fingerprint
@@ -118,7 +118,7 @@ def inspect(file: Path | RemotePath, as_json: bool) -> None:
     from dp_bundle.bundle.chain import describe_chain
     from dp_bundle.bundle.inspection import bundle_facts, describe_bundle, describe_copies
     from dp_bundle.bundle.reading import open_bundle
-    from dp_bundle.trust.policy import UnsafeTrustAnyone
+    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     store = TrustStore()
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
@@ -156,7 +156,7 @@ def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_sig
     from dp_bundle.bundle.reading import open_bundle
     from dp_bundle.describe.sentences import describe_size
     from dp_bundle.portals.export import export_csv
-    from dp_bundle.trust.policy import UnsafeTrustAnyone
+    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
@@ -187,7 +187,7 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
     """
     from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, write_minisig
     from dp_bundle.bundle.reading import open_bundle
-    from dp_bundle.trust.policy import UnsafeTrustAnyone
+    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone()) as bundle:
         chosen = key if key not in (None, DEFAULT_KEY) else own_key_name(bundle.signer.key)
@@ -209,9 +209,9 @@ def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
     Example:
       dp-bundle cosign wine.bundle.tar --key office
     """
-    from dp_bundle.bundle.cosigned import cosign
+    from dp_bundle.bundle.companions import cosign
     from dp_bundle.bundle.reading import open_bundle
-    from dp_bundle.trust.policy import UnsafeTrustAnyone
+    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     store, private = TrustStore(), load_key(key)
     store.require_unrevoked(public_key_of(private))

@@ -35,7 +35,7 @@ def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_sig
     from dp_bundle.describe.subject import licence_gap
     from dp_bundle.files.new_files import whole_file
     from dp_bundle.portals.staging import describe_as
-    from dp_bundle.trust.policy import UnsafeTrustAnyone
+    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         content, notes = describe_as(bundle, form), [*bundle.notes, licence_gap(bundle.release.dataset)]
@@ -75,7 +75,7 @@ def stage(
     from dp_bundle.bundle.reading import open_bundle
     from dp_bundle.describe.subject import portal_gaps
     from dp_bundle.portals.staging import stage_bundle
-    from dp_bundle.trust.policy import UnsafeTrustAnyone
+    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         beside, left_out = find_companions(bundle)

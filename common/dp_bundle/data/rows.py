@@ -7,10 +7,13 @@ any noise, and few values, numbers are stored plainly: a reader refuses more tha
 of a row group does not depend on the source's batches, which follow the layout of the raw file and, in a CSV, even the
 lengths of raw values. Nor does that of a part, which follows from the number of columns and its place alone. Writing
 needs memory for one row group.
+
+A file whose digest is taken as it is written, so that nothing has to be read again for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterable
@@ -21,10 +24,39 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import DataError
-from dp_bundle.data.hashed_file import HashedFile
 from dp_bundle.data.parquet_footer import MOST_CELLS_PER_BYTE, Shape
 from dp_bundle.data.parquet_pages import check_written
 from dp_bundle.manifest.columns import Column
+
+
+class HashedFile:
+    """A binary file that is written from start to end, and its SHA-256.
+
+    Parameters
+    ----------
+    file : binary file
+        New and empty; it gets what is written.
+    """
+
+    closed = False  # pyarrow asks; whoever opened the file closes it
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def write(self, content: bytes) -> int:
+        """Write bytes, and return their number."""
+        self._digest.update(content)
+        return self._file.write(content)
+
+    def flush(self) -> None:
+        """Hand everything written to the system."""
+        self._file.flush()
+
+    def sha256(self) -> str:
+        """Return the digest of all bytes so far, in hexadecimal digits."""
+        return self._digest.hexdigest()
+
 
 _log = logging.getLogger(__name__)
 _CELLS_PER_BATCH = 2**20

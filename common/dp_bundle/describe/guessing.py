@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dp_bundle.base.rounding import percent_at_most
+from dp_bundle.base.quoting import percent_at_most
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import sound_mu
 from dp_bundle.manifest.guarantee import Cumulative, Guarantee

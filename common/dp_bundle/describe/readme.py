@@ -20,7 +20,7 @@ from dp_bundle.describe.sentences import (
     describe_total,
 )
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.details import dataset_details
+from dp_bundle.manifest.dataset import dataset_details
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.versions import split_software
 

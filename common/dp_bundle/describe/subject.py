@@ -11,8 +11,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 
 from dp_bundle.describe.meanings import first_columns
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
-from dp_bundle.manifest.dataset import Dataset
-from dp_bundle.manifest.details import DOI, WEB, Creator, Details, dataset_details
+from dp_bundle.manifest.dataset import DOI, WEB, Creator, Dataset, Details, dataset_details
 from dp_bundle.manifest.release import Release
 
 TAR = "application/x-tar"

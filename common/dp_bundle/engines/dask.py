@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from dp_bundle.base.cores import count_cores
 from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.machine import count_cores
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -6,7 +6,7 @@ import io
 
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
-from dp_bundle.files.range_reader import RangeReader
+from dp_bundle.files.windows import RangeReader
 
 _AT_ONCE = 2**23  # bytes of a request, where a file is read from its start to its end
 

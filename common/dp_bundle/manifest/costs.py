@@ -25,7 +25,7 @@ from typing import NamedTuple
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.guarantee_checks import SLACK, release_mu, release_rho
-from dp_bundle.privacy.pure_epsilon import mu_implied_by_epsilon
+from dp_bundle.privacy.normal import mu_implied_by_epsilon
 
 _LARGEST_EXPONENT = 700.0  # of e, in float64
 

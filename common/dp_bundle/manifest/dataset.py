@@ -2,18 +2,202 @@
 
 Nothing is computed from it but the dataset's name and the descriptions in the bundle, so that a field there is safe to
 ignore: it changes neither what is guaranteed nor what a number means. Everywhere else an unknown field is refused.
+
+Further fields of a dataset that portals ask for: creators, keywords, coverage, related works, the software.
+
+A policy may have them, and a manifest holds them among the dataset's further fields, from which all descriptors beside
+the bundle are made. In a stranger's manifest they are whatever its signer wrote: one that is not of the form below is
+left out of descriptors, and nothing else.
+
+References
+----------
+ISO 7064 MOD 11-2, for the check digit of an ORCID iD. The EU vocabulary data-theme. DataCite Metadata Schema 4.5, for
+the relations between works.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dp_bundle.base.quoting import quote, require_one_line
 from dp_bundle.manifest.base import Model, Name, Text
+
+THEMES = {
+    "AGRI": "Agriculture, fisheries, forestry and food",
+    "ECON": "Economy and finance",
+    "EDUC": "Education, culture and sport",
+    "ENER": "Energy",
+    "ENVI": "Environment",
+    "GOVE": "Government and public sector",
+    "HEAL": "Health",
+    "INTR": "International issues",
+    "JUST": "Justice, legal system and public safety",
+    "OP_DATPRO": "Provisional data",
+    "REGI": "Regions and cities",
+    "SOCI": "Population and society",
+    "TECH": "Science and technology",
+    "TRAN": "Transport",
+}
+Relation = Literal[
+    "Cites",
+    "Continues",
+    "IsCitedBy",
+    "IsContinuedBy",
+    "IsDerivedFrom",
+    "IsDescribedBy",
+    "IsDocumentedBy",
+    "IsNewVersionOf",
+    "IsPartOf",
+    "IsPreviousVersionOf",
+    "IsReferencedBy",
+    "IsSourceOf",
+    "IsSupplementTo",
+    "IsVariantFormOf",
+    "IsVersionOf",
+    "References",
+]
+DOI = re.compile(r"10\.[0-9]{4,9}/[!-~]+")
+WEB = re.compile(r"https?://[^\s<>\"{}|\\^`]+")
+_DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?")
+_MOST_ENTRIES = 100  # entries of a list
+
+
+def _require_orcid(text: str) -> str:
+    """Return an ORCID iD whose check digit fits, or raise ValueError."""
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{3}[0-9X]", text):
+        raise ValueError(f"{text!r} is no ORCID iD: give one such as 0000-0002-1825-0097, without an address before it")
+    total = 0
+    for digit in text.replace("-", "")[:-1]:
+        total = (total + int(digit)) * 2
+    check = (12 - total % 11) % 11
+    if text[-1] != ("X" if check == 10 else str(check)):
+        raise ValueError(f"{text} is no ORCID iD: its check digit does not fit, so a digit of it is wrong")
+    return text
+
+
+def _require_date(text: str) -> str:
+    """Return a year, a month or a day that exists, or raise ValueError."""
+    try:
+        if _DATE.fullmatch(text):
+            datetime.date.fromisoformat(text + "-01-01"[len(text) - 4 :])
+            return text
+    except ValueError:
+        pass
+    raise ValueError(f"{text!r} is no date: give one such as 2024-05-31, 2024-05 or 2024")
+
+
+def _require_theme(text: str) -> str:
+    if text not in THEMES:
+        raise ValueError(f"{text!r} is no theme: give one of {', '.join(THEMES)}")
+    return text
+
+
+def _require_language(text: str) -> str:
+    if not re.fullmatch(r"[a-z]{2}", text):
+        raise ValueError(f"{text!r} is no language: give its two letters by ISO 639-1, such as en")
+    return text
+
+
+def _require_doi(text: str) -> str:
+    if not DOI.fullmatch(text):
+        raise ValueError(f"{text!r} is no DOI: give one such as 10.5281/zenodo.1234567, without an address before it")
+    return text
+
+
+def _require_address(text: str) -> str:
+    if not WEB.fullmatch(text):
+        raise ValueError(f"{text!r} is no address: give one that begins https://")
+    return text
+
+
+def _require_identifier(text: str) -> str:
+    if not DOI.fullmatch(text) and not WEB.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is neither a DOI such as 10.5281/zenodo.1234567 nor an address that begins https://"
+        )
+    return text
+
+
+def _spell_date(value: Any) -> Any:
+    """Return a date of TOML as text."""
+    return value.isoformat() if type(value) is datetime.date else value
+
+
+def _as_tuple(value: Any) -> Any:
+    """Return a list of JSON or TOML as the tuple that a strict model asks for."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+_Several = (BeforeValidator(_as_tuple), Field(max_length=_MOST_ENTRIES))
+Date = Annotated[str, BeforeValidator(_spell_date), AfterValidator(_require_date)]
+
+
+class Creator(Model):
+    """A person or an institution that made the data; whoever has an ORCID iD is a person."""
+
+    name: Name
+    orcid: Annotated[str, AfterValidator(_require_orcid)] | None = None
+    affiliation: Text = ""
+
+
+class Period(Model):
+    """The time that the data are about: from `start` to `end`, each a year, a month or a day."""
+
+    start: Date
+    end: Date
+
+    @model_validator(mode="after")
+    def _check(self) -> Period:
+        if self.end[: len(self.start)] < self.start[: len(self.end)]:
+            raise ValueError(f"the period ends, on {self.end}, before it begins, on {self.start}")
+        return self
+
+
+class Related(Model):
+    """Another work, by its DOI or address, and what the dataset is to it in the words of DataCite."""
+
+    relation: Relation
+    identifier: Annotated[Name, AfterValidator(_require_identifier)]
+
+
+class Details(Model):
+    """The further fields of a dataset that descriptors use, all of them optional."""
+
+    creators: Annotated[tuple[Creator, ...], *_Several] = ()
+    publisher: Text = ""
+    doi: Annotated[str, AfterValidator(_require_doi)] | None = None
+    keywords: Annotated[tuple[Name, ...], *_Several] = ()
+    themes: Annotated[tuple[Annotated[str, AfterValidator(_require_theme)], ...], *_Several] = ()
+    languages: Annotated[tuple[Annotated[str, AfterValidator(_require_language)], ...], *_Several] = ()
+    temporal: Period | None = None
+    spatial: Annotated[tuple[Name, ...], *_Several] = ()
+    related: Annotated[tuple[Related, ...], *_Several] = ()
+    software_url: Annotated[str, AfterValidator(_require_address)] | None = None
+
+
+def dataset_details(dataset: Dataset) -> Details:
+    """Return those further fields of a manifest's dataset that have the form above; the creator's name if none has.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The description in a manifest.
+    """
+    found: dict[str, Any] = {}
+    for name, value in dataset.further.items():
+        try:
+            found[name] = getattr(Details.model_validate({name: value}), name)
+        except ValidationError:  # of another form, or not one of them
+            continue
+    if not found.get("creators") and dataset.creator:
+        found["creators"] = (Creator(name=dataset.creator[:1_000]),)
+    return Details(**found)
+
 
 _FIELD = r"^[a-z][a-z0-9_]{0,63}$"
 _MOST = 2**53  # which every reader counts exactly

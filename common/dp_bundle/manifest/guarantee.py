@@ -1,5 +1,7 @@
 """The guarantee that a release states, and the total over all releases of its dataset.
 
+Facts that a release does not protect: sentences with fixed beginnings, so that a reader can check for them.
+
 References
 ----------
 Dong, Roth & Su (2022) for mu; Bun & Steinke (2016) for rho.
@@ -7,11 +9,13 @@ Dong, Roth & Su (2022) for mu; Bun & Steinke (2016) for rho.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema, model_validator
 
 from dp_bundle.manifest.base import Model, Name, Positive, Text
+from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.neighbours import Neighbours
 
 MAX_RELEASES = 10**9  # of a dataset
@@ -78,3 +82,24 @@ class Cumulative(Model):
     rho: Positive | None
     other_units_rho: Annotated[dict[Name, Positive], Field(max_length=_MAX_UNITS)] = Field(default_factory=dict)
     excepted_delta: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
+
+
+ORDER_PUBLIC = "the number and the order of the rows"  # what a release of rows does not protect
+NUMBER_PUBLIC = "the number of the rows"  # the same for a covariance release, unless rows may come and go
+TOGETHER_PUBLIC = "which rows belong together"  # where the rows of an entity are protected together, and replaced
+PARTITION_PUBLIC = "that the rows are those of "  # and the partition's name
+GAPS_PUBLIC = "which rows have no value in "  # and the columns' names, where such rows are left out
+
+
+def check_public(guarantee: Guarantee, columns: Sequence[Column], partition: str | None) -> None:
+    """Refuse, by ValueError, a guarantee that leaves out what it does not protect."""
+    replaced = guarantee.neighbours.n_rows_public
+    due = {
+        ORDER_PUBLIC: columns[0].noise is not None,
+        TOGETHER_PUBLIC: replaced and guarantee.entity is not None,
+        PARTITION_PUBLIC: partition is not None,
+        GAPS_PUBLIC: replaced and any(column.missing == "drop" for column in columns),
+    }
+    for fact, is_due in due.items():
+        if is_due and not any(named.startswith(fact) for named in guarantee.public):
+            raise ValueError(f"it is public, and not named as such, {fact.strip()}")

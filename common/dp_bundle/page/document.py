@@ -24,7 +24,7 @@ from dp_bundle.page.colours import partners, style
 from dp_bundle.page.tables import number
 
 if TYPE_CHECKING:
-    from dp_bundle.page.figures import Figure  # importing Bokeh takes a second, and not every page has a figure
+    from dp_bundle.page.figures import Figure
 
 ASSETS = Path(__file__).with_name("assets")
 _POLICY = (

@@ -23,7 +23,7 @@ from dp_bundle.describe.subject import (
     title,
     without_gaps,
 )
-from dp_bundle.manifest.details import DOI, THEMES, Creator, Related
+from dp_bundle.manifest.dataset import DOI, THEMES, Creator, Related
 from dp_bundle.manifest.release import Release
 
 UNKNOWN = "(:unav)"

@@ -24,7 +24,7 @@ from dp_bundle.describe.subject import (
     title,
     without_gaps,
 )
-from dp_bundle.manifest.details import Creator
+from dp_bundle.manifest.dataset import Creator
 from dp_bundle.manifest.release import Release
 
 _SUBJECTS = {  # of Dataverse's list, for themes

@@ -29,7 +29,7 @@ from dp_bundle.describe.subject import (
     title,
     without_gaps,
 )
-from dp_bundle.manifest.details import THEMES, WEB, Creator, Period, Related
+from dp_bundle.manifest.dataset import THEMES, WEB, Creator, Period, Related
 from dp_bundle.manifest.release import Release
 
 _EU = "http://publications.europa.eu/resource/authority"

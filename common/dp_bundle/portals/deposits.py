@@ -29,7 +29,7 @@ from dp_bundle.describe.subject import (
     title,
     without_gaps,
 )
-from dp_bundle.manifest.details import DOI, Creator
+from dp_bundle.manifest.dataset import DOI, Creator
 from dp_bundle.manifest.release import Release
 
 _CKAN_LICENCES = {

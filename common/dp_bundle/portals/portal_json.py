@@ -28,7 +28,7 @@ from dp_bundle.describe.subject import (
     spdx_licence,
     without_gaps,
 )
-from dp_bundle.manifest.details import Creator
+from dp_bundle.manifest.dataset import Creator
 from dp_bundle.manifest.release import Release
 from dp_bundle.portals.schema_org import schema_org_person
 

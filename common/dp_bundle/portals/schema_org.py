@@ -26,7 +26,7 @@ from dp_bundle.describe.subject import (
     without_gaps,
 )
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.details import THEMES, Creator
+from dp_bundle.manifest.dataset import THEMES, Creator
 from dp_bundle.manifest.release import Release
 
 _LONGEST = 5_000  # characters of a description, of which Google reads no more

@@ -3,18 +3,53 @@
 Is the key good? Is it trusted for this dataset? Have enough others signed? Nothing here asks about releases seen
 before, which `seen` does, but for those that a revoked key signed. Dates and numbers within a bundle prove nothing,
 as a thief writes them as he likes.
+
+The protocol by which `open_bundle` asks about signers, and the policy that trusts anybody.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 from dp_bundle.base.errors import RevokedKeyError, TooFewSignersError, UntrustedKeyError
 from dp_bundle.base.quoting import quote_name
-from dp_bundle.trust.rules import Quorum, has_passed, read_quorum, read_revocation
+from dp_bundle.trust.rules import (
+    Entries,
+    Quorum,
+    TrustedKey,
+    has_passed,
+    line_of,
+    read_quorum,
+    read_revocation,
+    root_of,
+)
 from dp_bundle.trust.seen import Sighting, remembered_by
 from dp_bundle.trust.signing import PublicKey
-from dp_bundle.trust.trusted import Entries, line_of, root_of
+
+
+class TrustPolicy(Protocol):
+    """Decision about signers; `TrustStore` is the one for people."""
+
+    def require(self, key: PublicKey) -> TrustedKey:
+        """Return the trusted key, or raise UntrustedKeyError."""
+
+    def admit(
+        self, key: PublicKey, sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
+    ) -> tuple[str, ...]:
+        """Note a verified release as seen and return notes for the reader; or raise an error of `TrustStore.admit`."""
+
+
+class UnsafeTrustAnyone:
+    """Acceptance of every signer: to show what a file claims, never to use its data."""
+
+    def require(self, key: PublicKey) -> TrustedKey:
+        """Return the key as if it were trusted, without a name."""
+        return TrustedKey(key, "")
+
+    def admit(self, *_release: object, **_choices: object) -> tuple[str, ...]:
+        """Accept any release, and note nothing."""
+        return ()
 
 
 def judge(folder: Path, key: PublicKey, sighting: Sighting, entries: Entries) -> list[PublicKey]:

@@ -1,13 +1,15 @@
 """What a reader has decided beyond single keys: which keys were revoked, and how many of which must sign a dataset.
 
 `revoked/` and `quorums/` in the folder of trusted keys hold one JSON file each, which earlier versions do not look at.
+
+A key that a reader trusts, and the line of keys that it belongs to: a publisher's, from her first key on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -19,6 +21,54 @@ from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_own
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.statements import Revocation
+
+
+@dataclass(frozen=True)
+class TrustedKey:
+    """A key the reader trusts, with the name that the reader gave it.
+
+    Attributes
+    ----------
+    key : PublicKey
+    name : str
+    until : str or None
+        The last day of the reader's trust, as YYYY-MM-DD in UTC.
+    datasets : tuple of str or None
+        The datasets for which it is trusted; None for all.
+    predecessors : tuple of PublicKey
+        The keys whose successor it is, oldest first.
+    """
+
+    key: PublicKey
+    name: str
+    until: str | None = None
+    datasets: tuple[str, ...] | None = None
+    predecessors: tuple[PublicKey, ...] = ()
+
+    @property
+    def root(self) -> PublicKey:
+        """The oldest key of its line, which stands for the publisher."""
+        return self.predecessors[0] if self.predecessors else self.key
+
+    def covers(self, dataset: str) -> bool:
+        """Return True if the key is trusted for a dataset."""
+        return self.datasets is None or dataset in self.datasets
+
+
+Entries = Mapping[PublicKey, TrustedKey]
+
+
+def root_of(key: PublicKey, entries: Entries) -> PublicKey:
+    """Return the oldest key of a key's line, as far as the trusted keys tell."""
+    return entries[key].root if key in entries else key
+
+
+def line_of(key: PublicKey, entries: Entries) -> list[PublicKey]:
+    """Return the keys of one publisher, who share one chain of releases: this one, predecessors and successors."""
+    root = root_of(key, entries)
+    members = [each for entry in entries.values() if entry.root == root for each in (*entry.predecessors, entry.key)]
+    return list(dict.fromkeys([root, *members, key]))
+
 
 _MOST = 100_000  # bytes of a file
 

@@ -18,10 +18,9 @@ from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_own
 from dp_bundle.trust.home import home_folder
 from dp_bundle.trust.judging import judge, sharing
-from dp_bundle.trust.rules import has_passed, read_quorum, read_revocation
+from dp_bundle.trust.rules import TrustedKey, has_passed, read_quorum, read_revocation
 from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered
 from dp_bundle.trust.signing import PublicKey
-from dp_bundle.trust.trusted import TrustedKey
 
 _MOST = 10_000  # bytes of an entry
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dp_bundle.base.errors import KeyStatementError
 from dp_bundle.base.quoting import quote_name
-from dp_bundle.trust.rules import has_passed, read_revocation, write_revocation
+from dp_bundle.trust.rules import TrustedKey, has_passed, read_revocation, write_revocation
 from dp_bundle.trust.seen import remembered_by
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.statements import Revocation, Rotation, read_statement
 from dp_bundle.trust.store import TrustStore
-from dp_bundle.trust.trusted import TrustedKey
 
 
 def accept_statement(store: TrustStore, content: bytes) -> str:

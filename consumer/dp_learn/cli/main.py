@@ -175,7 +175,7 @@ def cli(
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
     from dp_bundle import open_bundles
-    from dp_bundle.base.memory import describe_need
+    from dp_bundle.base.machine import describe_need
     from dp_bundle.bundle.inspection import describe_copies
     from dp_bundle.engines.dask import Dask
     from dp_bundle.manifest.statement import shape_of

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import DrownedColumnError
-from dp_learn.covariance.drowned import clear_variances
+from dp_learn.covariance.collinear import clear_variances
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.penalties import null_standard_errors

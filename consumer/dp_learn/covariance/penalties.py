@@ -10,9 +10,9 @@ import math
 import numpy as np
 
 from dp_bundle.privacy.normal import normal_quantile
-from dp_learn.covariance.drowned import clear_variances
-from dp_learn.covariance.entry_variances import entry_variances
+from dp_learn.covariance.collinear import clear_variances
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.standard_errors import entry_variances
 from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
 from dp_learn.matrices.tails import normal_tails
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from dp_learn.covariance.collinear import clear_variances
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
-from dp_learn.covariance.drowned import clear_variances
-from dp_learn.covariance.entry_variances import entry_variances, mechanism_entry_variances
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources, keep_columns
 from dp_learn.covariance.pair_sums import sum_over_pairs
+from dp_learn.covariance.standard_errors import entry_variances, mechanism_entry_variances
 from dp_learn.matrices.linalg import FloatArray
 
 

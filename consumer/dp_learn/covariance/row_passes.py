@@ -12,12 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dp_bundle import Bundle
-from dp_bundle.base.cores import count_cores
 from dp_bundle.base.errors import BundleFormatError
+from dp_bundle.base.machine import count_cores
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.part_tasks import PartTask, open_part
-from dp_bundle.data.arrow_numpy import to_numpy
-from dp_bundle.data.row_reader import RowGroup, require_all_rows
+from dp_bundle.data.row_reader import RowGroup, require_all_rows, to_numpy
 from dp_bundle.data.rows import group_rows, part_rows
 from dp_bundle.engines.batches import map_batches, map_in_order
 from dp_bundle.engines.engine import Engine

@@ -16,8 +16,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha

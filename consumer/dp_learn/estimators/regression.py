@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import RegressorMixin
 
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import mechanism_errors
 from dp_learn.estimators.scaled import no_variance_left

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
-from dp_learn.glasso.problem import Problem, make_problem
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Problem, Solution, make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue

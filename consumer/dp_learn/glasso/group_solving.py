@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_learn.glasso.groups import GroupProblem, Groups, IndexArray, make_group_problem
-from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.problem import Solution, Status
 from dp_learn.glasso.solvers.group_admm import solve_group_admm
 from dp_learn.glasso.solvers.group_descent import GroupIncumbent, descend
 from dp_learn.matrices.linalg import FloatArray, few_threads, is_positive_definite

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
-from dp_learn.glasso.problem import Problem, make_problem
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Problem, Solution, make_problem
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
 from dp_learn.glasso.solvers.small import has_solution, solve_small
 from dp_learn.matrices.labels import align, column_labels

@@ -23,8 +23,7 @@ from dp_learn.covariance.penalties import universal_penalty
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.graph_fit import find_start, fit_on_graph, fit_unpenalised
-from dp_learn.glasso.problem import Problem
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Problem, Solution
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich

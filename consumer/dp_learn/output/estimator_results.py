@@ -13,7 +13,7 @@ import pandas as pd
 from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, listed, quote_name
-from dp_learn.covariance.drowned import clear_columns
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.node_columns import choose_node_columns
 from dp_learn.covariance.sample import Sample

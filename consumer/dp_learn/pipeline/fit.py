@@ -1,6 +1,8 @@
 """The fit of a sample: leave out drowned columns, scale, repair, choose alpha, solve, refit.
 
 The one pipeline behind the command, `learn_graph` and the scikit-learn estimators.
+
+How far an estimate can be relied on: whether it can be tested, and what is left of the penalty.
 """
 
 from __future__ import annotations
@@ -11,15 +13,14 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.errors import NotConvergedError
-from dp_learn.covariance.drowned import clear_columns
+from dp_bundle.base.errors import EstimationError, NotConvergedError
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.penalties import chance_alpha, null_standard_errors, penalty_weights
 from dp_learn.covariance.pooling import effective_rows
 from dp_learn.covariance.sample import Sample
 from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
-from dp_learn.glasso.problem import make_problem
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Solution, make_problem
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.labels import align, column_labels
 from dp_learn.matrices.linalg import FloatArray
@@ -31,6 +32,37 @@ from dp_learn.pipeline.weights import Weights
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import SMALLEST, Selection, alpha_grid
 from dp_learn.selection.rules import Rule
+
+FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
+
+
+def require_testable(pooled: PooledCovariance) -> None:
+    """Refuse tests of an estimate whose errors have no known law, or of too few rows.
+
+    Raises
+    ------
+    EstimationError
+        There are no error bars; the sentence says why.
+    """
+    if not pooled.has_error_law:
+        raise EstimationError(
+            "the distribution of a release's errors is not known, so there are no intervals and no tests"
+        )
+    fewest = min(source.n_rows for source in pooled.sources)
+    if fewest < FEWEST_ROWS:
+        raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")
+
+
+def describe_share(share: float, settings: Settings) -> list[str]:
+    """Return a note on weights that had to keep some of the penalty although a refit was asked for."""
+    if not settings.refit or share == 0.0:
+        return []
+    if share < 1.0:
+        return [
+            "the debiased covariance is so indefinite that the graph has no unpenalised fit: its weights keep "
+            f"{share:.0%} of the penalty and are shrunk by it"
+        ]
+    return ["the graph could not be fitted without the penalty: its weights are the penalised estimate's, and shrunk"]
 
 
 def fit_graph(sample: Sample, settings: Settings) -> Fit:

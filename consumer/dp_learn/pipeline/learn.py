@@ -31,11 +31,10 @@ from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
 from dp_learn.inference.ranking import score_pairs
 from dp_learn.inference.refit import fit_for_inference
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
-from dp_learn.pipeline.fit import fit_edges, fit_graph
+from dp_learn.pipeline.fit import describe_share, fit_edges, fit_graph, require_testable
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.node_layout import Nodes
-from dp_learn.pipeline.reliable import describe_share, require_testable
 from dp_learn.pipeline.settings import Fit, Options, Settings
 
 N_FOLDS = 5

@@ -12,6 +12,7 @@ from dp_learn.glasso.group_solving import smallest_group_alpha
 from dp_learn.glasso.groups import make_groups
 from dp_learn.inference.nodes import NodeInference
 from dp_learn.matrices.linalg import smallest_eigenvalue
+from dp_learn.pipeline.fit import describe_share
 from dp_learn.pipeline.graph import Variables
 from dp_learn.pipeline.loadings import tabulate_loadings
 from dp_learn.pipeline.node_graph import NodeGraph
@@ -19,7 +20,6 @@ from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_ranking import score_nodes
 from dp_learn.pipeline.node_tests import describe_merged, infer_node_pairs
 from dp_learn.pipeline.nodes import fit_node_edges
-from dp_learn.pipeline.reliable import describe_share
 from dp_learn.pipeline.settings import Fit, Settings
 
 _FAR_BELOW = 1e-4  # an alpha that solves an indefinite matrix

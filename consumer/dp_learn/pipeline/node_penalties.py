@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dp_learn.covariance.entry_variances import mechanism_entry_variances
 from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.standard_errors import mechanism_entry_variances
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.node_layout import Nodes
 

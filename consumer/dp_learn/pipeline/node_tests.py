@@ -13,9 +13,9 @@ from dp_learn.glasso.graph_fit import solve_on_graph
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.inference.nodes import NodeInference, infer_nodes
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
+from dp_learn.pipeline.fit import require_testable
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_penalties import block_errors, chance_alpha_of_nodes
-from dp_learn.pipeline.reliable import require_testable
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit
 
 _SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)  # of the penalty; with more, tests at 5 % found false edges in 8 %

@@ -20,7 +20,7 @@ from dp_learn.covariance.node_columns import choose_node_columns
 from dp_learn.covariance.pooling import effective_rows
 from dp_learn.covariance.sample import Sample
 from dp_learn.glasso.graph_fit import solve_on_graph
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Solution
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.glasso.whitening import whiten_nodes
 from dp_learn.matrices.linalg import FloatArray

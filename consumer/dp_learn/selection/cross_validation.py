@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.covariance.sample import Split
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray, logdet
 from dp_learn.selection.path import (
     Selection,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from dp_learn.glasso.group_solving import solve_groups
 from dp_learn.glasso.groups import Groups, make_group_problem, make_groups
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray
 
 

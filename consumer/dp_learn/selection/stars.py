@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_learn.glasso.solution import Solution
+from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.selection.path import Selection, check_alphas, choose, solve_path, why_ended
 

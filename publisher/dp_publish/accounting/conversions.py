@@ -5,6 +5,8 @@ another with mu = width / sigma. A row's mu is the root of the sum of squares ov
 is Gaussian differential privacy where the noise is continuous (then rounded); rho = mu^2 / 2 is zero-concentrated
 differential privacy for continuous and for discrete Gaussian noise alike.
 
+The cost of one release.
+
 References
 ----------
 Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1). Balle & Wang (2018), arXiv 1805.06530. Bun &
@@ -14,7 +16,8 @@ Steinke (2016), arXiv 1605.02065. Canonne, Kamath & Steinke (2020), arXiv 2004.0
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from scipy import special
 
@@ -157,3 +160,49 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
 def _require_positive(name: str, value: float) -> None:
     if not 0 < value < math.inf:
         raise ParameterError(name, "in (0, inf)", value)
+
+
+ROUND_UP = 1 + 1e-12  # what is stated or booked is rounded to the safe side by far more than its float error
+SLACK = 1 + 1e-9  # by which sums of the same costs may differ, being rounded one by one
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one release, for every unit of privacy that it protects.
+
+    Attributes
+    ----------
+    unit : str
+        The unit of privacy that it was made for.
+    mu : dict of str to float
+        The mu of every unit that it protects ("cell", "row", "entity:COLUMN"); empty if it states no guarantee.
+    continuous : bool
+        Whether its manifest states mu: no noise is discrete Gaussian.
+    excepted_delta : float
+        The probability with which none of that holds.
+    changes : mapping of str to (float or None)
+        Where the unit is "change", the `max_change` of every column, None where it has none.
+    rho : mapping of str to float
+        The rho of the same units where noise is discrete; empty where it is mu^2 / 2.
+    """
+
+    unit: str
+    mu: dict[str, float]
+    continuous: bool
+    excepted_delta: float = 0.0
+    changes: Mapping[str, float | None] = field(default_factory=dict)
+    rho: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def booked(self) -> dict[str, float]:
+        """The mu of every unit that counts in a total: of a "change" at most that of the cell that it changes.
+
+        Tables that differ by one change, of whatever size, differ in one cell.
+        """
+        cell = self.mu.get("cell")
+        return self.mu if cell is None else {"change": cell, **self.mu}
+
+    @property
+    def booked_roots(self) -> dict[str, float]:
+        """The same for sqrt(2 rho)."""
+        return {**self.booked, **replace(self, mu={unit: math.sqrt(2 * rho) for unit, rho in self.rho.items()}).booked}

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dp_bundle.privacy.pure_epsilon import epsilon_for_implied_mu, mu_implied_by_epsilon
+from dp_bundle.privacy.normal import epsilon_for_implied_mu, mu_implied_by_epsilon
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from scipy import optimize, special
 
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
-from dp_publish.accounting.conversions import mu_for_rho, rho_for_mu
-from dp_publish.accounting.cost import SLACK
+from dp_publish.accounting.conversions import SLACK, mu_for_rho, rho_for_mu
 from dp_publish.accounting.curve import Loss, epsilon_of_unit
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
 from dp_publish.audit.checks import Check, make_check

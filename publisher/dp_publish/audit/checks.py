@@ -17,8 +17,7 @@ from scipy import special, stats
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
-from dp_publish.accounting.conversions import unit_mu
-from dp_publish.accounting.cost import SLACK
+from dp_publish.accounting.conversions import SLACK, unit_mu
 from dp_publish.audit.canaries import OUTSIDE, Canaries, Unit, middle_of
 from dp_publish.audit.hypothesis_tests import (
     correlated_signs,

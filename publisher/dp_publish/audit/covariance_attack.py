@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
-from dp_publish.accounting.cost import SLACK
+from dp_publish.accounting.conversions import SLACK
 from dp_publish.audit.checks import LEAST_RUNS, Check, check_guesses, check_signs, make_check, require_runs
 from dp_publish.audit.hypothesis_tests import cdf_excess, moment_ratio
 from dp_publish.audit.noise_laws import EntryLaw, entry_law

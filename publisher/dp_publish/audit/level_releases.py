@@ -32,7 +32,7 @@ from scipy import special, stats
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.guarantee_checks import release_mu
-from dp_publish.accounting.cost import SLACK
+from dp_publish.accounting.conversions import SLACK
 from dp_publish.audit.books import check_books, claimed_mu
 from dp_publish.audit.cell_states import AuditedCell, CategoryCell, audited_cell, table_in_states
 from dp_publish.audit.checks import Check, check_confidence, check_signs, make_check

@@ -38,7 +38,7 @@ from dp_bundle.manifest.matrix_noise import (
     WishartNoise,
 )
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_publish.accounting.cost import SLACK
+from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.strength import Strength
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.hypothesis_tests import cdf_excess

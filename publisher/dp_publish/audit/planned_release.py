@@ -14,7 +14,7 @@ from dp_publish.audit.press import Press
 from dp_publish.audit.report import AuditReport
 from dp_publish.audit.whole_covariance_releases import audit_covariance
 from dp_publish.audit.whole_row_releases import audit_rows
-from dp_publish.data.row_count import count_rows
+from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns, require_bounds
 from dp_publish.policy.model import Policy

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.policy import UnsafeTrustAnyone
-from dp_publish.accounting.cost import Cost
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_publish.accounting.conversions import Cost
 from dp_publish.data.dialect import Dialect
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream

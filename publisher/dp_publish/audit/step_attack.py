@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DpGraphError
-from dp_publish.accounting.cost import SLACK
+from dp_publish.accounting.conversions import SLACK
 from dp_publish.audit.checks import Check, check_guesses, check_signs, make_check, require_runs
 from dp_publish.audit.neighbouring_tables import all_neighbours, unlike_tables, worst_neighbours
 from dp_publish.audit.step_noise import check_step_grid, check_step_noise, noise_of, redraw

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PrivacyError
-from dp_publish.accounting.cost import SLACK
+from dp_publish.accounting.conversions import SLACK
 from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.two_rounds.steps import Step

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.base.cores import count_cores
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.base.kernels import before_compiling
+from dp_bundle.base.machine import count_cores
 from dp_bundle.cli.console import (
     DataPath,
     NewPath,
@@ -141,8 +141,8 @@ def publish_command(
       dp-publish wine.parquet --release covariance
     """
     from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
-    from dp_publish.data.row_count import rows_known
-    from dp_publish.forecast.advance_check import check_in_advance
+    from dp_publish.data.row_ranges import rows_known
+    from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.opening import open_ledger
     from dp_publish.release.beside import require_no_minisig
     from dp_publish.release.job import require_new_job
@@ -322,8 +322,8 @@ def plan_command(
       dp-publish plan wine.parquet --look
     """
     from dp_publish.cli.messages.plan import describe_plan, plan_document
-    from dp_publish.forecast.advance_check import describe_first_rows
     from dp_publish.forecast.plan import make_plan
+    from dp_publish.forecast.refusal import describe_first_rows
 
     if report is not None:
         from dp_publish.forecast.page.report import require_page

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from dp_bundle.base.errors import ParameterError, PolicyError
-from dp_publish.accounting.cost import ROUND_UP
+from dp_publish.accounting.conversions import ROUND_UP
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.choice import choose_for_policy
 from dp_publish.covariance.mechanisms.base import Mechanism

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.base.rounding import round_up
+from dp_bundle.base.quoting import round_up
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.mechanisms.base import Mechanism

@@ -9,8 +9,7 @@ from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.columns import Column, Missing
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
-from dp_publish.accounting.conversions import rho_for_mu
-from dp_publish.accounting.cost import ROUND_UP, Cost
+from dp_publish.accounting.conversions import ROUND_UP, Cost, rho_for_mu
 from dp_publish.accounting.curve import Loss, privacy_curve
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.mechanisms.base import Mechanism

@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_publish.data.entities import identify
-from dp_publish.data.parquet_files import table_changed
-from dp_publish.data.row_ranges import RowRanges
+from dp_publish.data.row_ranges import RowRanges, table_changed
 from dp_publish.data.table import Table
 from dp_publish.data.typed import TypedRanges
 

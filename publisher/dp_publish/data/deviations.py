@@ -9,7 +9,7 @@ import numpy as np
 
 from dp_bundle.base.errors import DataError
 from dp_bundle.base.quoting import listed
-from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.data.rows import batch_rows
 from dp_publish.data.table import Table
 

@@ -10,7 +10,7 @@ from typing import Any
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.places import Place
 from dp_bundle.files.remote_file import RemoteFile
-from dp_publish.data.parquet_files import is_folder, parquet_files
+from dp_publish.data.row_ranges import is_folder, parquet_files
 
 _PIECE = 2**16  # bytes at each end
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import MissingValuesError
-from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.manifest.columns import Column
 
 

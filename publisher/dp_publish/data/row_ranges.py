@@ -3,22 +3,84 @@
 A Parquet file can be read from the beginning of any of its row groups, an Arrow file from that of any record batch.
 Their sizes, which files state, tell where a row is without reading others; only those before it in its own row group
 are decoded in vain.
+
+Parquet files here and elsewhere: their schemas, sizes and rows.
+
+Here, a column chunk is read page by page, as row groups may be far larger than a batch. Elsewhere, where each read is a
+request, all chunks of a row group are read at once, in a few large ranges.
+
+A table's number of rows, without a look at its values.
 """
 
 from __future__ import annotations
 
 import contextlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from dp_bundle.base.errors import DataError, SchemaError
+from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Place
-from dp_publish.data.parquet_files import open_parquet_file, read_groups
+from dp_bundle.files.remote_file import RemoteFile
+from dp_publish.data.dialect import Dialect
+from dp_publish.data.text_file import TextFile, is_text_file
+
+_PAGE_BUFFER = 2**18
+
+
+@contextlib.contextmanager
+def open_parquet_file(path: Place) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file for reading."""
+    if isinstance(path, Path):
+        with pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False) as file:
+            yield file
+        return
+    with RemoteFile(path) as raw, pq.ParquetFile(pa.PythonFile(raw, mode="r"), pre_buffer=True) as file:
+        yield file
+
+
+def read_groups(
+    path: Place, names: list[str], rows: int, groups: Sequence[int] | None = None
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of a file, or of some row groups of it, in batches of at most `rows` rows.
+
+    Raises
+    ------
+    SchemaError
+        It has fewer row groups by now.
+    """
+    with open_parquet_file(path) as file:
+        wanted = list(range(file.num_row_groups) if groups is None else groups)
+        if wanted and max(wanted) >= file.num_row_groups:
+            raise table_changed()
+        for some in [wanted] if isinstance(path, Path) else [[group] for group in wanted]:  # one in memory at a time
+            yield from file.iter_batches(rows, row_groups=some, columns=names, use_threads=False)
+
+
+def parquet_files(folder: Place) -> Sequence[Place]:
+    """Return the Parquet files in a folder, in order of their names."""
+    if isinstance(folder, Path):
+        return sorted(folder.glob("*.parquet"))
+    names = [name for name in open_store(folder.uri).names() if name.endswith(".parquet") and "/" not in name]
+    return [folder.joined(name) for name in names]
+
+
+def is_folder(path: Place) -> bool:
+    """Return True for a folder; elsewhere, that is what has no suffix of a table."""
+    return path.is_dir() if isinstance(path, Path) else not path.suffix
+
+
+def table_changed() -> SchemaError:
+    """Return the error for a table that has fewer rows than were counted."""
+    return SchemaError("the table was changed while it was read: publish a file that nobody writes to")
+
 
 _MEMORY_ROWS = 2**13  # of what is called a piece of a table in memory
 
@@ -119,3 +181,43 @@ def split_batch(batch: pa.RecordBatch, rows: int) -> Generator[pa.RecordBatch, N
     """Yield a batch in slices of at most `rows` rows."""
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
+
+
+def count_rows(path: Place, dialect: Dialect | None = None) -> int:
+    """Return a table's number of rows: from a Parquet or Arrow file's metadata, or by counting those of a text file.
+
+    Raises
+    ------
+    SchemaError
+        The file cannot be read.
+    DataError
+        There are no rows.
+    """
+    suffix = path.suffix.lower()
+    try:
+        if is_text_file(path):
+            n_rows = TextFile.find(path, dialect or Dialect()).count_rows()
+        elif isinstance(path, Path) and suffix in (".arrow", ".feather", ".ipc"):
+            n_rows = _count_arrow(path)
+        else:
+            n_rows = sum(map(_count_parquet, parquet_files(path) if is_folder(path) else [path]))
+    except (pa.ArrowException, OSError) as error:
+        raise SchemaError(f"{path} cannot be read as a table: {error}") from error
+    if n_rows < 1:
+        raise DataError("the table has no rows to publish")
+    return n_rows
+
+
+def rows_known(path: Place) -> int | None:
+    """Return a table's number of rows where it is known without reading the table, else None."""
+    return None if is_text_file(path) else count_rows(path)
+
+
+def _count_parquet(path: Place) -> int:
+    with open_parquet_file(path) as file:
+        return int(file.metadata.num_rows)
+
+
+def _count_arrow(path: Path) -> int:
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        return sum(reader.get_batch(index).num_rows for index in range(reader.num_record_batches))

@@ -31,13 +31,17 @@ from dp_publish.data.coding import Coding
 from dp_publish.data.dialect import Dialect, Layout
 from dp_publish.data.fingerprint import describe_files
 from dp_publish.data.frames import Frame
-from dp_publish.data.parquet_files import is_folder, open_parquet_file, parquet_files, read_groups, table_changed
 from dp_publish.data.row_ranges import (
     RowRanges,
     arrow_ranges,
+    is_folder,
     memory_ranges,
+    open_parquet_file,
+    parquet_files,
     parquet_ranges,
+    read_groups,
     split_batch,
+    table_changed,
 )
 from dp_publish.data.text_file import TextFile, is_text_file
 from dp_publish.data.typed import TypedRanges, schema_errors, typed_batches

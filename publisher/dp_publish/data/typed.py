@@ -11,10 +11,8 @@ import pyarrow.compute as pc
 
 from dp_bundle.base.errors import SchemaError
 from dp_publish.data.cells import TRUTH
-from dp_publish.data.coding import AS_IT_IS, TYPES, Coding
-from dp_publish.data.parquet_files import table_changed
-from dp_publish.data.row_ranges import RowRanges
-from dp_publish.data.words import is_text, trim
+from dp_publish.data.coding import AS_IT_IS, TYPES, Coding, is_text, trim
+from dp_publish.data.row_ranges import RowRanges, table_changed
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.manifest.guarantee_checks import release_mu
 from dp_publish.accounting.conversions import (
+    ROUND_UP,
     delta_for_epsilon_zcdp,
     epsilon_for_delta,
     epsilon_for_delta_zcdp,
     rho_for_mu,
 )
-from dp_publish.accounting.cost import ROUND_UP
 from dp_publish.accounting.curve import deltas_of_unit, epsilon_of_unit
 from dp_publish.accounting.strength import PureDP
 from dp_publish.accounting.trade_off import EnvelopeTradeOff, GaussianTradeOff, TradeOff, trade_off_epsilons

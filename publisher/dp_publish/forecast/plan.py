@@ -22,7 +22,7 @@ from dp_publish.covariance.mechanisms.pure import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.data.cells import KINDS_OF_WORDS
-from dp_publish.data.row_count import count_rows
+from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import Table, open_table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast

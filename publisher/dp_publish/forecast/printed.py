@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dp_bundle.base.rounding import MARGIN, round_up
+from dp_bundle.base.quoting import MARGIN, round_up
 
 _WHOLE_FROM, _WHOLE_TO = 100, 1e7
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
-from dp_publish.accounting.conversions import rho_for_mu
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost, rho_for_mu
 from dp_publish.ledger.budget import Account, Entry
 from dp_publish.ledger.events import read_event
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 
 from dp_bundle.base.errors import BudgetExceededError, MissingBudgetError
 from dp_bundle.manifest.guarantee import Cumulative
-from dp_publish.accounting.conversions import rho_for_mu
-from dp_publish.accounting.cost import SLACK, Cost
+from dp_publish.accounting.conversions import SLACK, Cost, rho_for_mu
 
 LARGEST_EXCEPTION = 1e-3  # the probability with which a budget may fail to hold
 _ENTITY = "entity:"  # before the column, in the name of a unit

@@ -22,7 +22,7 @@ from dp_bundle.base.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_bundle.manifest.release import Lineage
 from dp_bundle.trust.home import home_folder
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.books import Books, content_of, entry_of, line_that_restores, read_books
 from dp_publish.ledger.budget import Account, Entry, require_budgets, spent_mu, total
 from dp_publish.ledger.events import read_event

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dp_bundle.base.errors import BundleError, KeyStoreError, UntrustedKeyError
-from dp_bundle.bundle.folder import find_bundles
+from dp_bundle.bundle.locating import find_bundles
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.manifest.costs import booked_rhos, unit_costs
 from dp_bundle.manifest.release import Release
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
 from dp_bundle.trust.home import home_folder
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import load_public_key
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.rules import TrustedKey
 from dp_bundle.trust.signing import PublicKey
-from dp_bundle.trust.trusted import TrustedKey
-from dp_publish.accounting.cost import ROUND_UP, Cost
+from dp_publish.accounting.conversions import ROUND_UP, Cost
 from dp_publish.ledger.books import Books
 from dp_publish.ledger.budget import Entry, total
 from dp_publish.ledger.ledger import Ledger

@@ -7,8 +7,7 @@ resident memory of commands at 2 to 20,000 columns and pieces of 50 to 200,000 r
 
 from __future__ import annotations
 
-from dp_bundle.base.cores import count_cores
-from dp_bundle.base.memory import require_memory
+from dp_bundle.base.machine import count_cores, require_memory
 from dp_bundle.data.rows import batch_rows
 from dp_publish.data.table import Table
 from dp_publish.policy.choices import ReleaseKind

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from dp_bundle.base.quoting import escape
-from dp_bundle.manifest.details import THEMES, Relation
+from dp_bundle.manifest.dataset import THEMES, Relation
 from dp_publish.data.dialect import Dialect
 from dp_publish.policy.choices import SoundMechanism
 from dp_publish.policy.model import ColumnPolicy, DatasetPolicy, EntityUnit, Kind, Policy, Privacy

@@ -14,8 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from dp_bundle.base.quoting import listed, require_one_line
 from dp_bundle.manifest.base import Text
-from dp_bundle.manifest.dataset import Dataset
-from dp_bundle.manifest.details import Details
+from dp_bundle.manifest.dataset import Dataset, Details
 from dp_bundle.manifest.sources import NO_VALUE, Source
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.columns import Column, source_names
-from dp_bundle.manifest.public_facts import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
+from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_publish.policy.model import Policy
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy
 from dp_publish.release.publishing import publish

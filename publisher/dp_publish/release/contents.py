@@ -14,7 +14,7 @@ from dp_bundle.base.errors import DataError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.data.missing import RowReport
 from dp_publish.sampling.keystream import Keystream
 

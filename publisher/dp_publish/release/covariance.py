@@ -15,12 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DataError
-from dp_bundle.data.arrow_numpy import to_numpy
 from dp_bundle.data.matrix import stated_rows, write_triangle
+from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.manifest.columns import Column, Standard
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.error_estimate import estimate_errors
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from dp_bundle.manifest.columns import Column
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.data.deviations import standard_deviations
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table

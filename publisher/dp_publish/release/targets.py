@@ -25,7 +25,7 @@ from dp_bundle.files.folder import end_in_name
 from dp_bundle.files.new_files import require_folder, require_names, whole_file
 from dp_bundle.files.opening import open_store, require_create_only
 from dp_bundle.files.places import RemotePath, located
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 _MOST = 2**25  # bytes of a manifest, and more
 

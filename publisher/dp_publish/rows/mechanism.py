@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.data.arrow_numpy import to_arrow, to_numpy
+from dp_bundle.data.row_reader import to_arrow, to_numpy
 from dp_bundle.data.rows import part_schema
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_gaps

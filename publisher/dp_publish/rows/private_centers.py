@@ -27,7 +27,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.data.arrow_numpy import to_numpy
+from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_gaps

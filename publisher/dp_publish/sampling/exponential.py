@@ -32,7 +32,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.privacy.pure_epsilon import epsilon_for_implied_mu, mu_implied_by_epsilon
+from dp_bundle.privacy.normal import epsilon_for_implied_mu, mu_implied_by_epsilon
 from dp_publish.sampling.fixed_point import uniform_bits
 from dp_publish.sampling.keystream import Keystream
 

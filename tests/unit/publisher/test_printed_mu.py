@@ -25,9 +25,9 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several
 from dp_bundle.manifest.guarantee_checks import sound_conditional_mu
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.cli.messages.ledger import describe_ledger
 from dp_publish.cli.messages.release import describe_receipt
 from dp_publish.ledger.books import content_of, encode, entry_of, read_books

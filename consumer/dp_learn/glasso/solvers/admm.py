@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_learn.glasso.feasibility import soft_threshold
-from dp_learn.glasso.solution import Status
+from dp_learn.glasso.problem import Status
 from dp_learn.glasso.solvers.best_pair import Incumbent
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
 from dp_learn.matrices.acceleration import Anderson, balancing_factor

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dp_learn.glasso.solution import Status
+from dp_learn.glasso.problem import Status
 from dp_learn.glasso.solvers.admm import solve_admm
 from dp_learn.glasso.solvers.block_descent import solve_block_descent
 from dp_learn.glasso.solvers.chordal import solve_on_chordal_graph

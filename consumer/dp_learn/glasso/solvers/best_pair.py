@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_learn.glasso.problem import Problem, objective, rounding_allowance
-from dp_learn.glasso.solution import Status
+from dp_learn.glasso.problem import Problem, Status, objective, rounding_allowance
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
 from dp_learn.matrices.linalg import FloatArray, logdet
 

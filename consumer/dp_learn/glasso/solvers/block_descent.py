@@ -12,8 +12,7 @@ import math
 
 import numpy as np
 
-from dp_learn.glasso.problem import certify
-from dp_learn.glasso.solution import Status
+from dp_learn.glasso.problem import Status, certify
 from dp_learn.glasso.solvers._column_kernels import sweep_columns
 from dp_learn.glasso.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK, LOOSEST, TIGHTEST, next_tolerance
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows, fill_precision, off_diagonal_rows

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, solve
 
-from dp_learn.glasso.problem import certify
-from dp_learn.glasso.solution import Status
+from dp_learn.glasso.problem import Status, certify
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm
 
 MOST = 200  # columns: block descent is quick on the large components of sparse graphs

@@ -16,10 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.base.cores import count_cores
+from dp_bundle.base.machine import count_cores
 from dp_learn.glasso.feasibility import feasible_covariance
-from dp_learn.glasso.problem import Problem
-from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.problem import Problem, Solution, Status
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
 from dp_learn.glasso.solvers import auto
 from dp_learn.glasso.solvers._block_kernels import shrink_into_box

@@ -13,8 +13,7 @@ import math
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from dp_learn.glasso.problem import Problem, objective
-from dp_learn.glasso.solution import Status
+from dp_learn.glasso.problem import Problem, Status, objective
 from dp_learn.glasso.solvers.best_pair import Incumbent
 from dp_learn.glasso.solvers.newton_model import Model, ModelMinimum, minimise_model
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start

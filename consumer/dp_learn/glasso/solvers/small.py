@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_learn.glasso.feasibility import feasible_covariance
-from dp_learn.glasso.problem import Problem, certify
-from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.problem import Problem, Solution, Status, certify
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 MOST_FREE = 600  # entries: the systems of more take longer than loading the kernels

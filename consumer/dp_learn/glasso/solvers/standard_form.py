@@ -13,8 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_learn.glasso.problem import Problem
-from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.problem import Problem, Solution, Status
 from dp_learn.glasso.solvers._block_kernels import gather_block, scatter_block
 from dp_learn.matrices.linalg import FloatArray
 

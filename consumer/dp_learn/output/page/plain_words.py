@@ -6,8 +6,7 @@ from statistics import median
 
 import numpy as np
 
-from dp_bundle.base.quoting import counted
-from dp_bundle.base.rounding import round_up
+from dp_bundle.base.quoting import counted, round_up
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import number

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.base.quoting import counted, quote_name, quote_path
-from dp_bundle.base.rounding import round_up
+from dp_bundle.base.quoting import counted, quote_name, quote_path, round_up
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_publish.cli.messages.tables import table_lines
 from dp_publish.ledger.budget import Entry

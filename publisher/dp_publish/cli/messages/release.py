@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
-from dp_bundle.base.quoting import counted, listed, quote_name
-from dp_bundle.base.rounding import percent_at_most, round_up
+from dp_bundle.base.quoting import counted, listed, percent_at_most, quote_name, round_up
 from dp_bundle.describe.guessing import chance_of_guess
 from dp_bundle.describe.sentences import describe_bounds, describe_guarantee, describe_size, describe_total
 from dp_bundle.describe.subject import licence_gap

@@ -45,10 +45,9 @@ from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
 from dp_publish.covariance.scaling import scaling_around
-from dp_publish.covariance.two_rounds.expected_noise import round_noise, share_lost
 from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, least_scales, place_of
 from dp_publish.covariance.two_rounds.rows import Frame
-from dp_publish.covariance.two_rounds.shares import Shares, share_out
+from dp_publish.covariance.two_rounds.shares import Shares, round_noise, share_lost, share_out
 from dp_publish.covariance.two_rounds.steps import (
     Choice,
     NoisyLengths,

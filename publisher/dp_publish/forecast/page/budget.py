@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dp_bundle.base.rounding import round_up
-from dp_publish.accounting.cost import SLACK
+from dp_bundle.base.quoting import round_up
+from dp_publish.accounting.conversions import SLACK
 from dp_publish.forecast.page.positions import Position
 from dp_publish.policy.model import Privacy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dp_bundle.base.rounding import percent_at_least, percent_at_most, round_up
+from dp_bundle.base.quoting import percent_at_least, percent_at_most, round_up
 from dp_publish.accounting.trade_off import TradeOff
 from dp_publish.forecast.findings import describe_seen
 from dp_publish.forecast.outlook import TARGETS, ForecastRow

@@ -22,7 +22,7 @@ from dp_bundle.base.errors import DataError, StoreError
 from dp_bundle.engines.batches import map_in_order
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
-from dp_bundle.files.range_reader import RangeReader
+from dp_bundle.files.windows import RangeReader
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.sources import Source
 from dp_publish.data.missing import RowReport

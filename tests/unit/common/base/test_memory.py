@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.base import memory
+from dp_bundle.base import machine as memory
 from dp_bundle.base.errors import MemoryLimitError, ParameterError
-from dp_bundle.base.memory import describe_need, format_size, parse_size, require_memory, usable_memory
+from dp_bundle.base.machine import describe_need, format_size, parse_size, require_memory, usable_memory
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tests.conftest import make_policy
 from dp_bundle import open_bundle
 from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.data import rows
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair
-from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_publish import load_key, publish
 
 

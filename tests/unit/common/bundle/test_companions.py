@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle.companions import find_companions
-from dp_bundle.bundle.cosigned import cosign
+from dp_bundle.bundle.companions import cosign, find_companions
 from dp_bundle.bundle.minisig import minisig_path
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.making import Settings, make_catalog
 from dp_bundle.portals.staging import describe_as, stage_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Receipt
 

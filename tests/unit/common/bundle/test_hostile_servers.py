@@ -18,7 +18,7 @@ from dp_bundle.base.errors import BundleError, DpGraphError, ParameterError, Sto
 from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.pace import LEAST_RATE, Pace
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 _MOST_BYTES = 256 * 10**6
 _MEASURE = """

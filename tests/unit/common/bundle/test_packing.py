@@ -16,11 +16,11 @@ from tests.conftest import make_policy
 
 from dp_bundle import open_bundle, open_bundles
 from dp_bundle.base.errors import BundleError, ClosedBundleError, DpGraphError
-from dp_bundle.bundle.cosigned import cosign, cosigners
+from dp_bundle.bundle.companions import cosign, cosigners
 from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
 from dp_bundle.data import rows
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair
-from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey, public_key_of
 from dp_bundle.trust.store import TrustStore
 from dp_learn import estimate_moments

@@ -20,8 +20,8 @@ from dp_bundle.engines.batches import map_in_order
 from dp_bundle.engines.dask import Dask
 from dp_bundle.engines.engine import Engine
 from dp_bundle.files.opening import open_store
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import private_key_path
-from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn import estimate_moments
 from dp_learn.covariance.moments import fold_moments, subsample_moments
 from dp_learn.covariance.row_errors import row_errors

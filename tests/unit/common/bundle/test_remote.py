@@ -23,13 +23,13 @@ from dp_bundle.base.errors import (
     OlderReleaseError,
     StoreError,
 )
-from dp_bundle.bundle.cosigned import cosign, cosigners
+from dp_bundle.bundle.companions import cosign, cosigners
 from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
 from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair
-from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_learn import estimate_moments
 from dp_publish import load_key
 

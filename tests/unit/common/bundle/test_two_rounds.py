@@ -24,7 +24,7 @@ from dp_bundle.data import matrix
 from dp_bundle.data.matrix import read_triangle, write_triangle
 from dp_bundle.manifest.release import Release
 from dp_bundle.portals.export import export_csv
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 NAMES = ["height", "weight", "age"]
 Change = Callable[[dict[str, Any]], None]

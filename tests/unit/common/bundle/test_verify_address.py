@@ -16,7 +16,7 @@ from tests.web import WebServer
 from dp_bundle import open_bundle
 from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 PART = "data/part-00001.parquet"

@@ -25,8 +25,8 @@ from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.catalog.making import Settings, Summary, make_catalog
 from dp_bundle.catalog.site import STATE
 from dp_bundle.files.locking import locked_folder
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair
-from dp_bundle.trust.policy import UnsafeTrustAnyone
 from dp_bundle.trust.rules import write_quorum
 from dp_bundle.trust.signing import load_private_key, public_key_of
 from dp_bundle.trust.statements import Revocation, sign_statement

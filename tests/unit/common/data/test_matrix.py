@@ -22,11 +22,11 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.data import matrix as triangle
 from dp_bundle.data.matrix import read_triangle, stated_rows, write_triangle
-from dp_bundle.manifest.public_facts import NUMBER_PUBLIC
+from dp_bundle.manifest.guarantee import NUMBER_PUBLIC
 from dp_bundle.manifest.release import Release
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.privacy.noise import rounded_gaussian_variance
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 N_ROWS = 10
 STEP = 2.0**-10

@@ -15,7 +15,7 @@ from dp_bundle.describe.sentences import describe_noise
 from dp_bundle.describe.subject import noise
 from dp_bundle.manifest.release import Release
 from dp_bundle.portals.registry import registry_record
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from dp_bundle.manifest.dataset import Dataset
-from dp_bundle.manifest.details import Details, dataset_details
+from dp_bundle.manifest.dataset import Dataset, Details, dataset_details
 from dp_publish import Policy
 
 

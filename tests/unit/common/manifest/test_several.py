@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.base.rounding import percent_at_most
+from dp_bundle.base.quoting import percent_at_most
 from dp_bundle.describe.sentences import SEVERAL_CELLS, describe_unprotected
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several, steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
-from dp_bundle.privacy.pure_epsilon import mu_implied_by_epsilon
+from dp_bundle.privacy.normal import mu_implied_by_epsilon
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import guarantee_of_rows

@@ -13,7 +13,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.manifest.statement import Statement
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, verify_envelope
 
 GOLDEN = Path(__file__).parents[3] / "golden"

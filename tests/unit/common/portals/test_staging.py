@@ -18,7 +18,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.portals.names import FORMS, PORTALS
 from dp_bundle.portals.staging import stage_bundle
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Receipt
 
 

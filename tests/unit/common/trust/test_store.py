@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import BundleError, DpGraphError, EquivocationError, OlderReleaseError, UntrustedKeyError
 from dp_bundle.trust import seen
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey, public_key_of
 from dp_bundle.trust.store import Sighting, TrustedKey, TrustStore
 

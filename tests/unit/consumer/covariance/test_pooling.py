@@ -7,8 +7,8 @@ import pytest
 from scipy import special
 
 from dp_bundle.base.errors import DrownedColumnError
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.penalties import chance_alpha, null_standard_errors, penalty_weights
 from dp_learn.covariance.pooling import effective_rows, pool_sources

@@ -7,8 +7,8 @@ import pytest
 
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.data.recovery import mean_and_covariance
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.debias import ReleasedCovariance
-from dp_learn.covariance.drowned import clear_columns
 from dp_learn.covariance.estimate import combine_sources
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.penalties import null_standard_errors

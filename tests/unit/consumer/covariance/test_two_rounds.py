@@ -13,16 +13,21 @@ from tests.two_rounds import Rounds, manifest_of, release_in_two_rounds, write_r
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.bilinear_forms import FormErrors
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
-from dp_learn.covariance.entry_variances import entry_variances, mechanism_entry_variances, unexplained_variances
 from dp_learn.covariance.estimate import combine_sources, keep_columns
 from dp_learn.covariance.kurtosis import kurtosis_factor
 from dp_learn.covariance.pair_sums import sum_over_pairs
 from dp_learn.covariance.pooling import effective_rows, pool_sources
 from dp_learn.covariance.sources import CovarianceSource, bundle_source
-from dp_learn.covariance.standard_errors import form_variances, mechanism_errors
+from dp_learn.covariance.standard_errors import (
+    entry_variances,
+    form_variances,
+    mechanism_entry_variances,
+    mechanism_errors,
+    unexplained_variances,
+)
 from dp_learn.covariance.two_round_noise import TwoRounds
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
 

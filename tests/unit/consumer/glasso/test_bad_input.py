@@ -51,7 +51,7 @@ def test_bad_input_gets_a_sentence(name: str) -> None:
 
 def test_one_column_of_a_bundle_has_no_graph() -> None:
     """A sample of one column says that a graph needs two."""
-    from dp_learn.covariance.drowned import clear_columns
+    from dp_learn.covariance.collinear import clear_columns
 
     with pytest.raises(DpGraphError, match="a graph needs at least two columns"):
         clear_columns(Sample([table_rows(ROWS[:, :1], "a")]).pooled)

@@ -11,8 +11,7 @@ import pytest
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
-from dp_learn.glasso.problem import duality_gap, make_problem, objective
-from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem, objective
 from dp_learn.glasso.solvers.components import SOLVERS
 from dp_learn.glasso.solving import graphical_lasso
 

@@ -14,7 +14,7 @@ from dp_bundle import open_bundle
 from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.portals.registry import registry_record
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish.ledger.ledger import Ledger
 
 POLICY = """

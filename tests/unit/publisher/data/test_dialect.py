@@ -13,7 +13,7 @@ import pytest
 
 from dp_bundle.base.errors import HeaderError, ParameterError, PolicyError, SchemaError
 from dp_publish.data.dialect import Dialect, make_dialect
-from dp_publish.data.row_count import count_rows
+from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 from dp_publish.policy.file import load_policy
 

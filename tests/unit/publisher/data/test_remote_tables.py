@@ -21,7 +21,7 @@ from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath, Store
 from dp_publish import publish
-from dp_publish.data.row_count import count_rows
+from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 from dp_publish.ledger.ledger import Ledger
 

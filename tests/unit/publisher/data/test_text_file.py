@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dp_bundle.base.errors import CellError, SchemaError
 from dp_publish.data.cells import Fault, read_cell
 from dp_publish.data.dialect import Dialect
-from dp_publish.data.row_count import count_rows
+from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 
 FRAME = pd.DataFrame({"größe": [1.5, -0.25, 1200.0], "n": [1, 2, 30], "t": ["a;b", 'x "y"\nz', "s3cr3t"]})

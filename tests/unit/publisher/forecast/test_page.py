@@ -16,8 +16,8 @@ import pytest
 from tests.unit.publisher.conftest import Call
 
 from dp_bundle.base.errors import BudgetExceededError
-from dp_bundle.base.rounding import percent_at_least, percent_at_most
-from dp_publish.accounting.cost import Cost
+from dp_bundle.base.quoting import percent_at_least, percent_at_most
+from dp_publish.accounting.conversions import Cost
 from dp_publish.forecast.page.budget import Account, budget_sentence
 from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.figures import error_ticks

@@ -16,9 +16,9 @@ import pyarrow.feather
 import pytest
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.base.rounding import round_up
+from dp_bundle.base.quoting import round_up
 from dp_publish.cli.messages.plan import describe_plan
-from dp_publish.data.row_count import count_rows
+from dp_publish.data.row_ranges import count_rows
 from dp_publish.forecast.plan import make_plan
 
 Run = Callable[..., object]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dp_bundle.base.errors import BudgetExceededError, MissingBudgetError
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.ledger import Ledger
 
 ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger import checkpoint, copies
 from dp_publish.ledger import log as ledger_log
 from dp_publish.ledger.books import chain, encode

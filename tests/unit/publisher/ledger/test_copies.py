@@ -13,7 +13,7 @@ import pytest
 from tests.s3 import FaultyProxy
 
 from dp_bundle.base.errors import KeyStoreError, PrivacyError
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.books import chain
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.opening import open_ledger

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger import checkpoint
 from dp_publish.ledger import ledger as ledger_module
 from dp_publish.ledger.budget import Entry

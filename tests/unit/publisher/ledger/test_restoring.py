@@ -23,7 +23,7 @@ from dp_bundle.describe.sentences import describe_total
 from dp_bundle.trust.keys import private_key_path
 from dp_bundle.trust.signing import load_private_key, public_key_of
 from dp_publish import Policy, Receipt, publish
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.cli.messages.ledger import describe_surprises
 from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger

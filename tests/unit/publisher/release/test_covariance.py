@@ -18,7 +18,7 @@ from dp_bundle.base.errors import (
 )
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments
-from dp_bundle.privacy.pure_epsilon import mu_implied_by_epsilon
+from dp_bundle.privacy.normal import mu_implied_by_epsilon
 from dp_publish import publish
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.ledger.ledger import Ledger

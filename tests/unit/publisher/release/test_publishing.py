@@ -25,7 +25,7 @@ from dp_bundle.base.errors import (
 )
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_bundle.trust.policy import UnsafeTrustAnyone
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import preparing

@@ -19,7 +19,7 @@ from dp_publish import Policy, Receipt, publish
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.data.first_rows import glance
 from dp_publish.data.missing import RowReport
-from dp_publish.data.row_count import count_rows
+from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 from dp_publish.forecast.plan import make_plan
 from dp_publish.policy.columns import choose_columns

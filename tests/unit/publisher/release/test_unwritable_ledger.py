@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import DpGraphError
 from dp_publish import Policy, publish
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger import log as ledger_log
 from dp_publish.ledger.ledger import Ledger
 

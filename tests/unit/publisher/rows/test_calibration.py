@@ -20,7 +20,7 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 from dp_bundle.manifest.guarantee_checks import release_rho
 from dp_bundle.manifest.release import Release
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.data.deviations import standard_deviations
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import ColumnType, Table, open_table

@@ -15,7 +15,7 @@ from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
-from dp_publish.accounting.cost import Cost
+from dp_publish.accounting.conversions import Cost
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import ColumnType, Table
 from dp_publish.policy.columns import choose_columns

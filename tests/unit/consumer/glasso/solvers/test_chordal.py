@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_learn.glasso.problem import make_problem
-from dp_learn.glasso.solution import Status
+from dp_learn.glasso.problem import Status, make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.linalg import FEW
 

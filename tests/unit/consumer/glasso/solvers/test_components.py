@@ -10,8 +10,7 @@ import pytest
 from scipy.sparse import csgraph
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.glasso.problem import duality_gap, make_problem
-from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem
 from dp_learn.glasso.solvers import auto, components
 from dp_learn.glasso.solvers._block_kernels import connected_components, list_edges
 from dp_learn.glasso.solvers._elimination_kernels import log_determinant

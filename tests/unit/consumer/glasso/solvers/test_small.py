@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
-from dp_learn.glasso.problem import Problem, duality_gap, make_problem, objective
-from dp_learn.glasso.solution import Solution, Status
+from dp_learn.glasso.problem import Problem, Solution, Status, duality_gap, make_problem, objective
 from dp_learn.glasso.solvers.small import has_solution, solve_small
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.linalg import FEW

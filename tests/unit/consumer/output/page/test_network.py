@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dp_learn.output.page.findings import Findings
-from dp_learn.output.page.graph_figure import draw_network, network_data
-from dp_learn.output.page.network import MOST_EDGES, MOST_NODES, Network, find_network
+from dp_learn.output.page.network import MOST_EDGES, MOST_NODES, Network, draw_network, find_network, network_data
 from dp_learn.pipeline.graph import GraphEstimate
 
 

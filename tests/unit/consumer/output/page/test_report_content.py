@@ -16,8 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_learn.output.page.findings import Findings
-from dp_learn.output.page.graph_figure import network_data
-from dp_learn.output.page.network import MOST_EDGES, MOST_NODES, find_network
+from dp_learn.output.page.network import MOST_EDGES, MOST_NODES, find_network, network_data
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Policy, Receipt, publish
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_bundle.privacy.pure_epsilon import mu_implied_by_epsilon
+from dp_bundle.privacy.normal import mu_implied_by_epsilon
 from dp_publish.accounting.conversions import delta_for_epsilon, mu_for_epsilon_delta
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch

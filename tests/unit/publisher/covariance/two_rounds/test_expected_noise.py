@@ -12,8 +12,8 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.covariance.two_rounds.expected_noise import round_noise, share_lost
 from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.covariance.two_rounds.shares import round_noise, share_lost
 from dp_publish.covariance.two_rounds.thresholds import radius_search, share_shortened
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.places import CenterSearch

@@ -2,6 +2,8 @@
 
 What work will need is known from the shape of its table before it starts, so that nobody's file, however soundly
 signed, makes a machine swap or the system end its processes.
+
+The cores that this process may use.
 """
 
 from __future__ import annotations
@@ -13,6 +15,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dp_bundle.base.errors import MemoryLimitError, ParameterError
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 
 _WORTH_TELLING = 2 * 10**9  # bytes
 _SIZE = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*([kmgt])(i?)b?\s*", re.IGNORECASE)
