@@ -1,8 +1,11 @@
 # Everything runs from a fresh clone with Python >= 3.11 (with venv), git and make.
 PYTHON ?= python3
 BIN := .venv/bin
-# The tests that need neither minutes, nor real tables, nor a browser, nor tools of others, nor root.
-QUICK_TESTS := not slow and not long and not data and not browser and not tools and not power
+# Tests by the libraries of portals, which are many.
+OTHERS := tests/unit/common/vocabularies
+# The tests that need neither those, nor minutes, nor real tables, nor a browser, nor tools of others, nor root.
+QUICK_TESTS := -m "not slow and not long and not data and not browser and not tools and not power" \
+	--ignore $(OTHERS)
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 # Without compiled files, every process of the tests would compile all of them for itself, for a minute.
@@ -15,46 +18,48 @@ demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed
-	$(BIN)/python -m pytest -m "$(QUICK_TESTS)" -n auto
+	$(BIN)/python -m pytest $(QUICK_TESTS) -n auto
 
-test-slow: .venv/installed
+# Has bundles and their descriptions read by the libraries of portals, too.
+test-slow: .venv/installed-dev
 	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser" -n auto
+	$(BIN)/python -m pytest -m "not slow" -n auto $(OTHERS)
 
 # What takes longer than CI may: claims of the slow tests at other sizes, or many times over.
-test-long: .venv/installed
+test-long: .venv/installed-dev
 	$(BIN)/python -m pytest -m long -n auto
 
 # Takes the power from a disk of its own; only root may mount one, and a container may be without loop devices.
-test-power: .venv/installed
+test-power: .venv/installed-dev
 	$(BIN)/python -m pytest -m power tests/accidents
 
 # Has bundles verified by minisign, and by the reader in JavaScript, whose library for Parquet comes from npm.
-test-tools: .venv/installed examples/reader-node/node_modules/installed
+test-tools: .venv/installed-dev examples/reader-node/node_modules/installed
 	$(BIN)/python -m pytest -m tools tests/bad_bundles tests/e2e tests/unit -n auto
 
 # Opens every page in this machine's Chromium, without network, those of the site as it was last built;
 # axe-core comes from npm.
-test-browser: .venv/installed tests/browser/node_modules/installed docs/_build/html/index.html
+test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_build/html/index.html
 	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist loadfile
 
 # The quick suite with the least versions of everything, but for the tests that do not depend on them; tools of the tests
 # are as new as they come, and may warn of that.
 test-minimum: .venv-minimum/installed
-	.venv-minimum/bin/python -m pytest -m "$(QUICK_TESTS)" -n auto -o filterwarnings=default \
+	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) -n auto -o filterwarnings=default \
 		tests/unit tests/contract tests/e2e tests/golden
 
 # The quick suite's commands, formats and everything that both sides share with the newest Python on this machine.
 test-newest: .venv-newest/installed
-	.venv-newest/bin/python -m pytest -m "$(QUICK_TESTS)" -n auto \
-		tests/unit/common tests/unit/publisher/test_*.py tests/unit/consumer/test_*.py tests/contract tests/e2e tests/golden
+	.venv-newest/bin/python -m pytest $(QUICK_TESTS) -n auto \
+		tests/unit/common tests/unit/publisher/cli tests/unit/publisher/test_*.py tests/unit/consumer/test_*.py tests/contract tests/e2e tests/golden
 
-lint: .venv/installed
+lint: .venv/installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: .venv/installed
+format: .venv/installed-lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -80,7 +85,7 @@ docs/_build/html/index.html:
 
 # sdist and wheel, the same bytes wherever this commit is built; what they were installed with (CycloneDX); and digests.
 # The wheel alone, in an empty environment and away from the sources, runs the demo.
-dist: .venv/installed
+dist: .venv/installed-dev
 	rm -rf dist .venv-dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct || date +%s -r CHANGELOG.md) $(BIN)/python -m build --no-isolation --outdir dist .
 	$(BIN)/twine check --strict dist/*
@@ -88,7 +93,7 @@ dist: .venv/installed
 	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd .venv-dist && bin/dp-bundle --version && bin/python ../examples/demo.py
 	$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file dist/dpgraph.cdx.json .venv-dist
-	cd .venv-dist && bin/python -c "from dp_bundle.base import code_digest; print(code_digest())" > ../dist/CODE-SHA256
+	cd .venv-dist && bin/python -c "from dp_bundle.base.code import code_digest; print(code_digest())" > ../dist/CODE-SHA256
 	cd dist && sha256sum * > SHA256SUMS
 
 clean:
@@ -99,7 +104,11 @@ clean:
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpgraph needs Python 3.11 or newer: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	touch $@
+
+.venv/installed-lint .venv/installed-dev .venv/installed-docs: .venv/installed-%: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
 	touch $@
 
 tests/browser/node_modules/installed: tests/browser/package-lock.json
@@ -107,12 +116,8 @@ tests/browser/node_modules/installed: tests/browser/package-lock.json
 	cd tests/browser && npm ci --silent
 	touch $@
 
-.venv/installed-reproduce: .venv/installed benchmarks/reproduction/requirements.txt
+.venv/installed-reproduce: .venv/installed-dev benchmarks/reproduction/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/reproduction/requirements.txt
-	touch $@
-
-.venv/installed-docs: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	touch $@
 
 examples/reader-node/node_modules/installed: examples/reader-node/package-lock.json
@@ -124,11 +129,11 @@ examples/reader-node/node_modules/installed: examples/reader-node/package-lock.j
 .venv-minimum/installed: .venv/installed
 	$(PYTHON) -m venv .venv-minimum
 	$(BIN)/python .ci/minimums.py > .venv-minimum/constraints.txt
-	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" \
+	.venv-minimum/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]" \
 		--constraint .venv-minimum/constraints.txt
 	touch $@
 
 .venv-newest/installed: pyproject.toml
 	$$($(PYTHON) .ci/newest.py) -m venv .venv-newest
-	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	touch $@

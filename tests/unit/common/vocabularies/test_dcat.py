@@ -10,7 +10,7 @@ import pytest
 from pyshacl import validate
 from rdflib import Graph, Literal, Namespace, URIRef
 from rdflib.namespace import DCAT, DCTERMS, FOAF, RDF
-from tests.unit.common.portals.dcat_rules import shapes
+from tests.unit.common.vocabularies.dcat_rules import shapes
 
 from dp_bundle.catalog.feeds import catalog_document
 from dp_bundle.describe.subject import PublishedFile
