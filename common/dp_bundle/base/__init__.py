@@ -1,1 +1,1 @@
-"""What everything stands on: errors, quoting, rounding, memory, interrupts, kernels, the digest of the code."""
+"""The ground floor: errors, quoting, rounding, memory, interrupts, kernels, the digest of the code."""

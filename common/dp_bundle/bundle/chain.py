@@ -54,7 +54,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Chain:
-    """What was found in a folder: the releases of one dataset, by number, and how many files are of others."""
+    """The releases of one dataset in a folder, by number, and the count of files that are of others."""
 
     releases: tuple[Link, ...]
     others: int

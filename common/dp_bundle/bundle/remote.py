@@ -56,7 +56,7 @@ def open_members(
 
 
 class Remote(ABC):
-    """What a folder and a tar have in common: small members in memory, others in the cache."""
+    """A folder or a tar elsewhere: small members in memory, others in the cache."""
 
     def __init__(self, path: RemotePath, folder: str, signed: Mapping[str, str] | None, *, anew: bool) -> None:
         self._pace = Pace(earns=signed is not None)

@@ -1,4 +1,4 @@
-"""What a portal gives to other machines: a DCAT catalog, an Atom feed, a sitemap and checksums.
+"""A portal's files for other machines: a DCAT catalog, an Atom feed, a sitemap and checksums.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""What a site shows of one bundle, once it is verified: plain texts and numbers, which can be kept for the next run."""
+"""The facts that a site shows of one verified bundle: plain texts and numbers, which can be kept for the next run."""
 
 from __future__ import annotations
 

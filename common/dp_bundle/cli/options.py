@@ -20,7 +20,7 @@ _ANY: Any = object()
 
 
 class Condition(ABC):
-    """What must hold where an option is typed."""
+    """A condition that must hold where an option is typed."""
 
     @abstractmethod
     def refusal(self, name: str, value: Any, context: click.Context) -> str | None:

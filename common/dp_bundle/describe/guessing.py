@@ -1,4 +1,4 @@
-"""What a guarantee says, in the words of somebody who guesses."""
+"""A guarantee in the words of somebody who guesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What published columns stand for that were no numbers: sentences for a table, and a phrase for each column."""
+"""Meanings of published columns that were no numbers: sentences for a table, and a phrase for each column."""
 
 from __future__ import annotations
 

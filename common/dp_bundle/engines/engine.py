@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 class Engine(Protocol):
-    """What runs tasks of one kind, on this machine or on many.
+    """Runner of tasks of one kind, on this machine or on many.
 
     A task may run more than once, where an engine tries again what was lost with a machine. So a function has either no
     effect, or one that is the same however often it runs.

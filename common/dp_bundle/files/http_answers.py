@@ -57,7 +57,7 @@ def paced_request(url: str, headers: dict[str, str], pace: Pace) -> PacedRequest
 
 
 class _PacedFile(io.RawIOBase):
-    """What comes through a connection: every wait takes what is left of a pace, and a head has a size."""
+    """The bytes of a connection: every wait takes the rest of a pace, and a head has a size."""
 
     def __init__(self, raw: Any, connection: socket.socket, pace: Pace) -> None:
         self._raw, self._connection, self._pace = raw, connection, pace

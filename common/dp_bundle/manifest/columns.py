@@ -241,7 +241,7 @@ class Column(Model):
 
     @property
     def grid(self) -> float:
-        """What all published values are multiples of, where cells were released: a power of two."""
+        """The power of two that all published values are multiples of, where cells were released."""
         return 1.0 if self.response is not None else self.cell_noise.granularity
 
     @property

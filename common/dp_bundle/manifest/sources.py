@@ -1,4 +1,4 @@
-"""What published columns stand for: a category's levels, a truth value, an ordered level, a date or a time as a number.
+"""Columns of the raw table behind the published ones: levels, truth values, ordered levels, dates and times as numbers.
 
 A `Source` is a column of the raw table that was no number, or had gaps that are published. One of at least three levels
 is published as a column for each, which is 1 in rows that have the level and 0 in all others. Everything else is one

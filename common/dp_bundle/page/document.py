@@ -35,7 +35,7 @@ _ACTIVE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", 
 
 @dataclass(frozen=True)
 class Page:
-    """What a page is made of.
+    """The parts of a page.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a cell shows, and the number to sort it by."""
+    """The text of a cell, and the number to sort it by."""
 
     text: str
     order: str = ""

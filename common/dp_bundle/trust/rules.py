@@ -1,4 +1,4 @@
-"""What a reader has decided beyond single keys: which keys were revoked, and how many of which must sign a dataset.
+"""A reader's decisions beyond single keys: which keys were revoked, and how many of which must sign a dataset.
 
 `revoked/` and `quorums/` in the folder of trusted keys hold one JSON file each, which earlier versions do not look at.
 

@@ -28,7 +28,7 @@ Places = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """What columns indicate, and how they became noisy.
+    """The levels that columns indicate, and the noise on them.
 
     Attributes
     ----------

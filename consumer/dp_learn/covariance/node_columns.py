@@ -1,4 +1,4 @@
-"""Which columns stand for a category: all of its levels but one, and without those that are too rare to be told apart.
+"""The columns that stand for a category: all of its levels but one, without those that are too rare to be told apart.
 
 The indicators of all levels add up to one, so that one of them says nothing: the most frequent level is left out, as
 the reference. A level that the noise drowns, or that makes the others look determined by one another, counts with it.

@@ -42,7 +42,7 @@ class Rows(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What becomes of the values that were read: (value - shift) * factor, arrays of shape (n_features,)."""
+    """A change of the values that were read: (value - shift) * factor, arrays of shape (n_features,)."""
 
     shift: FloatArray
     factor: FloatArray

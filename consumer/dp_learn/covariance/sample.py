@@ -75,7 +75,7 @@ class Sample:
 
     @property
     def levels(self) -> Levels | None:
-        """What the columns indicate, where some are levels of a category, or randomised."""
+        """The levels that the columns indicate, where some are those of a category, or randomised."""
         return self.sources[0].levels
 
     @property

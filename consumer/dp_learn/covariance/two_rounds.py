@@ -38,7 +38,7 @@ from dp_learn.matrices.linalg import FloatArray
 
 @dataclass(frozen=True)
 class RoundMatrices:
-    """What a release of two rounds published: both noisy sums, the constant last, and the transform between them."""
+    """A release of two rounds: both noisy sums, the constant last, and the transform between them."""
 
     first: FloatArray
     final: FloatArray

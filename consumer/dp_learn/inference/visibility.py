@@ -1,4 +1,4 @@
-"""What a test can see: its power, the smallest partial correlation that it finds most of the time, and rows for less.
+"""The power of a test: the smallest partial correlation that it finds most of the time, and the rows for less.
 
 A test of a partial correlation r with standard error s finds it, at level a, when |estimate| > z s with z the normal
 quantile of 1 - a/2. To first order s does not depend on r.

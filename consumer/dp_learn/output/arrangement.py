@@ -37,7 +37,7 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Label:
-    """What a node is called, and in which colour it is written."""
+    """The name of a node, and the colour that it is written in."""
 
     text: str
     colour: Colour
@@ -45,7 +45,7 @@ class Label:
 
 @dataclass
 class Arrangement:
-    """Where nodes are, by their numbers, their names, and a sentence on those that are left out, if any are."""
+    """The places of nodes, by their numbers, their names, and a sentence on those that are left out, if any are."""
 
     places: dict[int, Point] = field(default_factory=dict)
     names: list[Text] = field(default_factory=list)

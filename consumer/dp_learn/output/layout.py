@@ -1,4 +1,4 @@
-"""Where the nodes of a graph are drawn: linked ones near each other, the same places for the same graph."""
+"""The places of a graph's nodes: linked ones near each other, the same places for the same graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every estimator's answer consists of."""
+"""The parts of every estimator's answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How levels of a category, numbers and gaps go together with the other end of an edge, all other nodes being equal.
+"""Levels of a category, numbers and gaps at one end of an edge beside the other end, all other nodes being equal.
 
 The precision matrix holds regressions: given all else, a column's mean changes by -Theta_hh^-1 Theta_hg with the
 columns of another node. Of a category these say how much each level differs from the reference; less their mean over
@@ -32,7 +32,7 @@ _LEAST = 1e-3  # of the variance, that of the values that there are
 
 
 class _Node(NamedTuple):
-    """What is said of a node, k columns among the kept ones, with r words.
+    """A node: k columns among the kept ones, with r words.
 
     Attributes
     ----------

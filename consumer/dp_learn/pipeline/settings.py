@@ -1,4 +1,4 @@
-"""What an estimate is asked for, and what it consists of."""
+"""The settings of an estimate, and its parts."""
 
 from __future__ import annotations
 

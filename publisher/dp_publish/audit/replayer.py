@@ -26,7 +26,7 @@ _SEED = 20
 
 @dataclass(frozen=True)
 class Limit:
-    """How far apart releases of neighbours may come out with the same random bits.
+    """The distance that releases of neighbours may have with the same random bits.
 
     Attributes
     ----------

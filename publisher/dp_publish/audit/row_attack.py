@@ -132,7 +132,7 @@ class Attack:
 
     @property
     def _ratio(self) -> float:
-        """How far the two canaries are apart in units of sigma."""
+        """The distance of the two canaries in units of sigma."""
         return float(np.linalg.norm(self.distances / self._sigmas))
 
     @property

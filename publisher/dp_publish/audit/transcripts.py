@@ -53,7 +53,7 @@ class Turn:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What a table shows, given the outcomes of a transcript.
+    """The outcomes of a table, given those of a transcript.
 
     Attributes
     ----------

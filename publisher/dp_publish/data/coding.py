@@ -76,7 +76,7 @@ _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")  # a zone without a name
 
 
 class Coding:
-    """What becomes of the columns that are no numbers.
+    """The coding of columns that are no numbers.
 
     Parameters
     ----------

@@ -156,7 +156,7 @@ def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
 
 
 class Keeper:
-    """What keeps the rows of a quota, in one pass over its split.
+    """Selection of the rows of a quota, in one pass over its split.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whose row it is: one id for everybody, however it is spelled.
+"""Ids of entities: one for everybody, however it is spelled.
 
 An id is read without blanks around it, composed letters as one, and, if it is a whole number, without zeros before it
 or behind its point, a plus sign or an exponent: "0100", "100 ", "100.0" and 1e2 are one person, in text as in numbers.

@@ -1,4 +1,4 @@
-"""What tells whether a table was changed, without reading all of it: sizes, times of change, and both ends of files."""
+"""The fingerprint of a table, without reading all of it: sizes, times of change, and both ends of files."""
 
 from __future__ import annotations
 

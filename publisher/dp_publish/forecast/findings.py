@@ -1,4 +1,4 @@
-"""What a plan shows at the strength that it is about, in sentences, which the terminal and the page share."""
+"""The findings of a plan at its strength, in sentences, which the terminal and the page share."""
 
 from __future__ import annotations
 

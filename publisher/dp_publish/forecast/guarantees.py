@@ -37,7 +37,7 @@ from dp_publish.rows.noise import losses_of
 
 @dataclass(frozen=True)
 class Protection:
-    """What one release protects.
+    """The protection that one release gives.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class Making:
-    """What a release is made with.
+    """The parts that a release is made with.
 
     Attributes
     ----------

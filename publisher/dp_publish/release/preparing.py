@@ -1,4 +1,4 @@
-"""What a release is made from: how its rows are read, what draws it, who works at it, and the plan of its job."""
+"""Preparation of a release: how its rows are read, what draws it, who works at it, and the plan of its job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done with all rows of a table: sums of them, and noise on them. Here it is on all cores of this machine."""
+"""Work on all rows of a table, sums of them and noise on them, on all cores of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a column lies and how wide it is, found privately: its center and scale, both from one fine histogram.
+"""The center and the scale of a column, found privately, both from one fine histogram.
 
 A column's values are counted in cells: of equal width within public bounds (`Grid`), or, where nothing public is known,
 of nearly equal numbers of significant digits over all numbers up to 2^52 (`FloatGrid`). The counts are private. From
@@ -48,7 +48,7 @@ class Cells(Protocol):
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """The number of cells."""
 
     @property
     def widest(self) -> float:

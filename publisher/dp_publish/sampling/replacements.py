@@ -1,4 +1,4 @@
-"""Which cells get another level, and which: exact draws with rational probabilities, from uniform bits alone."""
+"""Draws of cells that get another level, and of that level: exact, with rational probabilities, from uniform bits."""
 
 from __future__ import annotations
 

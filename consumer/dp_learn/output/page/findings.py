@@ -1,4 +1,4 @@
-"""What the page of a result is made from."""
+"""The findings that the page of a result is made from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the noise forbids: how strong a link must be to be found, with it and without it."""
+"""The strength that a link must have to be found, with the noise and without it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POINTS = 101
 
 @dataclass(frozen=True)
 class Visibility:
-    """How strong a link must be to be found.
+    """The strength that a link must have to be found.
 
     Attributes
     ----------

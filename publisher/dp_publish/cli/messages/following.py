@@ -1,4 +1,4 @@
-"""How a publication gets on: a bar on the terminal, with the time that is left, and a log to be read later."""
+"""Progress of a publication: a bar on the terminal, with the time that is left, and a log to be read later."""
 
 from __future__ import annotations
 

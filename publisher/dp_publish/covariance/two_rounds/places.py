@@ -18,7 +18,7 @@ _HALF = 0.5  # of the distance of two integers
 
 @dataclass(frozen=True)
 class Place:
-    """What is public of a column before the release.
+    """The public facts of a column before the release.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Place:
 
     @property
     def is_declared(self) -> bool:
-        """Whether nothing has to be found."""
+        """True if nothing has to be found."""
         return self.center is not None and self.scale is not None
 
 

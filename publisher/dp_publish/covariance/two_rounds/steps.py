@@ -33,7 +33,7 @@ class Step(Protocol[Statistic, Outcome]):
 
     @property
     def name(self) -> str:
-        """What it finds."""
+        """The quantity that it finds."""
 
     @property
     def mu(self) -> float:
@@ -122,7 +122,7 @@ class NoisyLengths:
 
     @property
     def bits(self) -> int:
-        """How many bits a length to the fourth is cut to, by the public mu alone."""
+        """The number of bits that a length to the fourth is cut to, by the public mu alone."""
         return min(_LENGTH_BITS, math.floor(_MOST_SIGMA_BITS + math.log2(self.mu)))
 
     @property

@@ -16,7 +16,7 @@ _LEAST_LEFT = 1e-3  # a smaller mu is as good as none
 
 @dataclass(frozen=True)
 class Account:
-    """What the ledger has of a dataset, in the plan's unit of privacy.
+    """The ledger's account of a dataset, in the plan's unit of privacy.
 
     Attributes
     ----------

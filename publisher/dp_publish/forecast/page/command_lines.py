@@ -23,7 +23,7 @@ _WITHOUT_EFFECT = frozenset({"--json", "--quiet", "--picture"})
 
 @dataclass(frozen=True)
 class Asked:
-    """What was typed for a plan, and what the publisher was told besides it.
+    """The options typed for a plan, and what the publisher was told besides it.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the page says of one strength, text by text; the slider puts those of another in their place."""
+"""The page's texts on one strength, one by one; the slider puts those of another in their place."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ _BUCKET_ROWS, _MOST_BUCKETS = 2**23, 256  # raw rows for each bucket of entities
 
 
 class TableDescription(NamedTuple):
-    """What workers are told of the table.
+    """The table as workers are told of it.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a worker does: noise on a range of rows, in parts that are staged and claimed.
+"""The work of one worker: noise on a range of rows, in parts that are staged and claimed.
 
 A worker gets a range of rows, and the place where the job is described: columns, bounds and noise, and where the raw
 table lies. It gets no key, no ledger and no random bits: every attempt draws its own from the operating system. It
@@ -33,7 +33,7 @@ from dp_publish.sampling.keystream import SecureKeystream
 
 
 class PartTask(NamedTuple):
-    """What a worker is told: where the job is described, with the digest of that, and which rows are its own.
+    """The orders of a worker: where the job is described, with the digest of that, and which rows are its own.
 
     Where some raw rows are not published, `wanted` counts those that are, and `raw` says where they lie.
     """
