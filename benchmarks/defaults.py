@@ -40,7 +40,7 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.inference.edges import error_forms, infer_edges
-from dp_learn.inference.ranking import score_pairs
+from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.refit import fit_for_inference
 from dp_learn.output.estimator_results import refit_estimate
 from dp_learn.pipeline.fit import fit_graph

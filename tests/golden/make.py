@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.datasets import load_wine
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.manifest.versions import FORMAT_VERSION
+from dp_bundle.manifest.base import FORMAT_VERSION
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
 from dp_learn import estimate_moments

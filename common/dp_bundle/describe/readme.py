@@ -19,10 +19,10 @@ from dp_bundle.describe.sentences import (
     describe_size,
     describe_total,
 )
+from dp_bundle.manifest.base import split_software
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.dataset import dataset_details
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.versions import split_software
 
 _ACTIVE = re.compile(r"([\\`*\[\]<>&|$~])")
 _WHERE_SINCE = 3  # the edition of words that no longer names a package for an index to find

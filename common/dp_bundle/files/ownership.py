@@ -1,4 +1,7 @@
-"""Checks that nobody else could have written, or read, a file that is relied on."""
+"""Checks that nobody else could have written, or read, a file that is relied on.
+
+The folder where the commands keep keys, trusted signers and the ledger.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,34 @@ from pathlib import Path
 
 from dp_bundle.base.errors import KeyStoreError
 from dp_bundle.base.quoting import quote_path
+
+
+def home_folder() -> Path:
+    """Return the state folder: `$DPGRAPH_HOME`, else `dpgraph` where this system keeps a user's settings.
+
+    That is under `$XDG_CONFIG_HOME` or `~/.config`; on other systems than Linux only if there is one already. It holds
+    `keys/` (with a copy of the ledger's log), `trusted/` and `ledger.sqlite`; it may not exist yet.
+
+    Raises
+    ------
+    KeyStoreError
+        This user has no home.
+    """
+    chosen = os.environ.get("DPGRAPH_HOME")
+    if chosen:
+        return Path(chosen)
+    try:
+        known = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "dpgraph"
+    except RuntimeError as error:
+        raise KeyStoreError(
+            "this user has no home folder for keys, trusted signers and the ledger: set DPGRAPH_HOME to a folder"
+        ) from error
+    if known.exists():
+        return known
+    from platformdirs import user_config_path  # only commands that need the folder pay for its import
+
+    return user_config_path("dpgraph", appauthor=False)
+
 
 _WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ANY = stat.S_IRWXG | stat.S_IRWXO

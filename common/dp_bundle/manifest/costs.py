@@ -9,6 +9,8 @@ and means, he moves k times as far, so that its mu grows as k; so does that of s
 is (epsilon, delta)-private for one row is ``(k epsilon, delta (1 + e^epsilon + ... + e^((k - 1) epsilon)))``-private
 for k, row by row from one table to the other, and so grows the probability with which a guarantee does not hold.
 
+Checks that a stated total can be that of all releases so far, of which this one is the last.
+
 References
 ----------
 Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1), theorem 2.14, corollary 3.3. Bun & Steinke (2016),
@@ -23,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 from dp_bundle.manifest.guarantee_checks import SLACK, release_mu, release_rho
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
 
@@ -162,3 +164,37 @@ def _of_moments(guarantee: Guarantee, unit: str) -> dict[str, float]:
         epsilon = guarantee.epsilon * steps
         whole, row = mu_implied_by_epsilon(epsilon), mu_implied_by_epsilon(epsilon / max_rows)
     return {"cell": row, "row": row, unit: whole}
+
+
+_SLACK = 1e-9  # relative: what separately rounded floats may differ by
+
+
+def check_total(total: Cumulative, guarantee: Guarantee | None) -> None:
+    """Refuse, by ValueError, a total that is smaller than the release's own cost."""
+    if guarantee is None:
+        if total.mu is not None or total.rho is not None or total.other_units_rho:
+            raise ValueError("a total is stated although this release has no guarantee")
+        if total.unit not in ("cell", "row", "change") and not total.unit.startswith("entity:"):
+            raise ValueError("the stated total is about no unit of privacy")
+        return
+    if total.unit != (guarantee.unit if guarantee.entity is None else f"entity:{guarantee.entity}"):
+        raise ValueError("the stated total is about another unit of privacy")
+    if total.mu is not None and total.rho is None:
+        raise ValueError("the stated total has a mu and no rho")
+    if total.mu is not None and (guarantee.mu is None or total.mu < guarantee.mu * (1 - _SLACK)):
+        raise ValueError("the stated total mu is smaller than this release's own")
+    if total.rho is not None and total.rho < guarantee.rho * (1 - _SLACK):
+        raise ValueError("the stated total rho is smaller than this release's own")
+    if total.excepted_delta < guarantee.excepted_delta * (1 - _SLACK):
+        raise ValueError("the stated total delta is smaller than this release's own")
+
+
+def check_total_in_every_unit(total: Cumulative, guarantee: Guarantee, columns: Sequence[Column]) -> None:
+    """Refuse, by ValueError, totals that leave out a unit that the release protects, or are below its cost in it."""
+    own = unit_rhos(guarantee, columns, total.unit)
+    others = {*own} - {total.unit} if total.rho is not None else set[str]()
+    if {*total.other_units_rho} != others:
+        raise ValueError("totals are stated in all units that this release protects, or in none")
+    for unit, rho in {total.unit: total.rho, **total.other_units_rho}.items():
+        if rho is not None and rho < own[unit] * (1 - _SLACK):
+            raise ValueError(f"the stated total per {unit} is smaller than this release's own")

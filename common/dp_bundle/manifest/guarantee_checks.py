@@ -17,9 +17,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from dp_bundle.manifest.cells import Cell, cells_of
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.manifest.sources import Cell, cells_of
 from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
 from dp_bundle.privacy.normal import gaussian_delta, mu_implied_by_epsilon
 

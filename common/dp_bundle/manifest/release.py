@@ -13,15 +13,24 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from dp_bundle.manifest.base import Digest, Model, Name, Positive
+from dp_bundle.manifest.base import (
+    FORMAT_VERSION,
+    Digest,
+    FormatVersion,
+    Model,
+    Name,
+    Positive,
+    check_further,
+    check_words,
+    wording_of,
+)
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.guarantee import MAX_RELEASES, NUMBER_PUBLIC, ORDER_PUBLIC, Cumulative, Guarantee, check_public
 from dp_bundle.manifest.guarantee_checks import check_rows_guarantee, check_rows_without_guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.sources import Source, check_sources
-from dp_bundle.manifest.totals import check_total, check_total_in_every_unit
-from dp_bundle.manifest.versions import FORMAT_VERSION, FormatVersion, check_further, check_words, wording_of
 
 MAX_COLUMNS = 20_000
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by

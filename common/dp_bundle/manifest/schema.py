@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dp_bundle.manifest.base import FORMAT_VERSION
 from dp_bundle.manifest.statement import Statement
-from dp_bundle.manifest.versions import FORMAT_VERSION
 
 SCHEMA_ID = f"dpgraph:release/v{FORMAT_VERSION}/schema"
 

@@ -22,9 +22,8 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from dp_bundle.base.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.base.quoting import escape, quote_name
-from dp_bundle.manifest.base import Digest, Model, Name
+from dp_bundle.manifest.base import FORMAT_VERSION, VERSIONS, Digest, Model, Name, later_fields
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.versions import FORMAT_VERSION, VERSIONS, later_fields
 
 MAX_PAYLOAD = 12 * 2**20  # bytes: 20,000 columns take 10 million
 _MAX_SUBJECTS = 65_535

@@ -19,8 +19,7 @@ from dp_bundle.base.errors import KeyStoreError, ParameterError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.locking import locked
 from dp_bundle.files.new_files import write_whole
-from dp_bundle.files.ownership import read_own
-from dp_bundle.trust.home import home_folder
+from dp_bundle.files.ownership import home_folder, read_own
 from dp_bundle.trust.signing import (
     MOST_OF_A_KEY,
     PublicKey,

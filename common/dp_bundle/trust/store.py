@@ -15,8 +15,7 @@ from typing import Any
 
 from dp_bundle.base.errors import BundleError, DpGraphError, KeyStoreError, RevokedKeyError, UntrustedKeyError
 from dp_bundle.files.new_files import write_whole
-from dp_bundle.files.ownership import read_own
-from dp_bundle.trust.home import home_folder
+from dp_bundle.files.ownership import home_folder, read_own
 from dp_bundle.trust.judging import judge, sharing
 from dp_bundle.trust.rules import TrustedKey, has_passed, read_quorum, read_revocation
 from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered

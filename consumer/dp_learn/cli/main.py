@@ -205,7 +205,7 @@ def cli(
         from dp_learn.output.result import Result
         from dp_learn.output.summary import summarize
         from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
-        from dp_learn.pipeline.memory import require_compilable  # their libraries import slower than a refusal
+        from dp_learn.pipeline.memory import require_compilable
 
         show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
         before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), show, quiet))

@@ -20,7 +20,7 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows
 from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.glasso.graph_fit import fit_on_graph
-from dp_learn.inference.ranking import score_pairs
+from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges, describe_number
 from dp_learn.output.result import Result

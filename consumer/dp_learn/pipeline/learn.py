@@ -28,7 +28,7 @@ from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows, s
 from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
-from dp_learn.inference.ranking import score_pairs
+from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.refit import fit_for_inference
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import describe_share, fit_edges, fit_graph, require_testable

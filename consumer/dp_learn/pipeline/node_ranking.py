@@ -13,8 +13,8 @@ import numpy as np
 
 from dp_bundle.base.errors import NoSolutionError
 from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.inference.evidence import FACTOR
 from dp_learn.inference.nodes import block_statistics, normal_scores
-from dp_learn.inference.ranking import FACTOR
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.node_layout import Nodes
 from dp_learn.pipeline.node_penalties import block_errors, block_weights, universal_alpha_of_nodes

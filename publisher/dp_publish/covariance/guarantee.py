@@ -14,8 +14,8 @@ from dp_publish.accounting.curve import Loss, privacy_curve
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.policy.coded_columns import blocks_of
+from dp_publish.policy.columns import public_facts
 from dp_publish.policy.model import Policy
-from dp_publish.policy.public import public_facts
 
 
 def cost_of_moments(policy: Policy, mechanism: Mechanism) -> Cost:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dp_bundle.base.errors import DpGraphError, ParameterError, PrivacyError
+from dp_bundle.files.ownership import home_folder
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_bundle.manifest.release import Lineage
-from dp_bundle.trust.home import home_folder
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.books import Books, content_of, entry_of, line_that_restores, read_books
 from dp_publish.ledger.budget import Account, Entry, require_budgets, spent_mu, total

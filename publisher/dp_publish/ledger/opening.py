@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dp_bundle.files.opening import open_store
+from dp_bundle.files.ownership import home_folder
 from dp_bundle.files.places import is_uri
-from dp_bundle.trust.home import home_folder
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.shared_log import SharedLog
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from dp_bundle.base.errors import BundleError, KeyStoreError, UntrustedKeyError
 from dp_bundle.bundle.locating import find_bundles
 from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.files.ownership import home_folder
 from dp_bundle.manifest.costs import booked_rhos, unit_costs
 from dp_bundle.manifest.release import Release
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
-from dp_bundle.trust.home import home_folder
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import load_public_key
 from dp_bundle.trust.rules import TrustedKey

@@ -1,16 +1,37 @@
-"""The choice of the columns to publish, and of what kind each is."""
+"""The choice of the columns to publish, and of what kind each is.
+
+Facts that a release makes public under a policy, in the words of the manifest.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from dp_bundle.base.errors import DataError, PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
+from dp_bundle.manifest.columns import Column, source_names
+from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.table import ColumnType, Table
 from dp_publish.policy.model import Policy
+
+
+def public_facts(policy: Policy, columns: Sequence[Column], partition: str | None) -> tuple[str, ...]:
+    """Return what the guarantee does not protect; where rows may come and go, at most the partition's name."""
+    privacy = policy.privacy
+    part = [f"{PARTITION_PUBLIC}{partition!r}"] if partition is not None else []
+    if not privacy.neighbours.n_rows_public:
+        return tuple(part)
+
+    together = [TOGETHER_PUBLIC] if privacy.entity else []
+    dropping = source_names([column for column in columns if column.missing == "drop"])
+    gaps = [f"{GAPS_PUBLIC}{listed(dropping)}"] if dropping else []
+    if privacy.release == "covariance":
+        return (NUMBER_PUBLIC, *part, *together, *gaps)
+    return (ORDER_PUBLIC, *together, *part, *gaps)
+
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dp_bundle.base.errors import DataError
 from dp_bundle.data.rows import PartWriter, batch_rows, part_rows
-from dp_bundle.engines.threads import Threads
+from dp_bundle.engines.engine import Threads
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.missing import RowReport
 from dp_publish.data.typed import TypedRanges

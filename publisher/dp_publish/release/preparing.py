@@ -15,7 +15,7 @@ from dp_bundle.base.code import code_digest
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.places import RemotePath, located
-from dp_bundle.manifest.versions import software_with_code
+from dp_bundle.manifest.base import software_with_code
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.fingerprint import describe_files

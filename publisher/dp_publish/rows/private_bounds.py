@@ -1,8 +1,8 @@
 """Bounds found privately: so many scales to either side of a center, both chosen by the exponential mechanism.
 
-A column's values are counted in cells over all floats; from the counts `search` chooses a center near the median, and a
-scale, which for a normal column is its standard deviation. Nothing public is needed, and only the two choices are
-looked at, so that the bounds cost what the choices cost.
+A column's values are counted in cells over all floats; from the counts a center near the median is chosen, and a scale,
+which for a normal column is its standard deviation (`sampling.places`). Nothing public is needed, and only the two
+choices are looked at, so that the bounds cost what the choices cost.
 
 **Cost.** Each of the two choices is mu-GDP for the column's cell, for the mu of its mechanism: sqrt(2) of that for a
 cell, which is in one column, and sqrt(2 p) for a row, which is in p. An entity's m rows cost m times as much.

@@ -13,7 +13,7 @@ from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import FONT, Figure, hover, new_figure
 from dp_bundle.page.tables import Column as TableColumn
 from dp_bundle.page.tables import Table, number
-from dp_learn.inference.visibility import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
+from dp_learn.inference.evidence import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
 from dp_learn.output.page.findings import Findings
 
 _SIZE = 0.1  # the partial correlation that readers ask about

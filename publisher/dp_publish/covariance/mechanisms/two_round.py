@@ -3,7 +3,7 @@
 Noise has to cover the longest row that there may be. In units of declared bounds that is a corner of their box, where
 no row is. So everything is found privately first, each by a step with a cost of its own:
 
-1. the center and the scale of every column (`search`), unless declared;
+1. the center and the scale of every column (`places`), unless declared;
 2. the clip of the columns, by how many rows it changes, unless the table is so large that it would hardly change any;
 3. the first round: noisy second moments of the standardised rows, shortened to a radius that is chosen by how many
    rows are longer;

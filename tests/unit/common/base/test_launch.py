@@ -13,7 +13,7 @@ import pytest
 from dp_bundle.base import launch
 from dp_bundle.base.errors import KeyStoreError
 from dp_bundle.base.launch import interrupts_held
-from dp_bundle.trust.home import home_folder
+from dp_bundle.files.ownership import home_folder
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = """

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from dp_bundle.engines.threads import Threads
+from dp_bundle.engines.engine import Threads
 
 
 @pytest.mark.parametrize("n_workers", [1, 3])

@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 from tests.unit.common.manifest.statements import replaced
 
+from dp_bundle.manifest.cells import cells_of
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import cells_of
 from dp_bundle.privacy.normal import gaussian_delta
 
 Document = dict[str, Any]

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from scipy import stats
 
 from dp_bundle.base.errors import BundleFormatError
+from dp_bundle.manifest.base import later_fields
 from dp_bundle.manifest.guarantee import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.statement import Statement
-from dp_bundle.manifest.versions import later_fields
 from dp_bundle.privacy.noise import discrete_laplace_variance, rounded_gaussian_variance
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
 

@@ -15,7 +15,7 @@ import pytest
 from platformdirs.macos import MacOS
 
 from dp_bundle.base.errors import KeyStoreError, ParameterError, UntrustedKeyError
-from dp_bundle.trust.home import home_folder
+from dp_bundle.files.ownership import home_folder
 from dp_bundle.trust.keys import (
     derived_public_key,
     key_names,

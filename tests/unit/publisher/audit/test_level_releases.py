@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
 
-from dp_bundle.manifest import sources as cells
+from dp_bundle.manifest import cells
 from dp_bundle.manifest.sources import NO_VALUE, Source
 from dp_publish import Policy
 from dp_publish.audit.planned_release import audit_planned_release
