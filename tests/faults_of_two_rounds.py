@@ -101,7 +101,7 @@ def _less_noise_on_choices(*names: str) -> Plant:
 def _clipped_after_the_radius(patch: pytest.MonkeyPatch) -> None:
     honest = sums.cut_to_integers
 
-    def add(self: Any, values: np.ndarray, frame: rows.Frame) -> None:
+    def add(self: Any, values: np.ndarray, frame: rows.RoundMap) -> None:
         p = len(frame.centers)
         transform = np.eye(p) if frame.transform is None else frame.transform
         inverse = np.linalg.inv(transform)

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.judging import axe_violations, keyboard_complaints, outside_the_window
 from tests.browser.opening import PHONE, Opened
 
-from dp_bundle.catalog.making import Settings, make_catalog
+from dp_bundle.catalog.making import SiteSettings, make_catalog
 from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, load_key, publish
@@ -58,7 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "bundles" / "tampered.tar").write_bytes(content)
         store = TrustStore()
         store.add(store.keys()[0].key, "Office of Examples")
-        summary = make_catalog(folder / "bundles", folder / "site", Settings("Open data of the office"), store)
+        summary = make_catalog(folder / "bundles", folder / "site", SiteSettings("Open data of the office"), store)
     assert (summary.offered, summary.refused) == (5, 1)
     return folder / "site"
 

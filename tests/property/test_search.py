@@ -15,7 +15,7 @@ from scipy import special
 
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells
+from dp_publish.sampling.places import CenterSearch, EqualCells, FloatGrid, ScaleSearch, add_to_cells
 
 MU = st.floats(0.01, 8)
 SCORES = st.lists(st.tuples(st.integers(0, 300), st.integers(-1, 1)), min_size=1, max_size=40)
@@ -79,10 +79,10 @@ def test_cost_is_that_of_the_worst_pair_of_outcomes(mu: float, p: float) -> None
     st.floats(-2, 12) | st.just(math.nan),
     st.integers(0, CELLS - 1),
     MU,
-    st.sampled_from([Grid(-1.0, 10.0, CELLS), FloatGrid(CELLS)]),
+    st.sampled_from([EqualCells(-1.0, 10.0, CELLS), FloatGrid(CELLS)]),
 )
 def test_choices_keep_to_their_range_on_neighbours(
-    values: list[float], index: int, other: float, center: int, mu: float, grid: Grid | FloatGrid
+    values: list[float], index: int, other: float, center: int, mu: float, grid: EqualCells | FloatGrid
 ) -> None:
     """Replacing a value, adding one or leaving one out moves each score by at most 1, so log-ratios by epsilon."""
     mechanism = ExponentialMechanism(mu)
@@ -103,7 +103,7 @@ def test_choices_keep_to_their_range_on_neighbours(
 @pytest.mark.parametrize("mu", [0.1, 1.0])
 def test_moved_median_uses_all_of_the_range(mu: float) -> None:
     """A value that passes the median moves scores both ways: the log-ratio's range is epsilon, and nothing less."""
-    grid, mechanism = Grid(0.0, 1.0, CELLS), ExponentialMechanism(mu)
+    grid, mechanism = EqualCells(0.0, 1.0, CELLS), ExponentialMechanism(mu)
     search = CenterSearch(mechanism)
     values = np.array([0.1] * 20 + [0.5] * 10 + [0.9] * 20)
     before, after = np.zeros(CELLS, dtype=np.int64), np.zeros(CELLS, dtype=np.int64)

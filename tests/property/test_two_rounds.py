@@ -18,7 +18,7 @@ from dp_publish.audit.transcripts import judge_turn, record, statistics_of, tota
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around, scaling_for
 from dp_publish.covariance.two_rounds.places import Place
-from dp_publish.covariance.two_rounds.rows import RADIUS_BITS, Frame, cut_to_integers, round_transform
+from dp_publish.covariance.two_rounds.rows import RADIUS_BITS, RoundMap, cut_to_integers, round_transform
 from dp_publish.covariance.two_rounds.sums import BinnedSums
 from dp_publish.covariance.two_rounds.thresholds import CLIPS, clip_search, count_beyond_clips, radii, radius_search
 from dp_publish.sampling.keystream import insecure_keystream
@@ -35,24 +35,24 @@ def _rows(n: int, p: int, tails: float, rng: np.random.Generator) -> NDArray[np.
     return np.where(rng.random((n, p)) < 0.1, np.round(rows), rows)
 
 
-def _frame(p: int, rng: np.random.Generator) -> Frame:
+def _frame(p: int, rng: np.random.Generator) -> RoundMap:
     """Return a frame with a transform far from the identity."""
     transform = rng.standard_normal((p, p)) + np.eye(p)
     centers, half_widths = 0.1 * rng.standard_normal(p), np.exp(rng.standard_normal(p))
-    return Frame(np.full(p, -40.0), np.full(p, 25.0), centers, half_widths, round_transform(transform + transform.T))
+    return RoundMap(np.full(p, -40.0), np.full(p, 25.0), centers, half_widths, round_transform(transform + transform.T))
 
 
-def _sums(rows: NDArray[np.float64], frame: Frame, steps: NDArray[np.int64]) -> BinnedSums:
+def _sums(rows: NDArray[np.float64], frame: RoundMap, steps: NDArray[np.int64]) -> BinnedSums:
     sums = BinnedSums(rows.shape[1], steps)
     sums.add(rows, frame)
     return sums
 
 
-def _scaling(frame: Frame, steps: NDArray[np.int64], chosen: int) -> Any:
+def _scaling(frame: RoundMap, steps: NDArray[np.int64], chosen: int) -> Any:
     return scaling_around(frame.centers, frame.half_widths, int(steps[chosen]), 0.05)
 
 
-def _same(one: BinnedSums, other: BinnedSums, frame: Frame) -> bool:
+def _same(one: BinnedSums, other: BinnedSums, frame: RoundMap) -> bool:
     """Return whether two sums are the same integers at every radius."""
     for chosen in range(len(one.radii)):
         scaling = _scaling(frame, one.radii, chosen)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.statistical.stated_figures import Claim, N, number, read_text, shown
 
-from dp_bundle.catalog.making import Settings, make_catalog
+from dp_bundle.catalog.making import SiteSettings, make_catalog
 
 _LEAD = re.compile(
     rf"At most {N} % of guesses are right; without the release, 50 %\."
@@ -26,7 +26,7 @@ _PAST = re.compile(rf"(?s)<th scope=\"row\">(?:<a[^>]*>)?(\d+).*?<td>(?:no guara
 
 def claims_of_site(folder: Path, site: Path) -> Iterator[tuple[str, int, Claim]]:
     """Make a site of a folder of bundles, and yield dataset, number of the release, and claim."""
-    summary = make_catalog(folder, site, Settings(title="Data"))
+    summary = make_catalog(folder, site, SiteSettings(title="Data"))
     assert not summary.refused
     shown_at: dict[str, tuple[str, int]] = {}
     for page in sorted(site.rglob("*.html")):

@@ -9,14 +9,14 @@ from scipy import stats
 
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells, find_place
+from dp_publish.sampling.places import CenterSearch, EqualCells, FloatGrid, ScaleSearch, add_to_cells, find_place
 
 MU = 0.3
 CELLS = 64
-GRID = Grid(0.0, 10.0, CELLS)
+GRID = EqualCells(0.0, 10.0, CELLS)
 
 
-def counts_of(values: NDArray[np.float64], grid: Grid | FloatGrid = GRID) -> NDArray[np.int64]:
+def counts_of(values: NDArray[np.float64], grid: EqualCells | FloatGrid = GRID) -> NDArray[np.int64]:
     """Return the values' counts by cell."""
     counts = np.zeros(grid.cells, dtype=np.int64)
     add_to_cells(counts, values, grid)
@@ -55,9 +55,9 @@ def test_scales_follow_their_law() -> None:
 
 
 @pytest.mark.parametrize("outside", [0, 300])
-@pytest.mark.parametrize("grid", [Grid(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
+@pytest.mark.parametrize("grid", [EqualCells(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
 @pytest.mark.slow
-def test_column_is_found_in_a_range_a_thousand_times_as_wide(grid: Grid | FloatGrid, outside: int) -> None:
+def test_column_is_found_in_a_range_a_thousand_times_as_wide(grid: EqualCells | FloatGrid, outside: int) -> None:
     """Of 100 searches, all find the center within a quarter of the deviation, and the scale within a quarter."""
     rng, keystream = np.random.default_rng(2), insecure_keystream(2)
     values = np.concatenate([rng.normal(70, 2, 3000), np.full(outside, 1e9)])
@@ -68,9 +68,11 @@ def test_column_is_found_in_a_range_a_thousand_times_as_wide(grid: Grid | FloatG
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("grid", [Grid(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
+@pytest.mark.parametrize("grid", [EqualCells(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
 @pytest.mark.parametrize("value", [0.0, 700.0])
-def test_column_of_which_most_is_one_value_gets_the_scale_of_the_others(grid: Grid | FloatGrid, value: float) -> None:
+def test_column_of_which_most_is_one_value_gets_the_scale_of_the_others(
+    grid: EqualCells | FloatGrid, value: float
+) -> None:
     """Of 100 searches, all find the value, and about the median of the others' distances from it."""
     keystream = insecure_keystream(3)
     others = value + np.random.default_rng(3).exponential(5.0, 1000)
@@ -81,8 +83,8 @@ def test_column_of_which_most_is_one_value_gets_the_scale_of_the_others(grid: Gr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("grid", [Grid(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
-def test_constant_column_gets_the_least_scale(grid: Grid | FloatGrid) -> None:
+@pytest.mark.parametrize("grid", [EqualCells(-9000.0, 2000.0, 1 << 20), FloatGrid(1 << 20)])
+def test_constant_column_gets_the_least_scale(grid: EqualCells | FloatGrid) -> None:
     """Where nothing tells radii apart, all of 100 scales are the least one, and centers the value."""
     keystream, counts = insecure_keystream(4), counts_of(np.full(5000, 700.0), grid)
     found = np.array([find_place(counts, grid, 0.1, keystream) for _ in range(100)])

@@ -30,7 +30,7 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Settings:
+class SiteSettings:
     """A person's wishes for a site.
 
     Attributes
@@ -49,7 +49,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Summary:
+class SiteSummary:
     """The numbers of a run: bundles offered and refused, bundles read anew, files written and removed.
 
     `left_out` counts files beside bundles offered that are no signatures of them, by their names.
@@ -63,7 +63,9 @@ class Summary:
     left_out: int = 0
 
 
-def make_catalog(folder: Path, out: Path, settings: Settings | None = None, store: TrustStore | None = None) -> Summary:
+def make_catalog(
+    folder: Path, out: Path, settings: SiteSettings | None = None, store: TrustStore | None = None
+) -> SiteSummary:
     """Write a static site about all bundles in a folder; a second run touches only what changed.
 
     Parameters
@@ -84,10 +86,10 @@ def make_catalog(folder: Path, out: Path, settings: Settings | None = None, stor
     """
     files = _find(folder, out)
     with _alone(out):
-        return _make(folder, files, out, settings or Settings(), store or TrustStore())
+        return _make(folder, files, out, settings or SiteSettings(), store or TrustStore())
 
 
-def _make(folder: Path, files: list[Path], out: Path, settings: Settings, store: TrustStore) -> Summary:
+def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, store: TrustStore) -> SiteSummary:
     code = _code_version()
     site = Site.open(out, _key(code, settings.address))
 
@@ -142,7 +144,7 @@ def _make(folder: Path, files: list[Path], out: Path, settings: Settings, store:
     outputs |= _lists(code, settings, newest, ordered, refused, names)
 
     written, removed = site.write(outputs, kept)
-    return Summary(len(offered), len(refused), fresh, written, removed, left_out)
+    return SiteSummary(len(offered), len(refused), fresh, written, removed, left_out)
 
 
 def _find(folder: Path, out: Path) -> list[Path]:
@@ -181,7 +183,7 @@ def _brief(facts: Facts) -> Facts:
 
 def _lists(
     code: str,
-    settings: Settings,
+    settings: SiteSettings,
     newest: list[Facts],
     ordered: list[Facts],
     refused: list[Refused],

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from dp_bundle.base.quoting import percent_at_most
 from dp_bundle.catalog.pictures import histogram, hundred_guesses
 from dp_bundle.page.document import Page, as_json, render_page
-from dp_bundle.page.tables import Column, Table, number
+from dp_bundle.page.tables import PageTable, TableColumn, number
 
 _ASSETS = Path(__file__).with_name("assets")
 _KINDS = {"rows": "noisy rows", "covariance": "second moments"}
@@ -189,35 +189,39 @@ def _drawn(column: Facts, counted: Facts | None) -> Facts:
 _NUMBERS = (("least", "least"), ("mean", "mean"), ("greatest", "most"))
 
 
-def _noise_table(columns: Sequence[Sequence[str]]) -> Table:
+def _noise_table(columns: Sequence[Sequence[str]]) -> PageTable:
     heads = ("column", "values kept within", "noise on every value", "its standard deviation as a share of the bounds")
     by_column = [list(each) for each in zip(*columns, strict=True)]
-    return Table(
+    return PageTable(
         "noise",
         "The noise on each column, and what values were clipped to before it was added.",
-        [Column(head, texts) for head, texts in zip(heads, by_column, strict=True)],
+        [TableColumn(head, texts) for head, texts in zip(heads, by_column, strict=True)],
     )
 
 
-def _preview(facts: Facts) -> Table:
+def _preview(facts: Facts) -> PageTable:
     """Return the first rows, or the first entries of a matrix."""
     heads, lines = facts["heads"], facts["lines"]
     if facts["kind"] == "covariance":
-        columns = [Column(heads[0], lines[0]), Column(heads[1], lines[1]), Column(heads[2], lines[2], ".6g")]
+        columns = [
+            TableColumn(heads[0], lines[0]),
+            TableColumn(heads[1], lines[1]),
+            TableColumn(heads[2], lines[2], ".6g"),
+        ]
         caption = (
             "The first entries of the matrix, as published: sums of products of two columns of the rows, which were "
             "transformed as the label says under “Noise”, plus random noise. Do not read correlations off "
             "them: dp-learn undoes the transformation."
         )
-        return Table("preview", caption, columns, headings=2)
+        return PageTable("preview", caption, columns, headings=2)
     caption = (
         "The first rows, as published. Every value carries random noise, so that some are impossible; that is meant."
     )
     more = facts["n_columns"] - len(heads)
-    columns = [Column("row", list(range(1, len(lines[0]) + 1)), "d")]
-    columns += [Column(head, values, ".6g") for head, values in zip(heads, lines, strict=True)]
+    columns = [TableColumn("row", list(range(1, len(lines[0]) + 1)), "d")]
+    columns += [TableColumn(head, values, ".6g") for head, values in zip(heads, lines, strict=True)]
     rest = f"{more} further columns are in the download." if more > 1 else "One further column is in the download."
-    return Table("preview", caption, columns, more=rest if more else "")
+    return PageTable("preview", caption, columns, more=rest if more else "")
 
 
 def _size(n_bytes: int) -> str:

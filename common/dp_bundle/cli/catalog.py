@@ -41,13 +41,13 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
     Example:
       dp-bundle catalog bundles --out site --address https://data.example.org/
     """
-    from dp_bundle.catalog.making import Settings, make_catalog
+    from dp_bundle.catalog.making import SiteSettings, make_catalog
     from dp_bundle.manifest.dataset import WEB
 
     if address and not WEB.fullmatch(address):
         raise ParameterError("--address", "the site's address, such as https://data.example.org/", address)
     address = f"{address.rstrip('/')}/" if address else ""
-    summary = make_catalog(folder, out, Settings(title, address, any_signer))
+    summary = make_catalog(folder, out, SiteSettings(title, address, any_signer))
     done = f"{counted(summary.written, 'file')} written, {counted(summary.removed, 'file')} removed"
     refused = f", {counted(summary.refused, 'file')} listed as not to be trusted" if summary.refused else ""
     if summary.left_out:

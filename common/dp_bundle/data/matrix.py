@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleFormatError, ParameterError
-from dp_bundle.data.parquet_footer import Shape
+from dp_bundle.data.parquet_footer import FileShape
 from dp_bundle.data.parquet_pages import check_written, open_parquet
 from dp_bundle.data.recovery import estimate_rows
 from dp_bundle.data.row_reader import text_to_arrow, to_arrow, to_numpy
@@ -65,7 +65,7 @@ def write_triangle(matrix: NDArray[np.float64], labels: list[str], file: BinaryI
         store_schema=False,
         version="2.6",
     )
-    check_written(file, Shape(len(labels) * (len(labels) + 1) // 2, _GROUP_ROWS, _SCHEMA, tuple(labels)))
+    check_written(file, FileShape(len(labels) * (len(labels) + 1) // 2, _GROUP_ROWS, _SCHEMA, tuple(labels)))
 
 
 def triangle_table(matrix: NDArray[np.float64], labels: list[str]) -> pa.Table:
@@ -124,7 +124,7 @@ def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME)
         raise BundleFormatError(f"{name} has fewer bytes than a matrix of {d} columns with noise")
 
     statistics = release.format_version == "1"
-    shape = Shape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(described.labels), statistics=statistics)
+    shape = FileShape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(described.labels), statistics=statistics)
     try:
         parquet = open_parquet(name, file, shape, pre_buffer=False, read_dictionary=["row", "column"])
         if parquet.metadata.num_rows != n_entries:

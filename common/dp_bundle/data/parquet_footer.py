@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.data.thrift import BOOL, I16, I32, I64, Kind, Listing, Struct, Text, read_struct
+from dp_bundle.data.thrift import BOOL, I16, I32, I64, BoundedBytes, Kind, Listing, Struct, read_struct
 
 MOST_CELLS_PER_BYTE = 64
 _MAGIC = b"PAR1"
@@ -35,7 +35,7 @@ _EMPTY = Struct({})
 
 
 @dataclass(frozen=True)
-class Shape:
+class FileShape:
     """The expected content of one of our files.
 
     Attributes
@@ -90,7 +90,7 @@ class Group(NamedTuple):
     chunks: list[Chunk]
 
 
-def read_footer(file: BinaryIO, shape: Shape) -> list[Group]:
+def read_footer(file: BinaryIO, shape: FileShape) -> list[Group]:
     """Return the row groups of a Parquet file, if our writer could have written its footer for that shape.
 
     Raises
@@ -121,30 +121,30 @@ def read_footer(file: BinaryIO, shape: Shape) -> list[Group]:
     return [Group(group[3], group[1]) for group in footer[4]]
 
 
-def statistics_form(shape: Shape) -> Struct:
+def statistics_form(shape: FileShape) -> Struct:
     """Return the form of a column's statistics: format version 1 has smallest and largest values, version 2 nothing."""
     if not shape.statistics:
         return _EMPTY
-    value = Text(max(_NUMBER, shape.longest_label))
+    value = BoundedBytes(max(_NUMBER, shape.longest_label))
     return Struct({1: value, 2: value, 3: I64, 4: I64, 5: value, 6: value, 7: BOOL, 8: BOOL})
 
 
-def _most_groups(shape: Shape, size: int) -> int:
+def _most_groups(shape: FileShape, size: int) -> int:
     rows = min(shape.n_rows, MOST_CELLS_PER_BYTE * size // max(1, len(shape.schema)))
     return max(1, -(-rows // shape.group_rows))
 
 
-def _largest_footer(shape: Shape, n_groups: int) -> int:
+def _largest_footer(shape: FileShape, n_groups: int) -> int:
     n_columns, names = len(shape.schema), sum(len(name.encode()) for name in shape.schema.names)
     group = _PER_GROUP + n_columns * (_PER_CHUNK + shape.statistics_bytes) + names
     return _PER_FILE + n_columns * _PER_COLUMN + names + n_groups * group
 
 
-def _file_form(shape: Shape, most_groups: int) -> Struct:
+def _file_form(shape: FileShape, most_groups: int) -> Struct:
     """Return the form of a footer."""
     n_columns = len(shape.schema)
-    name = Text(max(len(name.encode()) for name in shape.schema.names))
-    element = Struct({1: I32, 3: I32, 4: Text(_PER_FILE + name.most), 5: I32, 6: I32, 10: Struct({1: _EMPTY})})
+    name = BoundedBytes(max(len(name.encode()) for name in shape.schema.names))
+    element = Struct({1: I32, 3: I32, 4: BoundedBytes(_PER_FILE + name.most), 5: I32, 6: I32, 10: Struct({1: _EMPTY})})
 
     count = Struct({1: I32, 2: I32, 3: I32}, frozenset({1, 2, 3}))
     no_levels = Listing(I64, 0, 0)
@@ -186,7 +186,7 @@ def _file_form(shape: Shape, most_groups: int) -> Struct:
             2: Listing(element, 1, 2 * n_columns + _PER_COLUMN, check_schema),
             3: I64,
             4: Listing(group, 1, most_groups),
-            6: Text(_PER_FILE),
+            6: BoundedBytes(_PER_FILE),
             7: Listing(order, n_columns, n_columns),
         },
         frozenset({1, 2, 3, 4, 6, 7}),
@@ -212,7 +212,7 @@ def _elements(schema: pa.Schema) -> list[dict[int, Any]]:
     return [root, *(each | text if each[1] == _BYTE_ARRAY else each for each in columns)]
 
 
-def _check_rows(n_rows: int, groups: list[int], shape: Shape, size: int) -> None:
+def _check_rows(n_rows: int, groups: list[int], shape: FileShape, size: int) -> None:
     if n_rows > shape.n_rows:
         raise BundleFormatError("has more rows than its manifest promises")
     if n_rows * len(shape.schema) > MOST_CELLS_PER_BYTE * size:

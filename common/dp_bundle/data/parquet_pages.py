@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import BundleFormatError, DataError
-from dp_bundle.data.parquet_footer import Chunk, Shape, read_footer, statistics_form
+from dp_bundle.data.parquet_footer import Chunk, FileShape, read_footer, statistics_form
 from dp_bundle.data.thrift import BOOL, I32, Struct, read_struct
 
 _DATA, _DICTIONARY = 0, 2  # types of pages
@@ -61,7 +61,7 @@ class _Column(NamedTuple):
     known: list[_Like]
 
 
-def open_parquet(name: str, file: BinaryIO, shape: Shape, **options: Any) -> pq.ParquetFile:
+def open_parquet(name: str, file: BinaryIO, shape: FileShape, **options: Any) -> pq.ParquetFile:
     """Return a Parquet file whose footer and page headers keep to a shape.
 
     Parameters
@@ -90,7 +90,7 @@ def open_parquet(name: str, file: BinaryIO, shape: Shape, **options: Any) -> pq.
     return pq.ParquetFile(file, **options)
 
 
-def check_written(file: BinaryIO, shape: Shape) -> None:
+def check_written(file: BinaryIO, shape: FileShape) -> None:
     """Check that a file which was just written is one that readers accept.
 
     Raises
@@ -106,7 +106,7 @@ def check_written(file: BinaryIO, shape: Shape) -> None:
         ) from error
 
 
-def check_headers(file: BinaryIO, shape: Shape) -> None:
+def check_headers(file: BinaryIO, shape: FileShape) -> None:
     """Check a file's footer and all page headers.
 
     Raises
@@ -122,7 +122,7 @@ def check_headers(file: BinaryIO, shape: Shape) -> None:
             _check_chunk(file, chunk, column)
 
 
-def _column(shape: Shape, is_text: bool) -> _Column:
+def _column(shape: FileShape, is_text: bool) -> _Column:
     data = Struct({1: I32, 2: I32, 3: I32, 4: I32, 5: statistics_form(shape)}, frozenset({1, 2, 3, 4}))
     dictionary = Struct({1: I32, 2: I32, 3: BOOL}, frozenset({1, 2}))
     form = Struct({1: I32, 2: I32, 3: I32, 5: data, 7: dictionary}, frozenset({1, 2, 3}), _page)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.base.quoting import quote_name
-from dp_bundle.data.parquet_footer import Shape
+from dp_bundle.data.parquet_footer import FileShape
 from dp_bundle.data.parquet_pages import open_parquet
 from dp_bundle.data.rows import batch_rows, group_rows, part_schema
 from dp_bundle.manifest.columns import Column
@@ -75,7 +75,7 @@ def read_parts(
     seen, rows = 0, (batch_rows if version_1 else group_rows)(len(columns))
     for name, file in parts:
         with _in_our_words(name):
-            shape = Shape(n_rows - seen, rows, schema, statistics=version_1)
+            shape = FileShape(n_rows - seen, rows, schema, statistics=version_1)
             parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
             for batch in parquet.iter_batches(rows, use_threads=False):
                 _check_cells(name, batch, columns)
@@ -161,7 +161,7 @@ def part_groups(
         As `read_parts` does, here or when a group is read.
     """
     rows = (batch_rows if version_1 else group_rows)(len(columns))
-    shape = Shape(n_rows - start, rows, part_schema(columns), statistics=version_1)
+    shape = FileShape(n_rows - start, rows, part_schema(columns), statistics=version_1)
     with _in_our_words(name), contextlib.closing(new_view()) as file:
         metadata = open_parquet(name, file, shape, pre_buffer=False).metadata
     for index in range(metadata.num_row_groups):

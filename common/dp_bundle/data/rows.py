@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import DataError
-from dp_bundle.data.parquet_footer import MOST_CELLS_PER_BYTE, Shape
+from dp_bundle.data.parquet_footer import MOST_CELLS_PER_BYTE, FileShape
 from dp_bundle.data.parquet_pages import check_written
 from dp_bundle.manifest.columns import Column
 
@@ -187,7 +187,7 @@ class PartWriter:
             self._writer.close()
             self._writer = None
             self._require_entropy()
-            check_written(self.parts[-1], Shape(self._rows_in_part, self._group_rows, self._schema))
+            check_written(self.parts[-1], FileShape(self._rows_in_part, self._group_rows, self._schema))
             self.digests.append(self._hashed.sha256())
             place, size = self._first_part + len(self.digests) - 1, self.parts[-1].seek(0, os.SEEK_END)
             _log.info("part %d is written: %d rows, %d bytes", place, self._rows_in_part, size)

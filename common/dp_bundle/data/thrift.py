@@ -50,7 +50,7 @@ BOOL = Bool()
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class BoundedBytes:
     """Bytes, at most so many."""
 
     most: int
@@ -68,7 +68,7 @@ class Text:
 class Listing:
     """A list of one kind of values, of bounded length; `make` turns it into an object."""
 
-    kind: Integer | Text | Struct
+    kind: Integer | BoundedBytes | Struct
     least: int
     most: int
     make: Callable[[list[Any]], Any] | None = None
@@ -118,7 +118,7 @@ class Struct:
         return (self.make(found) if self.make else found), position + 1
 
 
-Kind = Integer | Bool | Text | Listing | Struct
+Kind = Integer | Bool | BoundedBytes | Listing | Struct
 
 
 def read_struct(content: bytes, position: int, form: Struct) -> tuple[Any, int]:

@@ -11,7 +11,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column of a table.
 
     Attributes
@@ -36,7 +36,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """The text of a cell, and the number to sort it by."""
 
     text: str
@@ -44,7 +44,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table with a caption.
 
     Attributes
@@ -63,7 +63,7 @@ class Table:
 
     name: str
     caption: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     more: str = ""
     headings: int = 1
 
@@ -72,20 +72,20 @@ class Table:
         """The number of rows."""
         return len(self.columns[0].values)
 
-    def rows(self) -> Iterator[list[Cell]]:
+    def rows(self) -> Iterator[list[TableCell]]:
         """Yield the cells of every row."""
         return map(list, zip(*([_cell(value, column) for value in column.values] for column in self.columns)))  # noqa: B905
 
 
-def _cell(value: Any, column: Column) -> Cell:
+def _cell(value: Any, column: TableColumn) -> TableCell:
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return Cell("")
+        return TableCell("")
     if column.form is None:
-        return Cell(str(value))
+        return TableCell(str(value))
     if callable(column.form):
-        return Cell(column.form(value), f"{value:.9g}")
+        return TableCell(column.form(value), f"{value:.9g}")
     text = f"< {column.least:g}" if value < column.least else number(value, column.form)
-    return Cell(text, f"{value:.9g}")
+    return TableCell(text, f"{value:.9g}")
 
 
 def number(value: float, form: str) -> str:

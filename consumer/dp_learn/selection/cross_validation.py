@@ -26,7 +26,7 @@ from dp_learn.selection.path import (
     Selection,
     check_alphas,
     check_patience,
-    choose,
+    choose_alpha,
     columns_within,
     count_edges,
     solve_path,
@@ -118,7 +118,7 @@ def cross_validate(
     if score == "mse":
         index = _sharp_drop(by_fold, index)
 
-    return choose(
+    return choose_alpha(
         index,
         f"{len(splits)}-fold cross-validation of the {_TITLES[score]}",
         alphas,

@@ -21,7 +21,7 @@ from dp_learn.selection.path import (
     Selection,
     check_alphas,
     check_patience,
-    choose,
+    choose_alpha,
     columns_within,
     solve_path,
     why_ended,
@@ -142,7 +142,7 @@ def select_ebic(
             break
     if np.isnan(scores[best]):
         raise EstimationError(_why_none(matrix, solved=not (ended and index == 0)))
-    return choose(
+    return choose_alpha(
         best,
         f"the extended Bayesian information criterion (gamma = {gamma:g})",
         alphas,

@@ -18,7 +18,7 @@ def as_nodes(groups: ArrayLike | None, n_features: int, columns: Sequence[str] |
     return None if nodes is None or nodes.are_scalar else nodes
 
 
-def node_strengths(matrix: FloatArray, nodes: Groups, weights: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+def group_norms(matrix: FloatArray, nodes: Groups, weights: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
     """Return the norms of the blocks between nodes and their penalties at an alpha of one, both shape (G, G)."""
     problem = make_group_problem(matrix, 1.0, nodes, weights=weights)
     return problem.norms(problem.covariance), problem.penalty

@@ -101,13 +101,13 @@ def alpha_grid(
     s = check_covariance(matrix)
     nodes = None
     if groups is not None:
-        from dp_learn.selection.group_path import as_nodes, node_strengths
+        from dp_learn.selection.group_path import as_nodes, group_norms
 
         nodes = as_nodes(groups, len(s), column_labels(matrix))
     if nodes is None:
         w = check_weights(weights, s.shape[0], penalize_diagonal=False, columns=column_labels(matrix))
     else:
-        s, w = node_strengths(s, nodes, weights)
+        s, w = group_norms(s, nodes, weights)
     penalised = w > 0.0
     largest = float((np.abs(s[penalised]) / w[penalised]).max(initial=0.0))
     if not largest > 0.0:
@@ -206,7 +206,7 @@ def why_ended(matrices: Sequence[FloatArray]) -> str:
     return "the debiased covariance is indefinite"
 
 
-def choose(
+def choose_alpha(
     index: int,
     rule: str,
     alphas: FloatArray,

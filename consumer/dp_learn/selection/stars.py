@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.selection.path import Selection, check_alphas, choose, solve_path, why_ended
+from dp_learn.selection.path import Selection, check_alphas, choose_alpha, solve_path, why_ended
 
 SPARSE = 0.5  # up to this share of all pairs of columns
 LARGEST_SHARE = 0.8  # of the rows, where ten times their root is nearly all of them
@@ -119,7 +119,7 @@ def select_stars(
         )
 
     stable = np.flatnonzero(scores >= -threshold)
-    return choose(
+    return choose_alpha(
         int(stable[-1]) if stable.size else 0,
         f"the stability of the graph over {len(subsamples)} subsamples (threshold {threshold:g})",
         alphas,

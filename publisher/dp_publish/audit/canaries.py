@@ -77,7 +77,7 @@ def at_bounds(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Gene
     coins = np.repeat(_toss(unit, -(-n // rows), len(columns), rng), rows, axis=0)[:n]
     values = []
     for j, column in enumerate(columns):
-        low, high = limits_of(column, len(columns))
+        low, high = canary_limits(column, len(columns))
         values.append(_typed(column, np.where(coins[:, j], high, low)))
     return Draft(*_step_bounds(columns), coins, values)
 
@@ -96,7 +96,7 @@ def close(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Generato
     return Draft(near, high, coins, values)
 
 
-def changed(columns: Sequence[Column], n: int, rng: np.random.Generator) -> Draft:
+def changed_canaries(columns: Sequence[Column], n: int, rng: np.random.Generator) -> Draft:
     """Return canaries at the upper bound, or below it by as much as one person's part of a count."""
     low, high = _step_bounds(columns)
     limits = np.array([math.inf if column.max_change is None else column.max_change for column in columns])
@@ -120,7 +120,7 @@ def outside(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Genera
 
 def far_values(column: Column, n_columns: int) -> tuple[Values, Values]:
     """Return values below and above a column's bounds, at the distances in `OUTSIDE`."""
-    low, high = limits_of(column, n_columns, share=1.0)
+    low, high = canary_limits(column, n_columns, share=1.0)
     half = 0.5 * high - 0.5 * low
     if column.kind == "integer":
         below = np.array([low - max(1, half // 1), -(2**60), np.iinfo(np.int64).min], dtype=object)
@@ -143,7 +143,7 @@ def values_inside(columns: Sequence[Column], n: int, rng: np.random.Generator) -
     """Return raw values anywhere between their bounds."""
     values: list[Values] = []
     for column in columns:
-        low, high = limits_of(column, len(columns))
+        low, high = canary_limits(column, len(columns))
         if column.kind == "integer":
             values.append(rng.integers(int(low), int(high), n, endpoint=True))
         else:
@@ -152,7 +152,7 @@ def values_inside(columns: Sequence[Column], n: int, rng: np.random.Generator) -
     return values
 
 
-def limits_of(column: Column, n_columns: int, share: float = _INSIDE) -> tuple[float, float]:
+def canary_limits(column: Column, n_columns: int, share: float = _INSIDE) -> tuple[float, float]:
     """Return the column's bounds, or, of a ball, a box whose corners are in it, at a share of its radius."""
     if column.bounds is not None:
         return column.bounds
@@ -171,7 +171,7 @@ def middle_of(column: Column) -> float:
 
 def _step_bounds(columns: Sequence[Column], share: float = _INSIDE) -> tuple[_Floats, _Floats]:
     """Return the outermost grid points inside the bounds."""
-    limits = [(limits_of(column, len(columns), share), column.cell_noise.granularity) for column in columns]
+    limits = [(canary_limits(column, len(columns), share), column.cell_noise.granularity) for column in columns]
     return (
         np.array([math.ceil(bounds[0] / step) for bounds, step in limits], dtype=np.float64),
         np.array([math.floor(bounds[1] / step) for bounds, step in limits], dtype=np.float64),

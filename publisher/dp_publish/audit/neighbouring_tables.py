@@ -24,7 +24,7 @@ _NEAR = 0.01  # by how much columns that are nearly the same differ
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class NeighbouringTables:
     """Two tables of equal length; all but the last `n_replaced` rows are the same."""
 
     name: str
@@ -33,13 +33,13 @@ class Neighbours:
     n_replaced: int = 1
 
 
-def worst_neighbours(places: Sequence[Place], n_rows: int) -> Neighbours:
+def worst_neighbours(places: Sequence[Place], n_rows: int) -> NeighbouringTables:
     """Return tables told apart best: corners at right angles move both sums most, and centers and scales besides."""
     typical = _Columns(places).typical(n_rows - 1, np.random.default_rng(2))
     return _replacing("corners at right angles", typical, *_Columns(places).crossing())
 
 
-def all_neighbours(places: Sequence[Place], max_rows: int, rng: np.random.Generator) -> Iterator[Neighbours]:
+def all_neighbours(places: Sequence[Place], max_rows: int, rng: np.random.Generator) -> Iterator[NeighbouringTables]:
     """Yield pairs of tables that differ in one row, and in as many as a unit may have if that is more."""
     columns = _Columns(places)
     typical = columns.typical(_N_TYPICAL, rng)
@@ -135,6 +135,6 @@ class _Columns:
         return self.at(rng.integers(-1, 2, table.shape) / _LATTICE)
 
 
-def _replacing(name: str, table: _Floats, one: _Floats, other: _Floats) -> Neighbours:
+def _replacing(name: str, table: _Floats, one: _Floats, other: _Floats) -> NeighbouringTables:
     last = [np.atleast_2d(rows) for rows in (one, other)]
-    return Neighbours(name, np.vstack([table, last[0]]), np.vstack([table, last[1]]), len(last[0]))
+    return NeighbouringTables(name, np.vstack([table, last[0]]), np.vstack([table, last[1]]), len(last[0]))

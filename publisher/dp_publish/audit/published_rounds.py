@@ -22,7 +22,7 @@ from dp_publish.audit.press import Published, Rounds
 _Floats: TypeAlias = NDArray[np.float64]
 
 
-def check_rounds(released: Sequence[Published], values: _Floats, alpha: float) -> Check:
+def check_published_rounds(released: Sequence[Published], values: _Floats, alpha: float) -> Check:
     """Check that releases of the same rows carry noise of the stated size in both rounds, and on the lengths."""
     found = [noise_of_rounds(one, values) for one in released]
     on, beside, lengths = (np.array(part) for part in zip(*found, strict=True))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.sources import Source
-from dp_publish.audit.canaries import limits_of
+from dp_publish.audit.canaries import canary_limits
 from dp_publish.audit.made_up import in_batches, name_rows
 from dp_publish.policy.model import Policy
 
@@ -116,7 +116,7 @@ def _at_levels(source: Source) -> tuple[pa.Array, _Floats]:
 
 def _at_ends(kind: str, column: Column, n_columns: int) -> tuple[pa.Array, _Floats]:
     """Return both ends as raw values, and as the numbers that these stand for: whole days, or microseconds."""
-    ends = np.array(limits_of(column, n_columns))
+    ends = np.array(canary_limits(column, n_columns))
     values = raw_numbers(kind, ends, np.zeros(2, dtype=bool))
     if kind == "date":
         ends = np.trunc(ends)

@@ -26,7 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.manifest.columns import Column
-from dp_publish.audit.canaries import far_values, limits_of, values_inside
+from dp_publish.audit.canaries import canary_limits, far_values, values_inside
 from dp_publish.audit.capped_rows import replay_crowds
 from dp_publish.audit.checks import Check, make_check
 from dp_publish.audit.made_up import chunked, crowd_rows, name_rows
@@ -127,7 +127,7 @@ def _replay_equals(tables: _Neighbours, columns: Sequence[Column], base: Table) 
     """Compare tables that are one after clipping and filling."""
     at, far = _copy(base), _copy(base)
     for j, column in enumerate(columns):
-        low, high = limits_of(column, len(columns))
+        low, high = canary_limits(column, len(columns))
         below, above = (values.tolist() for values in far_values(column, len(columns)))
         for turn, row in enumerate(range(*_OUTSIDE)):
             at[j][row] = (low, high)[turn % 2]
@@ -141,7 +141,7 @@ def _replay_equals(tables: _Neighbours, columns: Sequence[Column], base: Table) 
     for j, column in enumerate(columns[:_MOST_COLUMNS]):
         gaps, filled = _copy(base), _copy(base)
         gaps[j][rows] = None
-        low, high = limits_of(column, len(columns))
+        low, high = canary_limits(column, len(columns))
         if column.missing == "refuse":
             tables.refused(gaps, column.name)
         elif column.missing == "center":  # whose place is found from the table, and paid for
@@ -207,7 +207,7 @@ def mu_of_move(columns: Sequence[Column], moved: NDArray[np.float64]) -> float:
 
 
 def _end(column: Column, columns: Sequence[Column]) -> float | int:
-    low, _ = limits_of(column, len(columns))
+    low, _ = canary_limits(column, len(columns))
     return int(low) if column.kind == "integer" else low
 
 

@@ -70,7 +70,7 @@ def _of_entity(report: AuditReport) -> str:
     )
 
 
-def describe_findings(report: AuditReport) -> str:
+def describe_failures(report: AuditReport) -> str:
     """Return what failed as one sentence; there must be something."""
     found = "; ".join(f"{check.detail} ({check.name})" for check in report.findings)
     return f"the audit failed: {found}: publish nothing with this mechanism"

@@ -28,7 +28,7 @@ from dp_bundle.base.errors import DpGraphError
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.audit.checks import Check, check_guesses, check_signs, make_check, require_runs
 from dp_publish.audit.neighbouring_tables import all_neighbours, unlike_tables, worst_neighbours
-from dp_publish.audit.step_noise import check_step_grid, check_step_noise, noise_of, redraw
+from dp_publish.audit.step_noise import check_step_grid, check_step_noise, redraw, step_noise
 from dp_publish.audit.transcripts import Turn, is_same, judge_turn, log_ratio, record, replay, statistics_of, total_mu
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import scaling_for
@@ -91,7 +91,7 @@ def attack_steps(
         own, other = (pair.other, pair.one) if coin else (pair.one, pair.other)
         turns = record(small, own, keystream)
         correct += _is_guessed(small, other, turns)
-        seen.append(noise_of(turns, rng))
+        seen.append(step_noise(turns, rng))
     mu_lower, attack = check_guesses(correct, n, stated_mu, alpha)
 
     signs = np.array([np.sign(run.noise) for run in seen]).astype(np.int8)

@@ -59,7 +59,7 @@ class StepNoise:
         return np.concatenate([self.diagonal, self.beside, self.lengths, self.choices])
 
 
-def noise_of(turns: Sequence[Turn], rng: np.random.Generator) -> StepNoise:
+def step_noise(turns: Sequence[Turn], rng: np.random.Generator) -> StepNoise:
     """Return the noise of one transcript; `rng` is where a choice's outcome leaves its number open."""
     sums = [_noise_of_sums(turn.step, turn) for turn in turns if isinstance(turn.step, NoisySums)]
     lengths = [_noise_of_lengths(turn.step, turn) for turn in turns if isinstance(turn.step, NoisyLengths)]
@@ -93,7 +93,7 @@ def redraw(turns: Sequence[Turn], keystream: Keystream, rng: np.random.Generator
         if isinstance(step, Choice):  # scores so far apart that their law has a spread, whatever its strength
             statistic = np.rint(np.arange(_OUTCOMES) / max(step.mechanism.epsilon, 2.0**-20)).astype(np.int64)
         draws = [Turn(step, statistic, step.draw(statistic, keystream)) for _ in range(_DRAWS)]
-        redrawn[step.name] = noise_of(draws, rng)
+        redrawn[step.name] = step_noise(draws, rng)
     return redrawn
 
 

@@ -29,7 +29,7 @@ from dp_publish.audit.made_up import chunked
 from dp_publish.audit.mechanisms import audit_moments
 from dp_publish.audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
 from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
-from dp_publish.audit.published_rounds import check_rounds
+from dp_publish.audit.published_rounds import check_published_rounds
 from dp_publish.audit.replay import check_replay
 from dp_publish.audit.replayer import Limit, Replayer
 from dp_publish.audit.report import AuditReport
@@ -129,7 +129,7 @@ def check_whole(
 
     # noise on entries shows itself around the exact sums
     if two_rounds:
-        return check_rounds(released, values, alpha), *checks
+        return check_published_rounds(released, values, alpha), *checks
     exact = moments_of_batch(values, mechanism.scaling).matrix
     public_rows = policy.privacy.neighbours.n_rows_public
     if differences:

@@ -35,7 +35,7 @@ from pydantic import ValidationError
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.audit.books import check_books, claimed_mu
-from dp_publish.audit.canaries import Canaries, Unit, at_bounds, changed, close, inside, outside
+from dp_publish.audit.canaries import Canaries, Unit, at_bounds, changed_canaries, close, inside, outside
 from dp_publish.audit.checks import (
     Check,
     check_attack,
@@ -99,7 +99,9 @@ def audit_rows(
     claim = claimed_mu(policy, columns)
     unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
     n = -(-choose_canaries(n_canaries, claim, len(columns) * alike) // alike) * alike
-    nearest = changed(columns, n, rng) if policy.privacy.unit == "change" else close(columns, unit, n, rng, alike)
+    nearest = (
+        changed_canaries(columns, n, rng) if policy.privacy.unit == "change" else close(columns, unit, n, rng, alike)
+    )
     drafts = [at_bounds(columns, unit, n, rng, alike), *([] if nearest is None else [nearest])]
     drafts += [inside(columns, n, rng), outside(columns, unit, n, rng)]
     made_up = make_up(policy, columns, drafts, rng)

@@ -52,7 +52,7 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from dp_publish.forecast.page.budget import Account
+    from dp_publish.forecast.page.budget import Spending
     from dp_publish.forecast.plan import Plan
     from dp_publish.policy.model import Policy
     from dp_publish.release.publishing import Receipt
@@ -388,7 +388,7 @@ def audit_command(
       dp-publish audit wine.parquet
     """
     from dp_publish.audit.planned_release import audit_planned_release
-    from dp_publish.audit.report import audit_document, describe_audit, describe_findings
+    from dp_publish.audit.report import audit_document, describe_audit, describe_failures
     from dp_publish.release.aside import publish_aside
 
     def announce(mechanism: str) -> None:
@@ -400,7 +400,7 @@ def audit_command(
     )
     answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
-        raise PrivacyError(describe_findings(report))
+        raise PrivacyError(describe_failures(report))
 
 
 def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
@@ -421,18 +421,18 @@ def _resume_words(job: Path, key: str) -> str:
     return shlex.join(["dp-publish", "resume", str(job), *(["--key", key] if key != DEFAULT_KEY else [])])
 
 
-def _account_of(plan: Plan, ledger_place: str | None) -> Account:
+def _account_of(plan: Plan, ledger_place: str | None) -> Spending:
     """Return what the ledger has of the dataset that a plan is about."""
-    from dp_publish.forecast.page.budget import Account, budget_of
+    from dp_publish.forecast.page.budget import Spending, budget_of
     from dp_publish.ledger.opening import open_ledger
 
     ledger, name, privacy = open_ledger(ledger_place), plan.policy.dataset.name, plan.policy.privacy
     budget = budget_of(privacy, ledger.budgets(name))
     entries = ledger.entries(name)
     if not entries:
-        return Account(budget_mu=budget)
+        return Spending(budget_mu=budget)
     spent = ledger.spent_mu(name, privacy.account)
-    return Account(len(entries), spent, budget, any(entry.partition for entry in entries))
+    return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 
 def _load_policy(data: Place, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:

@@ -79,7 +79,7 @@ class Scaling:
     @property
     def square(self) -> float:
         """The largest squared norm of (z, c), R^2 + c^2, rounded up."""
-        return round_up(self.squared_radius + Fraction(self.constant) ** 2)
+        return next_float64(self.squared_radius + Fraction(self.constant) ** 2)
 
 
 def scaling_for(
@@ -146,7 +146,7 @@ def scaling_around(
     return Scaling(centers, half_widths, radius, Fraction(radius) ** 2, constant)
 
 
-def round_up(number: Fraction) -> float:
+def next_float64(number: Fraction) -> float:
     """Return the smallest float64 that is not below a number."""
     near = float(number)
     return near if Fraction(near) >= number else math.nextafter(near, math.inf)

@@ -14,7 +14,7 @@ from dp_bundle.files.new_files import write_whole
 _START = 4096  # bytes, in which a file says what it is
 
 
-def require_own(path: Path, is_ours: Callable[[bytes], bool], option: str) -> None:
+def require_own_file(path: Path, is_ours: Callable[[bytes], bool], option: str) -> None:
     """Refuse a path at which there is anything but a file that an earlier plan wrote.
 
     Parameters
@@ -52,7 +52,7 @@ def write_own(path: Path, content: bytes, is_ours: Callable[[bytes], bool], opti
         There is something else at the path by now, or it cannot be written.
     """
     try:
-        require_own(path, is_ours, option)
+        require_own_file(path, is_ours, option)
         write_whole(path, content, replace=os.path.lexists(path))
     except OSError as error:
         raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror}") from error

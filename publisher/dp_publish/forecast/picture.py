@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote_path
 from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow
-from dp_publish.forecast.own_file import require_own, write_own
+from dp_publish.forecast.own_file import require_own_file, write_own
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.power import describe_count
 from dp_publish.forecast.printed import printed_epsilon
@@ -37,7 +37,7 @@ def draw_plan(plan: Plan, path: Path) -> None:
         The path does not end in .png, there is something at it that is no earlier picture of a plan, or it cannot be
         written.
     """
-    require_own(path, _is_ours, _OPTION)
+    require_own_file(path, _is_ours, _OPTION)
     if path.suffix.lower() != ".png":
         raise DpGraphError(f"a picture is a PNG file: give --picture a name that ends in .png, not {quote_path(path)}")
     figure = Figure(figsize=(8.5, 8), layout="constrained")

@@ -38,7 +38,7 @@ from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.power import describe_count, smallest_seen
 from dp_publish.forecast.printed import printed_mu
 from dp_publish.policy.coded_columns import raw_names
-from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey
+from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey_columns
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
@@ -235,7 +235,7 @@ def check_in_advance(
         moment_columns(resolved, kinds)
 
     seen = glance(table, kinds)
-    for note in (*quote_header(table, policy, names), *survey(seen, resolved, kinds)):
+    for note in (*quote_header(table, policy, names), *survey_columns(seen, resolved, kinds)):
         tell(note)
     if not anyway:
         for reason in find_regrettable(table, seen, resolved, kinds):
@@ -255,7 +255,7 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     if not looked:
         return point_out_names(raw_names(plan.kinds, plan.policy.sources))
     seen = glance(plan.table, plan.kinds)
-    notes = survey(seen, plan.policy, plan.kinds)
+    notes = survey_columns(seen, plan.policy, plan.kinds)
     refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []

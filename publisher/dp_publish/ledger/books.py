@@ -144,7 +144,7 @@ def content_of(entry: Entry) -> dict[str, Any]:
     return {**content, "changes": dict(entry.cost.changes)} if entry.cost.changes else content
 
 
-def encode(content: dict[str, Any]) -> str:
+def encode_line(content: dict[str, Any]) -> str:
     """Return an event as a line."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
@@ -174,7 +174,7 @@ def line_that_restores(books: Books, entry: Entry, budgets: dict[str, float] | N
     content = {"event": "restored", "state": entry.state, **content_of(entry)}
     content |= {"manifest_sha256": entry.manifest_sha256, "file": entry.file}
     content |= {"budgets": unknown} if unknown else {}
-    return encode(content if books.lines else marked(content))
+    return encode_line(content if books.lines else marked(content))
 
 
 def _same(one: Entry, other: Entry) -> bool:

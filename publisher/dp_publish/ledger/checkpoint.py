@@ -22,7 +22,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dp_publish.ledger.books import Books, chain, encode, entry_of
+from dp_publish.ledger.books import Books, chain, encode_line, entry_of
 from dp_publish.ledger.budget import Account
 
 _SCHEMA = """
@@ -55,7 +55,7 @@ def file_state(path: Path | None) -> list[int] | None:
 def write_stamp(path: Path, copies: list[Any] | None, line: int, head: str) -> None:
     """Record the state of the log's file and its copies; without that record, the whole log is read."""
     stamp = {"version": _VERSION, "line": line, "head": head, "log": file_state(path), "copies": copies}
-    content = encode({**stamp, "sha256": _digest(stamp)})
+    content = encode_line({**stamp, "sha256": _digest(stamp)})
     flags = os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(OSError), os.fdopen(os.open(_stamp_path(path), flags, 0o600), "wb") as file:
         file.write(content.encode())  # in place: a stamp that was cut short is none
@@ -168,7 +168,7 @@ def _read(connection: sqlite3.Connection, dataset: str, part: str) -> dict[str, 
 def _write(
     connection: sqlite3.Connection, line: int, head: str, dataset: str, part: str, content: dict[str, Any]
 ) -> None:
-    text = encode(content)
+    text = encode_line(content)
     row = (dataset, part, line, text, _row_digest(dataset, part, line, head, text))
     connection.execute("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?)", row)
 
@@ -194,7 +194,7 @@ def _stamp_path(path: Path) -> Path:
 
 
 def _digest(stamp: dict[str, Any]) -> str:
-    return hashlib.sha256(encode(stamp).encode()).hexdigest()
+    return hashlib.sha256(encode_line(stamp).encode()).hexdigest()
 
 
 def _row_digest(dataset: str, part: str, line: int, head: str, content: str) -> str:

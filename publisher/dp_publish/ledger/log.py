@@ -22,7 +22,7 @@ from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_bundle.files.locking import locked
 from dp_bundle.files.new_files import make_private_folder, write_whole
 from dp_bundle.files.ownership import home_folder
-from dp_publish.ledger.books import BOOKED, Books, chain, encode, line_that_restores, marked, read_books
+from dp_publish.ledger.books import BOOKED, Books, chain, encode_line, line_that_restores, marked, read_books
 from dp_publish.ledger.budget import Account
 from dp_publish.ledger.checkpoint import (
     advance,
@@ -117,7 +117,7 @@ class Log:
 
     def append(self, content: dict[str, Any]) -> bool:
         """Append an event, which always succeeds, as nobody else can."""
-        return self.append_line(encode(content if self.line else marked(content)))
+        return self.append_line(encode_line(content if self.line else marked(content)))
 
     def append_line(self, line: str) -> bool:
         """Append an event that is a line already."""

@@ -25,7 +25,7 @@ from dp_bundle.base.errors import DpGraphError, PrivacyError, StoreError
 from dp_bundle.files.locking import locked
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import Store
-from dp_publish.ledger.books import Books, encode, line_that_restores, read_books
+from dp_publish.ledger.books import Books, encode_line, line_that_restores, read_books
 from dp_publish.ledger.budget import Account
 from dp_publish.ledger.copies import copies_of, extend_copy, has_all, lock_of, read_copy, require_own_ledger, sizes_of
 from dp_publish.ledger.events import read_event
@@ -82,7 +82,7 @@ class SharedLog:
                 break
             books.add(line)
         if kept:
-            begin(self._store)
+            begin_log(self._store)
         return None, n_lines + self._merge()
 
     def backup(self, target: Path) -> None:
@@ -258,13 +258,13 @@ class OpenSharedLog:
 
     def append(self, content: dict[str, Any]) -> bool:
         """Create the next object, with a mark."""
-        return self.append_line(encode({**content, "mark": secrets.token_hex(16)}))
+        return self.append_line(encode_line({**content, "mark": secrets.token_hex(16)}))
 
     def append_line(self, line: str) -> bool:
         """Create the next object from a line; the same line from two processes counts as appended by both."""
         read_event(line)
         if not self.books.lines:
-            begin(self._store)
+            begin_log(self._store)
         ours = _object(self.head, line)
         if self._store.create(_name(len(self.books.lines) + 1), ours) != ours:
             return False
@@ -273,7 +273,7 @@ class OpenSharedLog:
         return True
 
 
-def begin(store: Store) -> None:
+def begin_log(store: Store) -> None:
     """Create the object with which a ledger begins, if it is missing, and check that it cannot be replaced.
 
     Raises

@@ -55,7 +55,7 @@ def quote_header(table: Table, policy: Policy, names: Collection[str]) -> list[s
     return [f"columns are published under these names, from the first line of the file: {shown}{more}"]
 
 
-def survey(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
+def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
     """Return the warnings about the columns that are about to be published.
 
     Parameters

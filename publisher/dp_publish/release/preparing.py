@@ -33,7 +33,7 @@ from dp_publish.release.workers.cluster import Cluster
 from dp_publish.sampling.keystream import Keystream
 
 if TYPE_CHECKING:
-    from dp_publish.release.workers.distributed import Job as ClusterJob
+    from dp_publish.release.workers.distributed import ClusterJob as ClusterJob
 
 
 def make_maker(
@@ -79,14 +79,14 @@ def cluster_job(
 ) -> ClusterJob:
     """Return the job of a cluster; see `place_for_workers`."""
     source = _text(place_for_workers(data))
-    from dp_publish.release.workers.distributed import Job as ClusterJob  # which only a cluster needs
+    from dp_publish.release.workers.distributed import ClusterJob as ClusterJob  # which only a cluster needs
 
     privacy = policy.privacy
     cap = None if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
     return ClusterJob(cluster, source, table, len(kinds), policy.sources, cap, name)
 
 
-def make_plan(
+def plan_job(
     data: Source,
     policy: Policy,
     kinds: dict[str, str],

@@ -38,7 +38,7 @@ from dp_publish.policy.model import Policy
 from dp_publish.policy.sections import resolve
 from dp_publish.release.contents import Contents, Maker, Making, may_reveal_noise
 from dp_publish.release.job import Job, begin_job, require_new_job
-from dp_publish.release.preparing import cluster_job, make_maker, make_plan, software
+from dp_publish.release.preparing import cluster_job, make_maker, plan_job, software
 from dp_publish.release.recorded import carry_out
 from dp_publish.release.targets import Target, choose_target, taken
 from dp_publish.release.workers.cluster import Cluster, require_apart
@@ -141,7 +141,7 @@ def publish(
         require_apart(cluster, job, out)
     if job is not None:
         require_new_job(Path(job))
-        plan = make_plan(data, policy, kinds, left_out, withheld_here, partition, out, key, ledger, cluster)
+        plan = plan_job(data, policy, kinds, left_out, withheld_here, partition, out, key, ledger, cluster)
     staged = None if plan is None else plan.staged
     tasks = None if cluster is None else cluster_job(cluster, data, table, policy, kinds, staged)
     with contextlib.ExitStack() as ending:

@@ -28,7 +28,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.noise import check_sigma
 from dp_publish.sampling.inversion import fill_symmetric
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
-from dp_publish.sampling.probability_tables import Table, discrete_table, rounded_table
+from dp_publish.sampling.probability_tables import ProbabilityTable, discrete_table, rounded_table
 from dp_publish.sampling.rejection import fill_large_discrete, fill_large_rounded
 
 _MAX_TABULATED = 256.0
@@ -76,7 +76,7 @@ def _sample(
     sigma: float,
     size: int | Sequence[int],
     rng: Keystream | None,
-    tabulate: Callable[[float], Table],
+    tabulate: Callable[[float], ProbabilityTable],
     fill_large: Callable[[NDArray[np.int64], float, Keystream], None],
 ) -> NDArray[np.int64]:
     out = np.empty(_check_size(size), dtype=np.int64)

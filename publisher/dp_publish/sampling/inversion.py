@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.kernels import njit
 from dp_publish.sampling.keystream import Keystream
-from dp_publish.sampling.probability_tables import Table
+from dp_publish.sampling.probability_tables import ProbabilityTable
 
 CHUNK = 1 << 16  # values at a time: 256 kB of random words
 _N_SPARE = 64  # words to break ties
 
 
-def fill_symmetric(out: NDArray[np.int64], table: Table, rng: Keystream) -> None:
+def fill_symmetric(out: NDArray[np.int64], table: ProbabilityTable, rng: Keystream) -> None:
     """Overwrite `out` with k or -k, where the magnitude k is drawn from the table and both signs are equally likely."""
     words = np.empty(min(CHUNK, out.size), dtype=np.uint32)
     spare = np.empty(_N_SPARE, dtype=np.uint64)

@@ -1,8 +1,8 @@
 """The center and the scale of a column, found privately, both from one fine histogram.
 
-A column's values are counted in cells: of equal width within public bounds (`Grid`), or, where nothing public is known,
-of nearly equal numbers of significant digits over all numbers up to 2^52 (`FloatGrid`). The counts are private. From
-them two choices are made by the exponential mechanism:
+A column's values are counted in cells: of equal width within public bounds (`EqualCells`), or, where nothing public is
+known, of nearly equal numbers of significant digits over all numbers up to 2^52 (`FloatGrid`). The counts are private.
+From them two choices are made by the exponential mechanism:
 
 - **center**: the middle of a cell near the median. A cell's score is the number of values below it, or of those above
   it, whichever is larger: smallest where the median is, or where one value is most of the column. A moved value moves
@@ -65,7 +65,7 @@ class Cells(Protocol):
 
 
 @dataclass(frozen=True)
-class Grid:
+class EqualCells:
     """Public bounds of a column, cut into cells of equal width.
 
     Parameters
@@ -279,7 +279,7 @@ def place_chosen(
     return _middle(grid, center), float(radius) / _NORMAL_QUANTILE
 
 
-def least_scale(grid: Grid, floor: float = 0.0) -> float:
+def least_scale(grid: EqualCells, floor: float = 0.0) -> float:
     """Return the smallest scale that may be chosen of a column with public bounds; floor as in `ScaleSearch`."""
     return min(max(grid.least_radius(0), floor), grid.widest) / _NORMAL_QUANTILE
 

@@ -43,7 +43,7 @@ _KEPT = 256  # tables; 0.3 MB each at most
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ProbabilityTable:
     """Thresholds in three parts, and their guide.
 
     Attributes
@@ -65,14 +65,14 @@ class Table:
 
 
 @lru_cache(_KEPT)
-def discrete_table(sigma: float) -> Table:
+def discrete_table(sigma: float) -> ProbabilityTable:
     """Return the table of the magnitudes of the discrete Gaussian."""
     first, *others = _gaussian_weights(_inverse_variance(sigma))
     return _table([first, *(2 * weight for weight in others)])
 
 
 @lru_cache(_KEPT)
-def rounded_table(sigma: float) -> Table:
+def rounded_table(sigma: float) -> ProbabilityTable:
     """Return the table of the magnitudes of the rounded Gaussian.
 
     Below sigma = 16 the steps are divided into an odd number of finer ones, whose table is thinned out.
@@ -88,7 +88,7 @@ def rounded_table(sigma: float) -> Table:
 
 
 @lru_cache(_KEPT)
-def block_table(sigma: float) -> Table:
+def block_table(sigma: float) -> ProbabilityTable:
     """Return the table of k = 1, 2, ... with probabilities proportional to exp(-(k - 1)^2 / (2 sigma^2))."""
     return _table([0, *_gaussian_weights(_inverse_variance(sigma))])
 
@@ -152,7 +152,7 @@ def _fixed_point(number: Decimal) -> int:
     return int(number * (1 << _BITS))
 
 
-def _table(weights: list[int]) -> Table:
+def _table(weights: list[int]) -> ProbabilityTable:
     """Return the table of magnitudes whose probabilities are proportional to `weights`."""
     sums = list(accumulate(weights))
     total = sums.pop()
@@ -165,4 +165,4 @@ def _table(weights: list[int]) -> Table:
     first = np.cumsum(counts) - counts
     guide = np.where(counts > 0, ~first, first).astype(np.int16)
     shift = np.uint32(_HEAD_BITS + 1 - guide_bits)
-    return Table(head, parts["mid"].astype(np.uint64), parts["low"].astype(np.uint64), guide, shift)
+    return ProbabilityTable(head, parts["mid"].astype(np.uint64), parts["low"].astype(np.uint64), guide, shift)

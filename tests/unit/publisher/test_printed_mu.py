@@ -30,7 +30,7 @@ from dp_publish import Policy, Receipt, publish
 from dp_publish.accounting.conversions import Cost
 from dp_publish.cli.messages.ledger import describe_ledger
 from dp_publish.cli.messages.release import describe_receipt
-from dp_publish.ledger.books import content_of, encode, entry_of, read_books
+from dp_publish.ledger.books import content_of, encode_line, entry_of, read_books
 from dp_publish.ledger.budget import Entry, spent_mu
 from dp_publish.ledger.ledger import Ledger
 
@@ -150,7 +150,7 @@ def test_older_lines_of_a_ledger_count_with_the_largest_mu_they_can_have() -> No
         content = {**content_of(Entry("d", None, 1, "2026-01-01", cost)), "event": "reserved"}
         assert entry_of(content).cost.mu == cost.mu
         older = {name: value for name, value in content.items() if name != "rho"}
-        books = read_books([encode(older)])
+        books = read_books([encode_line(older)])
         (entry,) = books.of("d")
         assert entry.cost.rho == pytest.approx({"cell": 0.5 / sigma**2, "row": 4.5 / sigma**2})
         assert entry.cost.mu["cell"] == pytest.approx(exact_mu(1, sigma), rel=1e-9)  # as it may have been one bit

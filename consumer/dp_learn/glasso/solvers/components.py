@@ -33,7 +33,7 @@ from dp_learn.glasso.solvers.standard_form import (
     Solver,
     StandardForm,
     Start,
-    restore,
+    restore_units,
     standardize,
     standardize_start,
 )
@@ -84,7 +84,7 @@ def solve_by_components(
         if piece is None:
             return None
         form, answer = piece
-        restore(form, answer, index, precision, w)
+        restore_units(form, answer, index, precision, w)
         objective += answer.objective - 2.0 * float(np.log(form.scale).sum())
         duality_gap += answer.duality_gap
         n_iter = max(n_iter, answer.n_iter)

@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from dp_learn.glasso.problem import Problem, Status, objective
 from dp_learn.glasso.solvers.best_pair import Incumbent
-from dp_learn.glasso.solvers.newton_model import Model, ModelMinimum, minimise_model
+from dp_learn.glasso.solvers.newton_model import ModelMinimum, NewtonModel, minimise_model
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
@@ -55,7 +55,7 @@ def solve_newton(form: StandardForm, start: Start, *, gap: float, max_iter: int)
         if not (np.isfinite(w).all() and (w.diagonal() > 0.0).all()):  # singular in double precision
             return incumbent.answer(n_iter - 1, Status.STALLED)
 
-        model = Model(s, penalty, theta, w)
+        model = NewtonModel(s, penalty, theta, w)
         minimum = minimise_model(model, rho=rho, rtol=MODEL_RTOL, atol=atol)
         rho = minimum.rho
         incumbent.offer_w(minimum.v)

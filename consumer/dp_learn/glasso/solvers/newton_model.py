@@ -26,7 +26,7 @@ BALANCE_EVERY = 10  # splitting steps between two changes of rho
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class NewtonModel:
     """The model: all shape (p, p), `w` the inverse of `theta`."""
 
     s: FloatArray
@@ -34,10 +34,10 @@ class Model:
     theta: FloatArray
     w: FloatArray
 
-    def in_units(self, root: FloatArray) -> Model:
+    def in_units(self, root: FloatArray) -> NewtonModel:
         """Return the model with column i of a dual matrix multiplied by ``root[i]``, its row too."""
         factor = np.outer(root, root)
-        return Model(self.s * factor, self.penalty * factor, self.theta / factor, self.w * factor)
+        return NewtonModel(self.s * factor, self.penalty * factor, self.theta / factor, self.w * factor)
 
     def decrease(self, x: FloatArray, u: FloatArray) -> float:
         """Return ``m(Theta) - m(X)``, given ``U = D W``."""
@@ -71,7 +71,7 @@ class ModelMinimum:
     rho: float
 
 
-def minimise_model(model: Model, *, rho: float, rtol: float, atol: float) -> ModelMinimum:
+def minimise_model(model: NewtonModel, *, rho: float, rtol: float, atol: float) -> ModelMinimum:
     """Return the minimum of the model within a tolerance.
 
     Coordinate descent on the free entries, as long as its passes gain enough; after that a splitting method, whose
@@ -98,7 +98,7 @@ def minimise_model(model: Model, *, rho: float, rtol: float, atol: float) -> Mod
     return _split(model, minimum, bound, rtol=rtol, atol=atol)
 
 
-def _descend(model: Model, rtol: float) -> tuple[FloatArray, FloatArray]:
+def _descend(model: NewtonModel, rtol: float) -> tuple[FloatArray, FloatArray]:
     """Return the point at which coordinate descent on the free entries becomes slow, and ``D W`` there."""
     free = (model.theta != 0.0) | (np.abs(model.s - model.w) > model.penalty)
     cols, rows = np.nonzero(np.tril(free))
@@ -113,7 +113,7 @@ def _descend(model: Model, rtol: float) -> tuple[FloatArray, FloatArray]:
     return x, u
 
 
-def _split(model: Model, first: ModelMinimum, most: float, *, rtol: float, atol: float) -> ModelMinimum:
+def _split(model: NewtonModel, first: ModelMinimum, most: float, *, rtol: float, atol: float) -> ModelMinimum:
     """Go on by ADMM with Anderson acceleration, in units in which Theta and W have the same diagonal."""
     root = (model.theta.diagonal() / model.w.diagonal()) ** 0.25
     factor = np.outer(root, root)

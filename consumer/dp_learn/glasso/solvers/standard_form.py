@@ -77,7 +77,9 @@ def standardize(problem: Problem, index: NDArray[np.intp]) -> StandardForm:
     return StandardForm(covariance, penalty, scale)
 
 
-def restore(form: StandardForm, answer: Answer, index: NDArray[np.intp], precision: FloatArray, w: FloatArray) -> None:
+def restore_units(
+    form: StandardForm, answer: Answer, index: NDArray[np.intp], precision: FloatArray, w: FloatArray
+) -> None:
     """Overwrite the component's entries of a precision and a dual matrix with the answer, in the problem's own units.
 
     Where the component is everything, they may be the answer's own matrices.

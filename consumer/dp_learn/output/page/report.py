@@ -16,7 +16,7 @@ from dp_bundle.describe.guessing import describe_guess
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_size, describe_total
 from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import figure_text
-from dp_bundle.page.tables import Table
+from dp_bundle.page.tables import PageTable
 from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
 from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.forest import draw_forest
@@ -31,7 +31,7 @@ _SPECIAL = re.compile(r"([\\{}$&#^_%~])")
 _SPELLED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
-def software() -> str:
+def software_versions() -> str:
     """Return the software that made the page, and its version."""
     return f"dpgraph {version('dpgraph')}"
 
@@ -132,7 +132,7 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
         fields |= {"url": dataset.url} if dataset.url else {}
         inner = ",\n".join(f"  {name:<6} = {{{value}}}" for name, value in fields.items())
         entries.append(f"@misc{{dpgraph-{digest[:12]},\n{inner}\n}}")
-    texts.append(f"This page was made from {'these releases' if len(bundles) > 1 else 'it'} with {software()}.")
+    texts.append(f"This page was made from {'these releases' if len(bundles) > 1 else 'it'} with {software_versions()}.")
     return "\n".join(texts), "\n\n".join(entries)
 
 
@@ -179,7 +179,7 @@ def make_report(findings: Findings) -> str:
         "prediction": describe_prediction(findings),
         "settings": settings(findings),
         "command": findings.command,
-        "software": software(),
+        "software": software_versions(),
         "citation": text,
         "bibtex": bibtex,
     }
@@ -196,7 +196,7 @@ def make_report(findings: Findings) -> str:
     return render_page(Page(_TEMPLATES, "report.html", title, values, drawn, scripts, data))
 
 
-def _tables(findings: Findings) -> list[Table]:
+def _tables(findings: Findings) -> list[PageTable]:
     if findings.graph is not None:
         tables = [edges_table(findings.graph)] if findings.graph.edge_columns["source"] else []
         return [*tables, *([loadings] if (loadings := loadings_table(findings.graph)) is not None else [])]

@@ -11,8 +11,8 @@ from bokeh.models.annotations import Span
 
 from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import FONT, Figure, hover, new_figure
-from dp_bundle.page.tables import Column as TableColumn
-from dp_bundle.page.tables import Table, number
+from dp_bundle.page.tables import PageTable, number
+from dp_bundle.page.tables import TableColumn as TableColumn
 from dp_learn.inference.evidence import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
 from dp_learn.output.page.findings import Findings
 
@@ -144,7 +144,7 @@ def draw_visibility(seen: Visibility) -> Figure:
     return Figure("visible", "Which links could be found", caption, told, plot)
 
 
-def visibility_table(seen: Visibility) -> Table:
+def visibility_table(seen: Visibility) -> PageTable:
     """Return the numbers of the figure."""
     sizes = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5])
     columns = [
@@ -152,7 +152,7 @@ def visibility_table(seen: Visibility) -> Table:
         TableColumn("Found, %", (100.0 * detection_power(sizes, seen.standard_error)).tolist(), ".0f"),
         TableColumn("without the noise, %", (100.0 * detection_power(sizes, seen.without_noise)).tolist(), ".0f"),
     ]
-    return Table("visible-table", "How often a link is found by a test at the 5 % level.", columns)
+    return PageTable("visible-table", "How often a link is found by a test at the 5 % level.", columns)
 
 
 def _size(value: float) -> str:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 Batches: TypeAlias = Iterator[NDArray[np.float64]]
 
 
-class Rows(Protocol):
+class RawRows(Protocol):
     """The rows of a table, in data units and without gaps; every call is a pass over all of them."""
 
     def __call__(self, add: Callable[[Batches], T], merge: Callable[[T, T], T], /) -> T:
@@ -233,7 +233,7 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def release(self, rows: Rows, rng: Keystream, witness: Witness) -> NoisyMoments:
+    def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return the second moments of the table with noise.
 
         Parameters
@@ -308,7 +308,7 @@ class OneSum(Mechanism):
         """Return what `draw` would except for the last bits, sooner: to measure errors on, never to release."""
         return self.draw(moments, rng)
 
-    def release(self, rows: Rows, rng: Keystream, witness: Witness) -> NoisyMoments:
+    def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return the second moments of the table with noise, from one pass; see `Mechanism`."""
         moments = rows(partial(sum_moments, scaling=self.scaling), merge_two)
         witness.clipped(moments.n_clipped)
@@ -332,7 +332,7 @@ class OneSum(Mechanism):
 
 
 @dataclass(frozen=True)
-class Grid:
+class DyadicGrid:
     """Steps of 2^exponent units of 2^-40."""
 
     exponent: int
@@ -359,9 +359,9 @@ class Grid:
         return np.array([int(entry) * step for entry in noisy.flat], dtype=np.float64).reshape(noisy.shape)
 
 
-def grid_for(scale: float, fineness: int = 28) -> Grid:
+def grid_for(scale: float, fineness: int = 28) -> DyadicGrid:
     """Return the coarsest grid with at least 2^fineness steps to a noise of that scale, none finer than exact sums."""
-    return Grid(max(0, math.frexp(scale)[1] - 1 - fineness + 2 * GRID_BITS))
+    return DyadicGrid(max(0, math.frexp(scale)[1] - 1 - fineness + 2 * GRID_BITS))
 
 
 def released(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance.mechanisms.base import Grid
+from dp_publish.covariance.mechanisms.base import DyadicGrid
 from dp_publish.covariance.scaling import GRID_BITS
 
 LIMB = 17
@@ -48,7 +48,7 @@ def gram_of(limbs: Sequence[NDArray[np.float64]], offsets: Sequence[int]) -> NDA
 
 
 def add_and_round(
-    steps: NDArray[Any], noise: NDArray[Any], places: int, scale: float, grid: Grid
+    steps: NDArray[Any], noise: NDArray[Any], places: int, scale: float, grid: DyadicGrid
 ) -> NDArray[np.float64]:
     """Return the sum, in units of 2^-40, plus `scale` times the noise, in units of 2^-places, on the grid."""
     factor = Fraction(scale)  # its denominator is a power of two, as a float's is

@@ -26,7 +26,7 @@ from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments, OneSum, grid_for, released
+from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneSum, grid_for, released
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.covariance.sensitivity import frobenius_sensitivity
 from dp_publish.sampling.gaussian import sample_rounded_gaussian
@@ -48,7 +48,7 @@ class GaussianEntries(OneSum):
         """The mu that the noise gives the unit."""
 
     @abstractmethod
-    def sigma_and_grid(self) -> tuple[float, Grid]:
+    def sigma_and_grid(self) -> tuple[float, DyadicGrid]:
         """Return the diagonal's standard deviation, in the matrix's units, and the grid."""
 
     @staticmethod
@@ -102,7 +102,7 @@ class Gaussian(GaussianEntries):
         """The mu that was asked for."""
         return self.strength.mu
 
-    def sigma_and_grid(self) -> tuple[float, Grid]:
+    def sigma_and_grid(self) -> tuple[float, DyadicGrid]:
         """Return the sensitivity over mu, with what rounding to the grid adds."""
         mu = self.mu / self.max_rows
         sigma = self.sensitivity / mu

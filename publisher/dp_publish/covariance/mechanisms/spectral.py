@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import Grid, Mechanism, NoisyMoments, grid_for, released
+from dp_publish.covariance.mechanisms.base import DyadicGrid, Mechanism, NoisyMoments, grid_for, released
 from dp_publish.covariance.mechanisms.directions import draw_direction
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA, PureMechanism, security_for
@@ -72,7 +72,7 @@ class Tools:
     basis, as columns, a matrix to subtract from the data's, in units of N^2, and kappa; it returns coordinates.
     """
 
-    eigenvalues: Callable[[Grid, float], Floats]
+    eigenvalues: Callable[[DyadicGrid, float], Floats]
     vector: Callable[[Floats, Floats, float], Floats]
     granular: bool
 
@@ -82,7 +82,7 @@ def _exact_tools(moments: ExactMoments, epsilon: float, max_rows: int, rng: Keys
     security = security_for(max_rows * epsilon) + d.bit_length() + 1
     bits = 64 * math.ceil(max(192, security + 8) / 64)
 
-    def eigenvalues(grid: Grid, scale: float) -> Floats:
+    def eigenvalues(grid: DyadicGrid, scale: float) -> Floats:
         noise = sample_discrete_laplace(scale, d, rng, bits=bits).tolist()
         exact = eigenvalues_in_units(moments.steps, grid.exponent)
         return np.array([one + other for one, other in zip(exact, noise, strict=True)], dtype=np.float64)
@@ -106,7 +106,7 @@ def _exact_tools(moments: ExactMoments, epsilon: float, max_rows: int, rng: Keys
 def _float_tools(moments: ExactMoments, rng: Keystream) -> Tools:
     matrix = moments.matrix
 
-    def eigenvalues(grid: Grid, scale: float) -> Floats:
+    def eigenvalues(grid: DyadicGrid, scale: float) -> Floats:
         noise = sample_discrete_laplace(scale, len(matrix), rng)
         return np.asarray(np.rint(np.linalg.eigvalsh(matrix)[::-1] / grid.step) + noise)
 
@@ -185,6 +185,6 @@ class SpectralMechanism(PureMechanism):
         return allowed
 
 
-def eigenvalue_grid(moved: float, epsilon: float) -> Grid:
+def eigenvalue_grid(moved: float, epsilon: float) -> DyadicGrid:
     """Return the grid of the eigenvalues' noise, for the sum of their movements; in the matrix's units."""
     return grid_for(2 * moved / epsilon, _FINENESS)

@@ -16,7 +16,7 @@ from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_publish.accounting.conversions import delta_for_epsilon
 from dp_publish.accounting.strength import ApproximateDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments, grid_for
+from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, grid_for
 from dp_publish.covariance.mechanisms.gaussian import UP, GaussianEntries, check_mu
 from dp_publish.covariance.mechanisms.wishart import require_epsilon_and_delta
 from dp_publish.sampling.keystream import Keystream
@@ -45,7 +45,7 @@ class Sulq(GaussianEntries):
         """Return the same for all entries."""
         return sigma
 
-    def sigma_and_grid(self) -> tuple[float, Grid]:
+    def sigma_and_grid(self) -> tuple[float, DyadicGrid]:
         """Return the printed standard deviation."""
         sigma = sulq_sigma(self.scaling.n_coordinates, self.strength.epsilon, self.strength.delta) * self.scaling.square
         return sigma, grid_for(sigma)

@@ -41,13 +41,13 @@ from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, Strength
-from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, Rows, Witness
+from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, RawRows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
 from dp_publish.covariance.scaling import scaling_around
-from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, least_scales, place_of
-from dp_publish.covariance.two_rounds.rows import Frame
-from dp_publish.covariance.two_rounds.shares import Shares, round_noise, share_lost, share_out
+from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place, least_scales
+from dp_publish.covariance.two_rounds.rows import RoundMap
+from dp_publish.covariance.two_rounds.shares import StepShares, round_noise, share_lost, share_out
 from dp_publish.covariance.two_rounds.steps import (
     Choice,
     NoisyLengths,
@@ -104,7 +104,7 @@ class TwoRound(Mechanism):
     @classmethod
     def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
         """Return what the policy declares of the columns' places."""
-        return {"places": tuple(place_of(policy.column(name)) for name in kinds)}
+        return {"places": tuple(declared_place(policy.column(name)) for name in kinds)}
 
     @staticmethod
     def takes(n_columns: int, row_mu: float = 1.0) -> bool:
@@ -150,17 +150,17 @@ class TwoRound(Mechanism):
         """Return the mu of so many rows, linear in them."""
         return GaussianDP(self.strength.mu * (rows / self.max_rows))
 
-    def shares(self, n_rows: int) -> Shares:
+    def shares(self, n_rows: int) -> StepShares:
         """Return the mu of every step, for one row of so many."""
         searched = sum(not place.is_declared for place in self.places)
         n_choices = 2 + chooses_clip(self.row_mu, n_rows, len(self.places))
         return share_out(self.row_mu, n_rows, len(self.places), searched, n_choices)
 
-    def release(self, rows: Rows, rng: Keystream, witness: Witness) -> NoisyMoments:
+    def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return both rounds, from four passes over the table at most; see `Mechanism`."""
         return self.play(rows, _Drawing(rng), witness)
 
-    def play(self, rows: Rows, play: Play, witness: Witness) -> NoisyMoments:
+    def play(self, rows: RawRows, play: Play, witness: Witness) -> NoisyMoments:
         """Return both rounds, with the outcomes that each step is given (`two_rounds.steps`)."""
         # where the columns lie, and where their values are clipped
         counts = rows(partial(_count, places=self.places, most_cells=self.most_cells), PlaceCounts.merged)
@@ -171,19 +171,19 @@ class TwoRound(Mechanism):
         witness.drawing()
         centers, scales = counts.find(shares.place, play)
         low, high = counts.limits
-        clip = self._find_clip(rows, n_rows, Frame(low, high, centers, scales), play)
+        clip = self._find_clip(rows, n_rows, RoundMap(low, high, centers, scales), play)
 
         # the first round
         low, high = np.maximum(low, centers - clip * scales), np.minimum(high, centers + clip * scales)
         farthest = clip * math.sqrt(len(scales))
-        frame = Frame(low, high, centers, scales * farthest)
+        frame = RoundMap(low, high, centers, scales * farthest)
         sums = rows(partial(_sum, frame=frame, least_radius=_LEAST_RADIUS / clip, fills=centers), BinnedSums.merged)
         first, _ = self._play_round("first", sums, frame, shares.first, _OFFSETS[0], play)
 
         # the second round, in a frame that follows from the first
         mean, covariance, noise = _shown_by(first)
         transform, deviations, length = whiten(covariance * farthest**2, noise * farthest**2)
-        frame = Frame(low, high, mean, scales * deviations * (length * _SECOND_RADII[1]), transform)
+        frame = RoundMap(low, high, mean, scales * deviations * (length * _SECOND_RADII[1]), transform)
         least = _SECOND_RADII[0] / _SECOND_RADII[1]
         sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
         second, chosen = self._play_round("second", sums, frame, shares.second, _OFFSETS[1], play)
@@ -242,7 +242,7 @@ class TwoRound(Mechanism):
         shares, p = self.shares(n_rows), len(self.places)
         return share_lost(shares.place, n_rows, spread) * shares.n_places / (2 * p) if shares.n_places else 0.0
 
-    def _find_clip(self, rows: Rows, n_rows: int, frame: Frame, play: Play) -> float:
+    def _find_clip(self, rows: RawRows, n_rows: int, frame: RoundMap, play: Play) -> float:
         """Return what values are clipped to, in the half-widths of a frame that has none yet but the bounds."""
         if not chooses_clip(self.row_mu, n_rows, self.scaling.n_features):
             return float(CLIPS[-1])
@@ -251,7 +251,7 @@ class TwoRound(Mechanism):
         return float(CLIPS[play(Choice("clip", search.mechanism), search.scores(beyond))])
 
     def _play_round(
-        self, name: str, sums: BinnedSums, frame: Frame, mu: float, offset: float, play: Play
+        self, name: str, sums: BinnedSums, frame: RoundMap, mu: float, offset: float, play: Play
     ) -> tuple[NoisyMoments, int]:
         """Return the noisy sum of a round, and the place of its radius."""
         n_rows, p = sums.n_rows, self.scaling.n_features
@@ -280,7 +280,7 @@ def _count(batches: Batches, *, places: tuple[Place, ...], most_cells: int) -> P
     return counts
 
 
-def _count_beyond(batches: Batches, *, frame: Frame) -> NDArray[np.int64]:
+def _count_beyond(batches: Batches, *, frame: RoundMap) -> NDArray[np.int64]:
     """Return how many rows have a value beyond every clip, in the half-widths of a frame."""
     beyond = np.zeros_like(CLIPS, dtype=np.int64)
     for values in _filled(batches, frame.centers):
@@ -288,7 +288,7 @@ def _count_beyond(batches: Batches, *, frame: Frame) -> NDArray[np.int64]:
     return beyond
 
 
-def _sum(batches: Batches, *, frame: Frame, least_radius: float, fills: NDArray[np.float64]) -> BinnedSums:
+def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: NDArray[np.float64]) -> BinnedSums:
     """Return the sums of rows in a frame, for radii from a least one to 1, with gaps filled."""
     p = len(frame.centers)
     sums = BinnedSums(p, radii(least_radius, p))

@@ -33,7 +33,7 @@ from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import Grid, NoisyMoments, OneSum, grid_for, released
+from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneSum, grid_for, released
 from dp_publish.covariance.mechanisms.exact_products import LIMB, MOST_ROWS, add_and_round, gram_of, limbs_of
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import Scaling
@@ -108,7 +108,7 @@ class Wishart(OneSum):
         matrix = add_and_round(moments.steps, noise, 2 * PLACES, square, grid)
         return released(self, matrix, moments, WishartNoise(grid.step, float(m), square))
 
-    def _grid(self, m: int) -> Grid:
+    def _grid(self, m: int) -> DyadicGrid:
         return grid_for(math.sqrt(m) * self.scaling.square, _FINENESS)
 
     @classmethod
@@ -136,7 +136,7 @@ def require_epsilon_and_delta(name: str, strength: Strength) -> ApproximateDP:
     return strength
 
 
-def _rounding_chance(m: int, d: int, square: float, grid: Grid) -> float:
+def _rounding_chance(m: int, d: int, square: float, grid: DyadicGrid) -> float:
     """Return a bound on the chance that what is released differs from the ideal mechanism's rounded output."""
     eta = 2 * math.sqrt(m) * (math.sqrt(m) + 14.2) * HALF_PLACE * square
     return d * (d + 1) / 2 * 4 * eta / grid.step + m * d * TOTAL_VARIATION + d * math.exp(-100)

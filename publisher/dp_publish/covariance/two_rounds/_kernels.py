@@ -32,7 +32,7 @@ def count_reaching(
 
 
 @njit(nogil=True)
-def add_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> None:
+def add_outer_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> None:
     """Add the product of a row with itself to a matrix."""
     for j in range(len(row)):
         factor = row[j]
@@ -122,12 +122,12 @@ def add_rows(
         lengths[chosen] += part * part
 
         if chosen < m:
-            add_product(block[0, chosen], inside)
+            add_outer_product(block[0, chosen], inside)
         if chosen > 0:
             scale = SHORTER * DIRECTION / norm
             for j in range(p):
                 outside[j] = np.trunc(row[j] * scale)
-            add_product(block[1, chosen], outside)
+            add_outer_product(block[1, chosen], outside)
 
         # sums of so many rows are exact
         if i % BLOCK == BLOCK - 1 or i == n - 1:

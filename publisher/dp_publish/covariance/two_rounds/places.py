@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dp_publish.covariance.two_rounds.steps import Choice, Play
 from dp_publish.policy.model import ColumnPolicy
 from dp_publish.sampling.exponential import ExponentialMechanism
-from dp_publish.sampling.places import Grid, add_to_cells, cells_for, least_scale, place_chosen
+from dp_publish.sampling.places import EqualCells, add_to_cells, cells_for, least_scale, place_chosen
 
 MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
 _HALF = 0.5  # of the distance of two integers
@@ -42,7 +42,7 @@ class Place:
         return self.center is not None and self.scale is not None
 
 
-def place_of(entry: ColumnPolicy) -> Place:
+def declared_place(entry: ColumnPolicy) -> Place:
     """Return what a policy declares of a column, which has bounds."""
     low, high = entry.bounds or (-1.0, 1.0)
     floor = _HALF if entry.kind in ("integer", "boolean") else 0.0
@@ -113,5 +113,5 @@ def least_scales(places: tuple[Place, ...]) -> list[float]:
     return [0.0 if place.is_declared else least_scale(_grid(place, searched), place.floor) for place in places]
 
 
-def _grid(place: Place, n_searched: int, most_cells: int = MOST_CELLS) -> Grid:
-    return Grid(place.low, place.high, min(cells_for(n_searched), most_cells))
+def _grid(place: Place, n_searched: int, most_cells: int = MOST_CELLS) -> EqualCells:
+    return EqualCells(place.low, place.high, min(cells_for(n_searched), most_cells))

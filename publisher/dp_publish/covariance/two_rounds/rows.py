@@ -36,7 +36,7 @@ _EXACT_BITS, _TRANSFORM_BITS = 53, 20
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class RoundMap:
     """The map of raw rows into the ball of one round: public.
 
     Attributes

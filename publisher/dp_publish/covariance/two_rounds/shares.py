@@ -35,7 +35,7 @@ _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a 
 
 
 @dataclass(frozen=True)
-class Shares:
+class StepShares:
     """The mu of every step, for one row.
 
     Attributes
@@ -73,7 +73,7 @@ class Shares:
         return math.hypot(self.choices, self.lengths, self.first, self.second)
 
 
-def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_choices: int) -> Shares:
+def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_choices: int) -> StepShares:
     """Return the mu of every step.
 
     Parameters
@@ -91,7 +91,7 @@ def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_choices
     for_places = min(max(wanted, _LEAST_PLACES), _MOST_PLACES) * n_searched / n_columns
     left = 1 - for_places - n_choices * _CHOICE - _LENGTHS
     mu *= _ROUND_DOWN
-    return Shares(
+    return StepShares(
         place=mu * math.sqrt(for_places / (2 * n_searched)) if n_searched else 0.0,
         n_places=2 * n_searched,
         choice=mu * math.sqrt(_CHOICE),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.scaling import Scaling
-from dp_publish.covariance.two_rounds.rows import BLOCK, LIMB, LOW_LIMB, Frame, cut_to_integers, limits_of
+from dp_publish.covariance.two_rounds.rows import BLOCK, LIMB, LOW_LIMB, RoundMap, cut_to_integers, limits_of
 
 _NARROW = 64  # columns; above, matrix products are faster
 _FOURTH_BITS = 8  # of a length to the fourth at radius 1: squares of 2^20 in units of 2^-20 become 2^40
@@ -53,7 +53,7 @@ class BinnedSums:
         """The number of rows."""
         return int(self.counts.sum())
 
-    def add(self, values: NDArray[np.float64], frame: Frame) -> None:
+    def add(self, values: NDArray[np.float64], frame: RoundMap) -> None:
         """Add rows, in data units; those of narrow tables by compiled code, whose integers are the same."""
         if values.shape[1] <= _NARROW:
             self._add_narrow(values, frame)
@@ -92,7 +92,7 @@ class BinnedSums:
         outside = (_whole(self._products[:, 1, each]) for each in range(chosen + 1, len(self.counts)))
         return _total(inside, self._products.shape[-1]), _total(outside, self._products.shape[-1])
 
-    def _add_narrow(self, values: NDArray[np.float64], frame: Frame) -> None:
+    def _add_narrow(self, values: NDArray[np.float64], frame: RoundMap) -> None:
         from dp_publish.covariance.two_rounds._kernels import add_rows
 
         transform = np.empty((0, 0)) if frame.transform is None else frame.transform

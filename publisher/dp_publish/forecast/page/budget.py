@@ -15,7 +15,7 @@ _LEAST_LEFT = 1e-3  # a smaller mu is as good as none
 
 
 @dataclass(frozen=True)
-class Account:
+class Spending:
     """The ledger's account of a dataset, in the plan's unit of privacy.
 
     Attributes
@@ -43,7 +43,7 @@ def budget_of(privacy: Privacy, known: Mapping[str, float]) -> float | None:
     return known.get(privacy.account) if stated is None else stated
 
 
-def budget_sentence(account: Account, position: Position) -> str:
+def budget_sentence(account: Spending, position: Position) -> str:
     """Return what is spent, what this release would make of it, and what would be left."""
     spent, budget = account.spent_mu, account.budget_mu
     if budget is None and not account.releases:

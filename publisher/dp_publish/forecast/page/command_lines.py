@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.forecast.advice import changes_for_moments
-from dp_publish.forecast.page.budget import Account
+from dp_publish.forecast.page.budget import Spending
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import takes_mu
@@ -46,7 +46,7 @@ class Asked:
     policy: Path | None = None
     notes: Sequence[str] = ()
     looked: bool = False
-    account: Account = field(default_factory=Account)
+    account: Spending = field(default_factory=Spending)
 
     @property
     def command(self) -> str:

@@ -13,12 +13,12 @@ from dp_bundle.describe.sentences import count_columns
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import Page, render_page
 from dp_publish.forecast.findings import describe_findings
-from dp_publish.forecast.own_file import require_own, write_own
+from dp_publish.forecast.own_file import require_own_file, write_own
 from dp_publish.forecast.page.command_lines import Asked, changes_before_moments
 from dp_publish.forecast.page.figures import DRAWN_ALPHAS, MARKED, figures_of
 from dp_publish.forecast.page.positions import Position, positions_of, start_of
 from dp_publish.forecast.page.sentences import attacker, change, private_reasons, protected, unprotected
-from dp_publish.forecast.page.tables import columns_table, needed_table, strengths_table
+from dp_publish.forecast.page.tables import needed_table, noise_table, strengths_table
 from dp_publish.forecast.page.texts import CANDIDATES, FALSE_ALARMS, SHARES, texts_of, trade_off_points
 from dp_publish.forecast.plan import Plan
 from dp_publish.policy.coded_columns import raw_names
@@ -36,7 +36,7 @@ def require_page(path: Path) -> None:
     DpGraphError
         It does not end in .html, or there is something at it that is no earlier page of a plan.
     """
-    require_own(path, _is_ours, _OPTION)
+    require_own_file(path, _is_ours, _OPTION)
     if path.suffix.lower() not in (".html", ".htm"):
         raise DpGraphError(f"a report is an HTML file: give --report a name that ends in .html, not {quote_path(path)}")
 
@@ -93,7 +93,7 @@ def make_page(plan: Plan, asked: Asked) -> str:
         "figure_trade_off": trade_off,
         "strengths_table": strengths_table(plan, positions),
         "needed_table": needed_table(plan, positions),
-        "columns_table": columns_table(plan),
+        "columns_table": noise_table(plan),
         "provenance": _provenance(plan, asked, guarantee),
         "software": f"dpgraph {version('dpgraph')}",
     }

@@ -49,7 +49,7 @@ from dp_publish.release.workers.staged_table import (
     pass_split,
     stage_list,
 )
-from dp_publish.release.workers.worker_parts import PartReceipt, PartTask, publish_part
+from dp_publish.release.workers.worker_parts import PartReceipt, WorkerTask, publish_part
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ _READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, wh
 _COPIED = 2**23  # bytes at a time
 
 
-class Job:
+class ClusterJob:
     """Work at the rows of a table by the workers of a cluster; see `RowWork`.
 
     Parameters
@@ -243,7 +243,7 @@ class Job:
 
     def _part_tasks(
         self, rows: RowRanges | PublishedRows, kinds: dict[str, str], columns: tuple[Column, ...]
-    ) -> list[PartTask]:
+    ) -> list[WorkerTask]:
         """Return the tasks of a release, which is described in the staging place."""
         if not rows.n_rows:
             raise DataError("the table has no rows to publish")
@@ -255,7 +255,7 @@ class Job:
         }
         sha256 = create_staged(self._store, f"{self._name}/job.json", json.dumps(described).encode())
         return [
-            PartTask(
+            WorkerTask(
                 self._cluster.staging,
                 self._name,
                 sha256,

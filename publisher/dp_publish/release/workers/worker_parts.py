@@ -32,7 +32,7 @@ from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import SecureKeystream
 
 
-class PartTask(NamedTuple):
+class WorkerTask(NamedTuple):
     """The orders of a worker: where the job is described, with the digest of that, and which rows are its own.
 
     Where some raw rows are not published, `wanted` counts those that are, and `raw` says where they lie.
@@ -55,7 +55,7 @@ class PartReceipt(NamedTuple):
     n_rows: int
 
 
-def publish_part(task: PartTask) -> tuple[RowRange, list[PartReceipt], RowReport]:
+def publish_part(task: WorkerTask) -> tuple[RowRange, list[PartReceipt], RowReport]:
     """Add noise to a range of rows, stage its parts and claim them; return the receipts of those that won.
 
     It may run several times, and several times at once.
@@ -95,7 +95,7 @@ def publish_part(task: PartTask) -> tuple[RowRange, list[PartReceipt], RowReport
 
 
 def _rows_of(
-    task: PartTask, table: StagedTable, kinds: dict[str, str], columns: tuple[Column, ...]
+    task: WorkerTask, table: StagedTable, kinds: dict[str, str], columns: tuple[Column, ...]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, without those that are not published."""
     if task.raw is None:

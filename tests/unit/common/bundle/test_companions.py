@@ -16,13 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.bundle.companions import cosign, find_companions
 from dp_bundle.bundle.minisig import minisig_path
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.catalog.making import Settings, make_catalog
+from dp_bundle.catalog.making import SiteSettings, make_catalog
 from dp_bundle.portals.staging import describe_as, stage_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Receipt
 
-OFFERED = Settings(any_signer=True)
+OFFERED = SiteSettings(any_signer=True)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from scipy.stats import norm
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.packing import unpack_bundle
-from dp_bundle.catalog.making import Settings, Summary, make_catalog
+from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog
 from dp_bundle.catalog.site import STATE
 from dp_bundle.files.locking import locked_folder
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -89,7 +89,7 @@ def test_bundles_are_offered_with_checksums_feed_catalog_and_sitemap(
 ) -> None:
     """Three releases are offered; every list of them names all three, and no page names a folder of this machine."""
     site = tmp_path / "site"
-    assert make_catalog(bundles, site, Settings(address=ADDRESS), store) == Summary(3, 1, 4, 11, 0)
+    assert make_catalog(bundles, site, SiteSettings(address=ADDRESS), store) == SiteSummary(3, 1, 4, 11, 0)
     lines = (site / "SHA256SUMS").read_text().splitlines()
     assert len(lines) == 3
     for line in lines:
@@ -128,9 +128,9 @@ def test_a_folder_is_offered_as_the_tar_that_it_packs_to(bundles: Path, tmp_path
             unpack_bundle(bundle, path.with_suffix(""))
         path.unlink()
     site = tmp_path / "site"
-    assert make_catalog(bundles, site, store=store) == Summary(3, 1, 4, 10, 0)
+    assert make_catalog(bundles, site, store=store) == SiteSummary(3, 1, 4, 10, 0)
     assert {**contents(site), STATE: b""} == {**contents(tmp_path / "of-tars"), STATE: b""}
-    assert make_catalog(bundles, site, store=store) == Summary(3, 1, 0, 0, 0)
+    assert make_catalog(bundles, site, store=store) == SiteSummary(3, 1, 0, 0, 0)
     (bundles / "two/data/more.parquet").write_bytes(b"x")
     summary = make_catalog(bundles, site, store=store)
     assert (summary.offered, summary.refused, summary.read) == (2, 2, 1)
@@ -187,7 +187,7 @@ def test_revoked_and_unconfirmed_releases_are_not_offered(
     store = TrustStore()
     key = load_private_key(published / "home" / "keys" / "publisher.key")
     signer, other = public_key_of(key), public_key_of(Ed25519PrivateKey.generate())
-    settings = Settings(any_signer=any_signer)
+    settings = SiteSettings(any_signer=any_signer)
     store.add(signer, "office")
     write_quorum(store.folder, "heights", [signer, other], 2, None)
     assert make_catalog(bundles, tmp_path / "site", settings, store).offered == 1
@@ -305,7 +305,7 @@ def test_an_unknown_signer_is_offered_only_on_demand(bundles: Path, tmp_path: Pa
     nobody = TrustStore(tmp_path / "nobody")
     assert make_catalog(bundles, tmp_path / "strict", store=nobody).offered == 0
     assert "does not know its signer" in (tmp_path / "strict" / "index.html").read_text()
-    assert make_catalog(bundles, tmp_path / "open", Settings(any_signer=True), nobody).offered == 3
+    assert make_catalog(bundles, tmp_path / "open", SiteSettings(any_signer=True), nobody).offered == 3
     page = next((tmp_path / "open").glob("datasets/*/release-1.html")).read_text()
     assert "This portal does not know the signer" in page
 

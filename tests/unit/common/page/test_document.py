@@ -19,7 +19,7 @@ from jinja2 import UndefinedError
 from dp_bundle.page.colours import shade
 from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.figures import Figure, figure_text, new_figure
-from dp_bundle.page.tables import Column, Table
+from dp_bundle.page.tables import PageTable, TableColumn
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -91,7 +91,7 @@ def make_page(folder: Path, names: list[str], *, drawn: bool = True) -> str:
     (folder / "own.html").write_text(TEMPLATE, encoding="utf-8")
     (folder / "own.js").write_text("void dpgraph.data;", encoding="utf-8")
     numbers = [float(place) for place in range(len(names))]
-    table = Table("rows", "Rows.", [Column("Name", names), Column("Number", numbers, ".2f")])
+    table = PageTable("rows", "Rows.", [TableColumn("Name", names), TableColumn("Number", numbers, ".2f")])
     drawings = [drawing(names)] if drawn else []
     values = {"names": names, "rows": table, "pairs": [(names[0], names)], "drawings": drawings}
     return render_page(Page(folder, "own.html", names[0], values, drawings, ["own.js"], {"names": names}))

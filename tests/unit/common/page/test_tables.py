@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dp_bundle.page.tables import Cell, Column, Table, number
+from dp_bundle.page.tables import PageTable, TableCell, TableColumn, number
 
 
 def test_numbers_are_printed_with_a_minus_and_never_as_zero() -> None:
@@ -15,5 +15,7 @@ def test_numbers_are_printed_with_a_minus_and_never_as_zero() -> None:
 
 def test_cells_carry_what_they_are_sorted_by() -> None:
     """A cell with a number carries it to nine digits, and one without a value is empty."""
-    table = Table("t", "Rows.", [Column("name", ["a", "b"]), Column("number", [1 / 3, float("nan")], ".2f")])
-    assert list(table.rows()) == [[Cell("a"), Cell("0.33", "0.333333333")], [Cell("b"), Cell("")]]
+    table = PageTable(
+        "t", "Rows.", [TableColumn("name", ["a", "b"]), TableColumn("number", [1 / 3, float("nan")], ".2f")]
+    )
+    assert list(table.rows()) == [[TableCell("a"), TableCell("0.33", "0.333333333")], [TableCell("b"), TableCell("")]]

@@ -18,7 +18,7 @@ from tests.unit.publisher.conftest import Call
 from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.base.quoting import percent_at_least, percent_at_most
 from dp_publish.accounting.conversions import Cost
-from dp_publish.forecast.page.budget import Account, budget_sentence
+from dp_publish.forecast.page.budget import Spending, budget_sentence
 from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.figures import error_ticks
 from dp_publish.forecast.page.positions import positions_of, start_of
@@ -257,9 +257,9 @@ def test_a_dataset_without_a_budget_is_told_so(table_of: Any) -> None:
     """A first release without a budget is pointed to budget_mu, and no total is made up where a unit is unprotected."""
     plan = plan_of(table_of("mu = 1.0"))
     position = positions_of(plan)[0]
-    assert "budget_mu, in the policy, sets one" in budget_sentence(Account(), position)
-    assert "there is no total to add to" in budget_sentence(Account(2, None), position)
-    assert "cost in parallel" in budget_sentence(Account(2, 1.0, 2.0, in_parts=True), position)
+    assert "budget_mu, in the policy, sets one" in budget_sentence(Spending(), position)
+    assert "there is no total to add to" in budget_sentence(Spending(2, None), position)
+    assert "cost in parallel" in budget_sentence(Spending(2, 1.0, 2.0, in_parts=True), position)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.045, 0.051), (0.011, 0.019), (0.02, 0.9), (1e-3, 40.0), (1e-9, 1e9)])

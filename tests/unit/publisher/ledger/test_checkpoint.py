@@ -19,7 +19,7 @@ from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger import checkpoint, copies
 from dp_publish.ledger import log as ledger_log
-from dp_publish.ledger.books import chain, encode
+from dp_publish.ledger.books import chain, encode_line
 from dp_publish.ledger.budget import exact, root
 from dp_publish.ledger.copies import state_of_copies
 from dp_publish.ledger.ledger import Ledger, Reservation
@@ -210,7 +210,7 @@ def test_a_stamp_that_is_none_is_as_good_as_none(content: bytes, home: Path) -> 
     ledger.reserve("wine", ROW)
     stamp = home / "ledger.sqlite.stamp"
     sound = json.loads(stamp.read_bytes())
-    changed = encode({**sound, "line": 2}).encode()
+    changed = encode_line({**sound, "line": 2}).encode()
     for each in (content, changed):
         stamp.write_bytes(each)
         number = len(ledger.books().lines) + 1
@@ -224,7 +224,7 @@ def test_an_earlier_version_may_go_on_in_between(home: Path) -> None:
     ledger = Ledger()
     ledger.reserve("wine", ROW)
     ((line, head),) = lines(ledger)
-    content = encode({**json.loads(line), "number": 2})
+    content = encode_line({**json.loads(line), "number": 2})
     execute(ledger, "INSERT INTO log (content, sha256) VALUES (?, ?)", content, chain(head, content))
     with (home / "keys" / "ledger.log").open("a") as copy:
         copy.write(f"{content}\n")

@@ -14,7 +14,7 @@ import pytest
 from dp_publish.data.first_rows import find_codes, glance
 from dp_publish.data.table import ColumnType, Table, open_table
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.policy.column_survey import named_like_an_identifier, point_out_names, survey
+from dp_publish.policy.column_survey import named_like_an_identifier, point_out_names, survey_columns
 from dp_publish.policy.model import Policy
 
 RNG = np.random.default_rng(4)
@@ -23,7 +23,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 def notes_on(table: Table, kinds: dict[str, str]) -> list[str]:
     """Return what is said of a table of which the policy says nothing."""
-    return survey(
+    return survey_columns(
         glance(table, kinds), Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 1.0}}), kinds
     )
 

@@ -124,19 +124,19 @@ def test_losers_are_staged_and_never_published(
     """Of two attempts at a part both are staged with noise of their own, and one alone is in the bundle."""
     seen: dict[str, bytes] = {}
     left: list[str] = []
-    write, remove = distributed.Job.write, distributed.Job.remove
+    write, remove = distributed.ClusterJob.write, distributed.ClusterJob.remove
 
-    def write_and_look(job: distributed.Job, *arguments: Any) -> list[parts.Part]:
+    def write_and_look(job: distributed.ClusterJob, *arguments: Any) -> list[parts.Part]:
         written = write(job, *arguments)
         seen.update({name: open_store(cluster.staging).read(name) for name in staged_parts(cluster)})
         return written
 
-    def look_and_remove(job: distributed.Job) -> None:
+    def look_and_remove(job: distributed.ClusterJob) -> None:
         left.extend(staged_parts(cluster))
         remove(job)
 
-    monkeypatch.setattr(distributed.Job, "write", write_and_look)
-    monkeypatch.setattr(distributed.Job, "remove", look_and_remove)
+    monkeypatch.setattr(distributed.ClusterJob, "write", write_and_look)
+    monkeypatch.setattr(distributed.ClusterJob, "remove", look_and_remove)
     receipt = publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
     with open_bundle(receipt.path) as opened:
         published = [opened.open(name).read() for name in opened.members if name.startswith("data/")]
@@ -165,7 +165,7 @@ def test_tasks_hold_no_seed_and_no_key(source: Path, cluster: Cluster, tmp_path:
             "dp_publish.release.workers.worker_parts",
             "dp_publish.release.parts",
             "publish_part",
-            "PartTask",
+            "WorkerTask",
             "RowRange",
         }
         assert imported == names | text
@@ -183,9 +183,9 @@ def test_staging_that_cannot_be_trusted_publishes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A staged part that was changed, or is gone, ends the release, which stays on the books."""
-    write = distributed.Job.write
+    write = distributed.ClusterJob.write
 
-    def change(job: distributed.Job, *words: Any) -> Any:
+    def change(job: distributed.ClusterJob, *words: Any) -> Any:
         found = write(job, *words)
         for path in (tmp_path / "staging").rglob("part-00003.parquet"):
             content = path.read_bytes()
@@ -194,7 +194,7 @@ def test_staging_that_cannot_be_trusted_publishes_nothing(
                 path.write_bytes(content[:-50] + bytes(50))
         return found
 
-    monkeypatch.setattr(distributed.Job, "write", change)
+    monkeypatch.setattr(distributed.ClusterJob, "write", change)
     with pytest.raises((StoreError, DpGraphError)) as caught:
         publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
     assert "stays on the books" in caught.value.__notes__[0]
@@ -236,7 +236,7 @@ def test_a_worker_refuses_a_job_that_was_changed(source: Path, cluster: Cluster)
     """Whoever can change the description of a job could take the noise away: its digest is in the task."""
     store: Store = open_store(cluster.staging)
     store.create("job-1/job.json", b"{}")
-    task = worker_parts.PartTask(cluster.staging, "job-1", "0" * 64, worker_parts.RowRange(0, 0, 300))
+    task = worker_parts.WorkerTask(cluster.staging, "job-1", "0" * 64, worker_parts.RowRange(0, 0, 300))
     with pytest.raises(StoreError, match="was changed"):
         worker_parts.publish_part(task)
 
@@ -247,13 +247,13 @@ def test_a_killed_driver_is_resumed_with_what_was_claimed(
     """After a kill with all parts claimed and none recorded, the parts that won are published, and staging is empty."""
     found: dict[str, str] = {}
 
-    def killed(job: distributed.Job, *words: Any) -> Any:
+    def killed(job: distributed.ClusterJob, *words: Any) -> Any:
         found.update({f"data/part-{part.place:05d}.parquet": part.sha256 for part in write(job, *words)})
         raise SystemExit
 
-    write = distributed.Job.write
+    write = distributed.ClusterJob.write
     with monkeypatch.context() as patch:
-        patch.setattr(distributed.Job, "write", killed)
+        patch.setattr(distributed.ClusterJob, "write", killed)
         patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
         with pytest.raises(SystemExit):
             publish(source, policy_for(), out=tmp_path / "d.tar", key=key, cluster=cluster, job=tmp_path / "d.job")

@@ -20,7 +20,7 @@ from dp_publish.sampling.gaussian import (
     sample_rounded_gaussian,
 )
 from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
-from dp_publish.sampling.probability_tables import Table, block_table, discrete_table, rounded_table
+from dp_publish.sampling.probability_tables import ProbabilityTable, block_table, discrete_table, rounded_table
 from dp_publish.sampling.rejection import accept_exactly
 
 SAMPLERS = [sample_rounded_gaussian, sample_discrete_gaussian]
@@ -52,7 +52,7 @@ class RecordingKeystream:
         self.given.append(buffer.copy())
 
 
-def _thresholds(table: Table) -> list[int]:
+def _thresholds(table: ProbabilityTable) -> list[int]:
     parts = zip(table.head.tolist(), table.mid.tolist(), table.low.tolist(), strict=True)
     return [(head << 128) | (mid << 64) | low for head, mid, low in parts]
 
@@ -62,7 +62,7 @@ def _thresholds(table: Table) -> list[int]:
     ("sample", "make_table"), [(sample_rounded_gaussian, rounded_table), (sample_discrete_gaussian, discrete_table)]
 )
 def test_a_tie_is_resolved_by_all_bits(
-    sample: Callable[..., NDArray[np.int64]], make_table: Callable[[float], Table], sigma: float
+    sample: Callable[..., NDArray[np.int64]], make_table: Callable[[float], ProbabilityTable], sigma: float
 ) -> None:
     """A number equal to threshold k gives k + 1, the one just below gives at most k, with either sign."""
     table = make_table(sigma)
@@ -102,7 +102,7 @@ def test_many_ties_draw_as_many_words() -> None:
     ("sample", "make_table"), [(sample_rounded_gaussian, rounded_table), (sample_discrete_gaussian, discrete_table)]
 )
 def test_values_are_those_of_plain_inversion(
-    sample: Callable[..., NDArray[np.int64]], make_table: Callable[[float], Table], sigma: float
+    sample: Callable[..., NDArray[np.int64]], make_table: Callable[[float], ProbabilityTable], sigma: float
 ) -> None:
     """The guide and the compiled search return what a search through whole integers does."""
     stream = RecordingKeystream(insecure_keystream(1))
@@ -110,7 +110,7 @@ def test_values_are_those_of_plain_inversion(
     assert values.tolist() == _invert(stream.given, make_table(sigma))
 
 
-def _invert(given: list[NDArray[Any]], table: Table) -> list[int]:
+def _invert(given: list[NDArray[Any]], table: ProbabilityTable) -> list[int]:
     thresholds = _thresholds(table)
     words, spare = given[0].tolist(), iter(given[1].tolist())
     heads = set(table.head.tolist())

@@ -8,13 +8,13 @@ from itertools import pairwise
 import mpmath
 import pytest
 
-from dp_publish.sampling.probability_tables import Table, block_table, discrete_table, rounded_table
+from dp_publish.sampling.probability_tables import ProbabilityTable, block_table, discrete_table, rounded_table
 
 PRECISION = 260  # bits, of the judge
 THRESHOLD_BITS = 159
 
 
-def _thresholds(table: Table) -> list[int]:
+def _thresholds(table: ProbabilityTable) -> list[int]:
     parts = zip(table.head.tolist(), table.mid.tolist(), table.low.tolist(), strict=True)
     return [(head << 128) | (mid << 64) | low for head, mid, low in parts]
 
@@ -47,7 +47,7 @@ def _block_magnitudes(sigma: float) -> list[mpmath.mpf]:
     ],
 )
 def test_tables_are_exact(
-    make_table: Callable[[float], Table], make_magnitudes: Callable[[float], list[mpmath.mpf]], sigma: float
+    make_table: Callable[[float], ProbabilityTable], make_magnitudes: Callable[[float], list[mpmath.mpf]], sigma: float
 ) -> None:
     """The table's distribution is within 2^-140 of mpmath's in total variation, and each threshold within 2^-157."""
     with mpmath.workprec(PRECISION):

@@ -10,10 +10,18 @@ import pytest
 
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.places import CenterSearch, FloatGrid, Grid, ScaleSearch, add_to_cells, cells_for, find_place
+from dp_publish.sampling.places import (
+    CenterSearch,
+    EqualCells,
+    FloatGrid,
+    ScaleSearch,
+    add_to_cells,
+    cells_for,
+    find_place,
+)
 
 
-def counts_of(values: list[float], grid: Grid) -> np.ndarray:
+def counts_of(values: list[float], grid: EqualCells) -> np.ndarray:
     """Return the values' counts by cell."""
     counts = np.zeros(grid.cells, dtype=np.int64)
     add_to_cells(counts, np.array(values), grid)
@@ -74,7 +82,7 @@ def test_cells_are_a_power_of_two_within_the_memory(n_columns: int, cells: int) 
 
 def test_values_beyond_the_bounds_are_in_the_end_cells_and_missing_ones_in_none() -> None:
     """Batches add up; infinity is beyond any bound."""
-    grid = Grid(0.0, 4.0, 4)
+    grid = EqualCells(0.0, 4.0, 4)
     counts = counts_of([-math.inf, -1, 0, 0.5, 3.9, 4, 5, math.inf, math.nan], grid)
     assert counts.tolist() == [4, 0, 0, 4]
     add_to_cells(counts, np.array([1.0, 2.5]), grid)
@@ -83,7 +91,7 @@ def test_values_beyond_the_bounds_are_in_the_end_cells_and_missing_ones_in_none(
 
 def test_scores_are_the_distances_from_the_quantiles() -> None:
     """Scores agree with a count of the values one by one."""
-    grid = Grid(0.0, 8.0, 1 << 10)
+    grid = EqualCells(0.0, 8.0, 1 << 10)
     values = np.random.default_rng(1).uniform(0, 8, 37)
     counts = counts_of(values.tolist(), grid)
     mechanism = ExponentialMechanism(1.0)
@@ -122,7 +130,7 @@ def test_cells_of_all_floats_hold_their_values(cells: int) -> None:
 
 def test_lattice_column_keeps_a_scale() -> None:
     """Most rows of an integer column hold one value: the floor of half a unit is what is chosen."""
-    grid = Grid(-1000.0, 1000.0, 1 << 20)
+    grid = EqualCells(-1000.0, 1000.0, 1 << 20)
     counts = counts_of([0.0] * 900 + [1.0] * 100, grid)
     _, scale = find_place(counts, grid, 1.0, insecure_keystream(1), floor=0.5)
     assert scale >= 0.5 / 0.8416212335729143
@@ -131,7 +139,7 @@ def test_lattice_column_keeps_a_scale() -> None:
 
 def test_empty_column_gets_a_place_within_its_bounds() -> None:
     """Without a single value, the place is drawn from what is known before."""
-    grid = Grid(5.0, 6.0, 1 << 12)
+    grid = EqualCells(5.0, 6.0, 1 << 12)
     center, scale = find_place(np.zeros(1 << 12, dtype=np.int64), grid, 1.0, insecure_keystream(1))
     assert 5 < center < 6
     assert 0 < scale <= 1 / 0.8416212335729143

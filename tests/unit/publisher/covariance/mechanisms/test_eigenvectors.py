@@ -12,7 +12,7 @@ from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms import spectral
-from dp_publish.covariance.mechanisms.base import Grid, Mechanism
+from dp_publish.covariance.mechanisms.base import DyadicGrid, Mechanism
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
 from dp_publish.covariance.scaling import scaling_for
@@ -188,7 +188,7 @@ def test_eigenvalues_get_their_noise_as_integers(monkeypatch: pytest.MonkeyPatch
     moments = ExactMoments(scaling, 1 << 21, products, np.zeros(2, dtype=object))
     monkeypatch.setattr(spectral, "sample_discrete_laplace", lambda *_, **__: np.array([-(1 << 60), -(1 << 59)]))
     tools = spectral._exact_tools(moments, 1.0, 1, insecure_keystream(1))
-    assert tools.eigenvalues(Grid(0), 1e8).tolist() == [3.0, 1.0]
+    assert tools.eigenvalues(DyadicGrid(0), 1e8).tolist() == [3.0, 1.0]
 
 
 @pytest.mark.parametrize("kind", [Eigenvectors, KapralovTalwar])

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from dp_publish.covariance.two_rounds.shares import Shares, share_out
+from dp_publish.covariance.two_rounds.shares import StepShares, share_out
 
 
 @pytest.mark.parametrize(("mu", "n", "p"), list(product([1e-4, 0.3, 1.0, 50.0], [1, 178, 10**9], [2, 13, 2000])))
@@ -32,5 +32,5 @@ def test_small_tables_pay_more_for_their_places() -> None:
     assert _share_of_places(share_out(1.0, 600, 16, 0, 3)) == 0
 
 
-def _share_of_places(shares: Shares) -> float:
+def _share_of_places(shares: StepShares) -> float:
     return shares.place**2 * shares.n_places

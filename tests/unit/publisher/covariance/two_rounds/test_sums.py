@@ -7,7 +7,7 @@ import pytest
 
 from dp_publish.covariance.scaling import scaling_around
 from dp_publish.covariance.two_rounds import sums as module
-from dp_publish.covariance.two_rounds.rows import Frame, round_transform
+from dp_publish.covariance.two_rounds.rows import RoundMap, round_transform
 from dp_publish.covariance.two_rounds.sums import BinnedSums
 from dp_publish.covariance.two_rounds.thresholds import radii
 
@@ -22,7 +22,7 @@ def test_narrow_and_wide_tables_give_the_same_integers(p: int, whitened: bool, m
     noise = 0.1 * rng.normal(size=(p, p)) / p**0.5
     transform = round_transform(np.eye(p) + noise + noise.T) if whitened else None
     half_widths = np.full(p, 2 * p**0.5)
-    frame = Frame(np.full(p, -9.0), np.full(p, 9.0), np.full(p, 0.1), half_widths, transform)
+    frame = RoundMap(np.full(p, -9.0), np.full(p, 9.0), np.full(p, 0.1), half_widths, transform)
 
     found = []
     for most in (0, p):

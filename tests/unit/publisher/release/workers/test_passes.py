@@ -38,7 +38,7 @@ from dp_publish.ledger.ledger import Ledger
 from dp_publish.release.resuming import resume
 from dp_publish.release.workers import staged_table
 from dp_publish.release.workers.cluster import Cluster
-from dp_publish.release.workers.distributed import Job
+from dp_publish.release.workers.distributed import ClusterJob
 from dp_publish.sampling.keystream import insecure_keystream
 
 BOUNDED = {"n": {"bounds": [0, 64]}, "x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}
@@ -160,14 +160,14 @@ def test_quotas_are_not_drawn_again(
     policy = policy_for(EXACT, sigma=0.05, unit={"entity": "who", "max_rows": 7})
     seen: dict[str, bytes] = {}
 
-    def killed(job: Job, *_: Any) -> Any:
+    def killed(job: ClusterJob, *_: Any) -> Any:
         job._split_tasks()
         store = open_store(cluster.staging)
         seen.update({name: store.read(name) for name in staged(cluster)})
         raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr(Job, "_part_tasks", killed)
+        patch.setattr(ClusterJob, "_part_tasks", killed)
         patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
         with pytest.raises(SystemExit):
             publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster, job=tmp_path / "a.job")
@@ -193,9 +193,9 @@ def test_what_is_kept_must_not_change(
     source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever can change which rows are kept could lift the cap: workers compare its digest."""
-    honest = Job._published_rows
+    honest = ClusterJob._published_rows
 
-    def change(job: Job, *given: Any) -> Any:
+    def change(job: ClusterJob, *given: Any) -> Any:
         job._split_tasks()
         for path in (tmp_path / "staging").rglob("kept-00001.bits"):
             size = path.stat().st_size
@@ -203,7 +203,7 @@ def test_what_is_kept_must_not_change(
             path.write_bytes(b"\xff" * size)
         return honest(job, *given)
 
-    monkeypatch.setattr(Job, "_published_rows", change)
+    monkeypatch.setattr(ClusterJob, "_published_rows", change)
     policy = policy_for(EXACT, sigma=0.05, unit={"entity": "who", "max_rows": 7})
     with pytest.raises(StoreError, match="was changed"):
         publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster)

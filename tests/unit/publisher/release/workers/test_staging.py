@@ -26,7 +26,7 @@ from dp_publish.ledger.ledger import Ledger
 from dp_publish.release.resuming import resume
 from dp_publish.release.workers import staged_table
 from dp_publish.release.workers.cluster import Cluster
-from dp_publish.release.workers.distributed import Job
+from dp_publish.release.workers.distributed import ClusterJob
 
 
 @pytest.mark.parametrize("by_workers", [False, True])
@@ -77,14 +77,14 @@ def test_what_lies_in_the_staging_place_is_not_trusted(
     """Whoever can put something under a name before us could lift the cap or the noise: it is refused."""
     seen: dict[str, bytes] = {}
 
-    def killed(job: Job, *given: Any, **named: Any) -> Any:
+    def killed(job: ClusterJob, *given: Any, **named: Any) -> Any:
         honest(job, *given, **named)
         seen.update({each: open_store(cluster.staging).read(each) for each in staged(cluster)})
         raise SystemExit
 
-    honest = Job.write
+    honest = ClusterJob.write
     with monkeypatch.context() as patch:
-        patch.setattr(Job, "write", killed)
+        patch.setattr(ClusterJob, "write", killed)
         patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
         with pytest.raises(SystemExit):
             publish(source, CAPPED, out=tmp_path / "a.tar", key=key, cluster=cluster, job=tmp_path / "a.job")
@@ -133,14 +133,14 @@ def test_nothing_is_taken_back_once_noise_was_staged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Somebody takes the bundle's name while workers stage noisy parts: the release stays on the books."""
-    honest, out = Job.write, tmp_path / "a.tar"
+    honest, out = ClusterJob.write, tmp_path / "a.tar"
 
-    def write(job: Job, *given: Any) -> Any:
+    def write(job: ClusterJob, *given: Any) -> Any:
         found = honest(job, *given)
         out.touch()
         return found
 
-    monkeypatch.setattr(Job, "write", write)
+    monkeypatch.setattr(ClusterJob, "write", write)
     job = tmp_path / "a.job" if with_job else None
     with pytest.raises(DpGraphError):
         publish(source, policy_for(EXACT, sigma=0.05), out=out, key=key, cluster=cluster, job=job)
