@@ -132,7 +132,8 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
         fields |= {"url": dataset.url} if dataset.url else {}
         inner = ",\n".join(f"  {name:<6} = {{{value}}}" for name, value in fields.items())
         entries.append(f"@misc{{dpgraph-{digest[:12]},\n{inner}\n}}")
-    texts.append(f"This page was made from {'these releases' if len(bundles) > 1 else 'it'} with {software_versions()}.")
+    made_from = "these releases" if len(bundles) > 1 else "it"
+    texts.append(f"This page was made from {made_from} with {software_versions()}.")
     return "\n".join(texts), "\n\n".join(entries)
 
 
