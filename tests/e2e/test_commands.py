@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,10 @@ def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: 
     written = {path.name for path in folder.iterdir()}
     tables = {"edges.csv", "ranking.csv", "precision.csv", "covariance.csv"}
     assert written == tables | {"graph.graphml", "graph.png", "report.html", "summary.json", ".dpgraph-result.json"}
+    visible = {name for name in written if not name.startswith(".")}
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"[\w.]+\.(?:csv|graphml|png|html|json)", learned.stdout.rpartition("wrote ")[2])) == visible
+    assert set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE)) >= visible
     edges = pd.read_csv(folder / "edges.csv")
     assert list(edges.columns)[:3] == ["source", "target", "partial_correlation"]
     assert set(edges.loc[0, ["source", "target"]]) == {"height", "weight"}
