@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-PACKAGES = ("dp_bundle", "dp_learn", "dp_publish")
+PACKAGES = ("dp_audit", "dp_bundle", "dp_learn", "dp_publish")
 
 
 def entered(package: str, *words: str) -> set[tuple[str, str]]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from dp_audit import books
 from dp_bundle.data.row_reader import to_numpy
 from dp_publish.accounting import conversions, curve
-from dp_publish.audit import books
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.two_rounds.thresholds import CLIPS
 from dp_publish.data import coding, contribution_cap

@@ -11,13 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_bundle.base.errors import MissingValuesError, PrivacyError
-from dp_bundle.data.row_reader import to_arrow
-from dp_bundle.data.rows import batch_rows, part_schema
-from dp_bundle.manifest.columns import Column
-from dp_publish.accounting.conversions import unit_mu
-from dp_publish.audit.canaries import Canaries, Draft, Unit, Values, at_bounds, close, inside, outside
-from dp_publish.audit.checks import (
+from dp_audit.canaries import Canaries, Draft, Unit, Values, at_bounds, close, inside, outside
+from dp_audit.checks import (
     check_attack,
     check_attack_from_outside,
     check_bounds,
@@ -28,8 +23,13 @@ from dp_publish.audit.checks import (
     make_check,
     not_in_the_middle,
 )
-from dp_publish.audit.report import AuditReport
-from dp_publish.audit.whole_row_releases import N_CHECKS, choose_canaries
+from dp_audit.report import AuditReport
+from dp_audit.whole_row_releases import N_CHECKS, choose_canaries
+from dp_bundle.base.errors import MissingValuesError, PrivacyError
+from dp_bundle.data.row_reader import to_arrow
+from dp_bundle.data.rows import batch_rows, part_schema
+from dp_bundle.manifest.columns import Column
+from dp_publish.accounting.conversions import unit_mu
 from dp_publish.data.missing import RowReport
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import Keystream, SecureKeystream

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_audit.books import check_books_of_moments
+from dp_audit.press import publish_made_up
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.manifest.moment_noise import SecondMoments
@@ -21,8 +23,6 @@ from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, publish
 from dp_publish.accounting.conversions import delta_for_epsilon
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
-from dp_publish.audit.books import check_books_of_moments
-from dp_publish.audit.press import publish_made_up
 from dp_publish.covariance import calibration, mechanisms
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.choice import expected_errors

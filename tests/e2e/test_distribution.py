@@ -51,6 +51,7 @@ def test_archives_depend_on_the_sources_alone(tmp_path: Path) -> None:
         names = archive.namelist()
         (commands,) = (archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
     assert {name for name in names if name.endswith("py.typed")} == {
+        "dp_audit/py.typed",
         "dp_bundle/py.typed",
         "dp_learn/py.typed",
         "dp_publish/py.typed",

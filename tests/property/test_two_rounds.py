@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from dp_audit.transcripts import judge_turn, record, statistics_of, total_mu
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP
-from dp_publish.audit.transcripts import judge_turn, record, statistics_of, total_mu
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around, scaling_for
 from dp_publish.covariance.two_rounds.places import Place

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_audit.planned_release import audit_planned_release
+from dp_audit.report import AuditReport
 from dp_bundle.base.errors import DpGraphError
 from dp_publish import Policy
-from dp_publish.audit.planned_release import audit_planned_release
-from dp_publish.audit.report import AuditReport
 from dp_publish.release.aside import publish_aside
 
 _DAYS = [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)]

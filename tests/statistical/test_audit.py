@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from tests.row_audit import audit
 
+from dp_audit.report import AuditReport
 from dp_bundle.manifest.columns import Column, Noise
-from dp_publish.audit.report import AuditReport
 from dp_publish.data.missing import RowReport
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.noise import ROW_NOISE

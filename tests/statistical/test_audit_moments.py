@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_audit.black_box import attack_from_outside, epsilon_bound
+from dp_audit.noise_laws import chi_squared_difference
+from dp_audit.whole_covariance_releases import check_whole
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish import Policy
 from dp_publish.accounting.strength import ApproximateDP, PureDP
-from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
-from dp_publish.audit.noise_laws import chi_squared_difference
-from dp_publish.audit.whole_covariance_releases import check_whole
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.mechanisms import spectral, wishart, wishart_difference
 from dp_publish.covariance.mechanisms.base import Mechanism

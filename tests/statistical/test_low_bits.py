@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_audit.black_box import attack_from_outside, epsilon_bound
+from dp_audit.low_bits import low_bit_scores, low_bit_tables
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import PureDP
-from dp_publish.audit.black_box import attack_from_outside, epsilon_bound
-from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar

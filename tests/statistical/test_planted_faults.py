@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_audit.planned_release import audit_planned_release
+from dp_audit.report import AuditReport
+from dp_audit.whole_covariance_releases import audit_covariance
+from dp_audit.whole_row_releases import audit_rows
 from dp_publish import Policy
-from dp_publish.audit.planned_release import audit_planned_release
-from dp_publish.audit.report import AuditReport
-from dp_publish.audit.whole_covariance_releases import audit_covariance
-from dp_publish.audit.whole_row_releases import audit_rows
 from dp_publish.release.aside import publish_aside
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_audit.checks import check_guesses
+from dp_audit.neighbouring_tables import worst_neighbours
+from dp_audit.step_attack import attack_steps, check_steps
+from dp_audit.transcripts import log_ratio, record, statistics_of
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP
-from dp_publish.audit.checks import check_guesses
-from dp_publish.audit.neighbouring_tables import worst_neighbours
-from dp_publish.audit.step_attack import attack_steps, check_steps
-from dp_publish.audit.transcripts import log_ratio, record, statistics_of
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.places import Place

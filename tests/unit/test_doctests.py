@@ -11,7 +11,8 @@ import pytest
 MODULES = sorted(
     ".".join(path.relative_to(package.parent).with_suffix("").parts)
     for package in (
-        Path(importlib.import_module(name).__file__ or "").parent for name in ("dp_bundle", "dp_publish", "dp_learn")
+        Path(importlib.import_module(name).__file__ or "").parent
+        for name in ("dp_bundle", "dp_publish", "dp_audit", "dp_learn")
     )
     for path in package.rglob("*.py")
     if ">>> " in path.read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 """The digest of the code that runs, by which a copy of it from anywhere can be compared with what made a release.
 
-It is the SHA-256 of a list, sorted by path, of the SHA-256 of each Python file of the three packages. In an unpacked
+It is the SHA-256 of a list, sorted by path, of the SHA-256 of each Python file of the four packages. In an unpacked
 source archive, this prints it:
 
     for d in common consumer publisher; do (cd $d && find dp_* -name '*.py' | LC_ALL=C sort | xargs sha256sum); done \
@@ -14,16 +14,17 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGES = ("dp_bundle", "dp_learn", "dp_publish")  # in the order of the folders that hold them in the archive
+PACKAGES = ("dp_bundle", "dp_learn", "dp_audit", "dp_publish")  # in the order of an archive's folders, and in them
 
 
 @cache
 def code_digest() -> str:
     """Return the digest of the installed Python files, as 64 hexadecimal digits."""
-    lines = []
+    lines: list[str] = []
     for package in PACKAGES:
         spec = find_spec(package)
         for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
             files = {f"{package}/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*.py")}
-            lines += [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {name}\n" for name, path in files.items()]
-    return hashlib.sha256("".join(sorted(lines, key=lambda line: line[66:].encode())).encode()).hexdigest()
+            ordered = sorted(files, key=lambda name: name.encode())
+            lines += [f"{hashlib.sha256(files[name].read_bytes()).hexdigest()}  {name}\n" for name in ordered]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

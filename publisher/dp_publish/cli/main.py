@@ -387,8 +387,8 @@ def audit_command(
     Example:
       dp-publish audit wine.parquet
     """
-    from dp_publish.audit.planned_release import audit_planned_release
-    from dp_publish.audit.report import audit_document, describe_audit, describe_failures
+    from dp_audit.planned_release import audit_planned_release
+    from dp_audit.report import audit_document, describe_audit, describe_failures
     from dp_publish.release.aside import publish_aside
 
     def announce(mechanism: str) -> None:

@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
 
+from dp_audit.checks import Check
+from dp_audit.coded_moments import without_sources
+from dp_audit.planned_release import audit_planned_release
+from dp_audit.press import made_up_policy
+from dp_audit.raw_cells import raw_cells, tables_of
+from dp_audit.whole_covariance_releases import check_whole
 from dp_bundle.manifest.sources import Source
 from dp_publish import Policy
-from dp_publish.audit.checks import Check
-from dp_publish.audit.coded_moments import without_sources
-from dp_publish.audit.planned_release import audit_planned_release
-from dp_publish.audit.press import made_up_policy
-from dp_publish.audit.raw_cells import raw_cells, tables_of
-from dp_publish.audit.whole_covariance_releases import check_whole
 from dp_publish.covariance import calibration
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dp_audit.checks import Check
+from dp_audit.coded_rows import check_row_coding
 from dp_publish import Policy
-from dp_publish.audit.checks import Check
-from dp_publish.audit.coded_rows import check_row_coding
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.sections import resolve

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dp_audit.covariance_attack import attack_moments
+from dp_audit.mechanisms import audit_moments
+from dp_audit.report import describe_audit
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
-from dp_publish.audit.covariance_attack import attack_moments
-from dp_publish.audit.mechanisms import audit_moments
-from dp_publish.audit.report import describe_audit
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
 
+from dp_audit.planned_release import audit_planned_release
+from dp_audit.report import AuditReport
 from dp_bundle.manifest import cells
 from dp_bundle.manifest.sources import NO_VALUE, Source
 from dp_publish import Policy
-from dp_publish.audit.planned_release import audit_planned_release
-from dp_publish.audit.report import AuditReport
 from dp_publish.release import publishing
 from dp_publish.release.aside import publish_aside
 from dp_publish.rows import calibration, mechanism, response

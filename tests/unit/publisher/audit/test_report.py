@@ -15,9 +15,7 @@ import pytest
 from scipy import stats
 from tests.row_audit import audit
 
-from dp_bundle.base.errors import ParameterError, PrivacyError
-from dp_bundle.manifest.columns import Column, Noise
-from dp_publish.audit.hypothesis_tests import (
+from dp_audit.hypothesis_tests import (
     correlated_signs,
     law_excess,
     low_bits_p_value,
@@ -25,7 +23,9 @@ from dp_publish.audit.hypothesis_tests import (
     sample_excess,
     variance_ratio,
 )
-from dp_publish.audit.row_attack import Attack
+from dp_audit.row_attack import Attack
+from dp_bundle.base.errors import ParameterError, PrivacyError
+from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import work

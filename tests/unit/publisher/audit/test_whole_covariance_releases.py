@@ -6,9 +6,9 @@ import math
 
 import pytest
 
+from dp_audit.whole_covariance_releases import check_whole
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish import Policy
-from dp_publish.audit.whole_covariance_releases import check_whole
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.release.aside import publish_aside
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dp_publish.audit.checks import Check
-from dp_publish.audit.report import AuditReport, describe_audit
+from dp_audit.checks import Check
+from dp_audit.report import AuditReport, describe_audit
 
 
 def test_results_stand_below_each_other() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_publish.audit.made_up import crowd_rows, in_batches, name_rows
-from dp_publish.audit.raw_cells import RawCell, raw_table
-from dp_publish.audit.replayer import Replayer
+from dp_audit.made_up import crowd_rows, in_batches, name_rows
+from dp_audit.raw_cells import RawCell, raw_table
+from dp_audit.replayer import Replayer
 
 _OTHERS = 10  # entities of one row
 _MOST_STATES = 64

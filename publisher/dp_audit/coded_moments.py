@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_audit.capped_rows import replay_crowds
+from dp_audit.checks import Check, make_check
+from dp_audit.made_up import crowd_rows, name_rows
+from dp_audit.press import Published
+from dp_audit.raw_cells import RawCell, raw_cells, tables_of
+from dp_audit.replayer import Limit, Replayer
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.sources import Source
-from dp_publish.audit.capped_rows import replay_crowds
-from dp_publish.audit.checks import Check, make_check
-from dp_publish.audit.made_up import crowd_rows, name_rows
-from dp_publish.audit.press import Published
-from dp_publish.audit.raw_cells import RawCell, raw_cells, tables_of
-from dp_publish.audit.replayer import Limit, Replayer
 from dp_publish.covariance.calibration import ball_radius
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.scaling import Scaling

@@ -25,14 +25,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_audit.canaries import canary_limits, far_values, values_inside
+from dp_audit.capped_rows import replay_crowds
+from dp_audit.checks import Check, make_check
+from dp_audit.made_up import chunked, crowd_rows, name_rows
+from dp_audit.press import Published
+from dp_audit.raw_cells import raw_cells
+from dp_audit.replayer import Limit, Replayer
 from dp_bundle.manifest.columns import Column
-from dp_publish.audit.canaries import canary_limits, far_values, values_inside
-from dp_publish.audit.capped_rows import replay_crowds
-from dp_publish.audit.checks import Check, make_check
-from dp_publish.audit.made_up import chunked, crowd_rows, name_rows
-from dp_publish.audit.press import Published
-from dp_publish.audit.raw_cells import raw_cells
-from dp_publish.audit.replayer import Limit, Replayer
 from dp_publish.policy.model import Policy
 
 Table = list[NDArray[Any]]  # a column each, of Python objects; None where a cell is empty

@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from dp_audit.press import Press, Published, publish_made_up
 from dp_bundle.base.errors import DpGraphError, MissingValuesError
-from dp_publish.audit.press import Press, Published, publish_made_up
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import insecure_keystream
 

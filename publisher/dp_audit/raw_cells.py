@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_audit.canaries import canary_limits
+from dp_audit.made_up import in_batches, name_rows
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.sources import Source
-from dp_publish.audit.canaries import canary_limits
-from dp_publish.audit.made_up import in_batches, name_rows
 from dp_publish.policy.model import Policy
 
 _MICROSECONDS = {"time": pa.timestamp("us", "UTC"), "time-of-day": pa.time64("us"), "duration": pa.duration("us")}

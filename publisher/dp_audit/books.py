@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize, special
 
+from dp_audit.checks import Check, make_check
+from dp_audit.press import Published
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_publish.accounting.conversions import SLACK, mu_for_rho, rho_for_mu
 from dp_publish.accounting.curve import Loss, epsilon_of_unit
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
-from dp_publish.audit.checks import Check, make_check
-from dp_publish.audit.press import Published
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.policy.model import Policy, Privacy
 

@@ -31,9 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
+from dp_audit.hypothesis_tests import least_chance
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
-from dp_publish.audit.hypothesis_tests import least_chance
 
 _LEAST_SMOOTH = 0.01  # the share of the statistic's variance that must be continuous
 _SCALES = (1 / 8, 8.0)  # noise is judged up to eight times as narrow or as wide as stated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from dp_publish.audit.checks import Check
+from dp_audit.checks import Check
 
 
 @dataclass(frozen=True)

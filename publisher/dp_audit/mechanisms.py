@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dp_audit.black_box import attack_from_outside
+from dp_audit.checks import check_confidence
+from dp_audit.covariance_attack import attack_moments
+from dp_audit.noise_laws import entry_law
+from dp_audit.report import AuditReport
+from dp_audit.step_attack import attack_steps
 from dp_bundle.base.errors import PrivacyError
-from dp_publish.audit.black_box import attack_from_outside
-from dp_publish.audit.checks import check_confidence
-from dp_publish.audit.covariance_attack import attack_moments
-from dp_publish.audit.noise_laws import entry_law
-from dp_publish.audit.report import AuditReport
-from dp_publish.audit.step_attack import attack_steps
 from dp_publish.covariance.mechanisms.base import Mechanism, OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_audit.canaries import middle_of
+from dp_audit.raw_cells import level_numbers, level_words, raw_numbers, raw_table
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
-from dp_publish.audit.canaries import middle_of
-from dp_publish.audit.raw_cells import level_numbers, level_words, raw_numbers, raw_table
 from dp_publish.policy.model import Policy
 
 WITH_LEVELS = ("category", "boolean")  # kinds of sources that are judged by their levels; others are numbers

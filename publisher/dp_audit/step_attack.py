@@ -24,12 +24,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_audit.checks import Check, check_guesses, check_signs, make_check, require_runs
+from dp_audit.neighbouring_tables import all_neighbours, unlike_tables, worst_neighbours
+from dp_audit.step_noise import check_step_grid, check_step_noise, redraw, step_noise
+from dp_audit.transcripts import Turn, is_same, judge_turn, log_ratio, record, replay, statistics_of, total_mu
 from dp_bundle.base.errors import DpGraphError
 from dp_publish.accounting.conversions import SLACK
-from dp_publish.audit.checks import Check, check_guesses, check_signs, make_check, require_runs
-from dp_publish.audit.neighbouring_tables import all_neighbours, unlike_tables, worst_neighbours
-from dp_publish.audit.step_noise import check_step_grid, check_step_noise, redraw, step_noise
-from dp_publish.audit.transcripts import Turn, is_same, judge_turn, log_ratio, record, replay, statistics_of, total_mu
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.sampling.keystream import Keystream, SecureKeystream

@@ -21,14 +21,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_audit.capped_rows import replay_crowds
+from dp_audit.checks import Check, make_check
+from dp_audit.coded_moments import without_sources
+from dp_audit.made_up import in_batches
+from dp_audit.press import Press, made_up_policy
+from dp_audit.raw_cells import RawCell, raw_cells, raw_table, tables_of
+from dp_audit.replayer import Replayer
 from dp_bundle.manifest.columns import Column
-from dp_publish.audit.capped_rows import replay_crowds
-from dp_publish.audit.checks import Check, make_check
-from dp_publish.audit.coded_moments import without_sources
-from dp_publish.audit.made_up import in_batches
-from dp_publish.audit.press import Press, made_up_policy
-from dp_publish.audit.raw_cells import RawCell, raw_cells, raw_table, tables_of
-from dp_publish.audit.replayer import Replayer
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import calibrate
 

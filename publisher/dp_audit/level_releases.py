@@ -29,18 +29,18 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import special, stats
 
+from dp_audit.books import check_books, claimed_mu
+from dp_audit.cell_states import AuditedCell, CategoryCell, audited_cell, table_in_states
+from dp_audit.checks import Check, check_confidence, check_signs, make_check
+from dp_audit.hypothesis_tests import law_excess, least_chance, variance_ratio
+from dp_audit.level_replay import check_level_replay
+from dp_audit.press import Press, made_up_policy, publish_made_up
+from dp_audit.report import AuditReport
+from dp_audit.row_attack import Attack
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.guarantee_checks import release_mu
 from dp_publish.accounting.conversions import SLACK
-from dp_publish.audit.books import check_books, claimed_mu
-from dp_publish.audit.cell_states import AuditedCell, CategoryCell, audited_cell, table_in_states
-from dp_publish.audit.checks import Check, check_confidence, check_signs, make_check
-from dp_publish.audit.hypothesis_tests import law_excess, least_chance, variance_ratio
-from dp_publish.audit.level_replay import check_level_replay
-from dp_publish.audit.press import Press, made_up_policy, publish_made_up
-from dp_publish.audit.report import AuditReport
-from dp_publish.audit.row_attack import Attack
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import calibrate
 

@@ -30,6 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
+from dp_audit.checks import Check, make_check
+from dp_audit.hypothesis_tests import cdf_excess
 from dp_bundle.manifest.matrix_noise import (
     DiscreteLaplace,
     MatrixNoise,
@@ -40,8 +42,6 @@ from dp_bundle.manifest.matrix_noise import (
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.strength import Strength
-from dp_publish.audit.checks import Check, make_check
-from dp_publish.audit.hypothesis_tests import cdf_excess
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_curve import delta_of_wishart

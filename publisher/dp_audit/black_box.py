@@ -43,12 +43,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_audit.checks import LEAST_RUNS, Check, make_check, require_runs
+from dp_audit.hypothesis_tests import least_chance
+from dp_audit.low_bits import low_bit_scores, low_bit_tables
+from dp_audit.noise_laws import check_directions, check_wishart, check_wishart_difference, exponent_for
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.matrix_noise import WishartDifferenceNoise, WishartNoise
-from dp_publish.audit.checks import LEAST_RUNS, Check, make_check, require_runs
-from dp_publish.audit.hypothesis_tests import least_chance
-from dp_publish.audit.low_bits import low_bit_scores, low_bit_tables
-from dp_publish.audit.noise_laws import check_directions, check_wishart, check_wishart_difference, exponent_for
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from dp_audit.cell_states import WITH_LEVELS
+from dp_audit.coded_rows import check_row_coding
+from dp_audit.level_releases import audit_levels
+from dp_audit.press import Press
+from dp_audit.report import AuditReport
+from dp_audit.whole_covariance_releases import audit_covariance
+from dp_audit.whole_row_releases import audit_rows
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.files.places import Place
-from dp_publish.audit.cell_states import WITH_LEVELS
-from dp_publish.audit.coded_rows import check_row_coding
-from dp_publish.audit.level_releases import audit_levels
-from dp_publish.audit.press import Press
-from dp_publish.audit.report import AuditReport
-from dp_publish.audit.whole_covariance_releases import audit_covariance
-from dp_publish.audit.whole_row_releases import audit_rows
 from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns, require_bounds

@@ -14,10 +14,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_audit.checks import Check, check_signs, make_check, size_faults
+from dp_audit.press import Published, Rounds
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.noisy_matrix import NoisyMatrix
-from dp_publish.audit.checks import Check, check_signs, make_check, size_faults
-from dp_publish.audit.press import Published, Rounds
 
 _Floats: TypeAlias = NDArray[np.float64]
 

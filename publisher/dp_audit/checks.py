@@ -15,11 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from dp_bundle.base.errors import ParameterError
-from dp_bundle.manifest.columns import Column
-from dp_publish.accounting.conversions import SLACK, unit_mu
-from dp_publish.audit.canaries import OUTSIDE, Canaries, Unit, middle_of
-from dp_publish.audit.hypothesis_tests import (
+from dp_audit.canaries import OUTSIDE, Canaries, Unit, middle_of
+from dp_audit.hypothesis_tests import (
     correlated_signs,
     law_excess,
     least_chance,
@@ -28,7 +25,10 @@ from dp_publish.audit.hypothesis_tests import (
     sample_excess,
     variance_ratio,
 )
-from dp_publish.audit.row_attack import Attack
+from dp_audit.row_attack import Attack
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.manifest.columns import Column
+from dp_publish.accounting.conversions import SLACK, unit_mu
 
 LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20  # releases of a matrix
 

@@ -32,11 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from dp_bundle.base.errors import DpGraphError, ParameterError
-from dp_bundle.manifest.columns import Column
-from dp_publish.audit.books import check_books, claimed_mu
-from dp_publish.audit.canaries import Canaries, Unit, at_bounds, changed_canaries, close, inside, outside
-from dp_publish.audit.checks import (
+from dp_audit.books import check_books, claimed_mu
+from dp_audit.canaries import Canaries, Unit, at_bounds, changed_canaries, close, inside, outside
+from dp_audit.checks import (
     Check,
     check_attack,
     check_attack_from_outside,
@@ -48,11 +46,13 @@ from dp_publish.audit.checks import (
     make_check,
     not_in_the_middle,
 )
-from dp_publish.audit.made_up import N_AT_EDGES, MadeUp, make_up, rows_alike
-from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
-from dp_publish.audit.replay import check_replay, loss_of_rows
-from dp_publish.audit.replayer import Limit, Replayer
-from dp_publish.audit.report import AuditReport
+from dp_audit.made_up import N_AT_EDGES, MadeUp, make_up, rows_alike
+from dp_audit.press import Press, Published, made_up_policy, publish_made_up
+from dp_audit.replay import check_replay, loss_of_rows
+from dp_audit.replayer import Limit, Replayer
+from dp_audit.report import AuditReport
+from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.manifest.columns import Column
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import calibrate
 

@@ -18,21 +18,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from dp_audit.books import check_books_of_moments
+from dp_audit.canaries import values_inside
+from dp_audit.checks import Check, check_signs, make_check, size_faults
+from dp_audit.coded_moments import check_coding, without_sources
+from dp_audit.made_up import chunked
+from dp_audit.mechanisms import audit_moments
+from dp_audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
+from dp_audit.press import Press, Published, made_up_policy, publish_made_up
+from dp_audit.published_rounds import check_published_rounds
+from dp_audit.replay import check_replay
+from dp_audit.replayer import Limit, Replayer
+from dp_audit.report import AuditReport
 from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartDifferenceNoise, WishartNoise
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_publish.audit.books import check_books_of_moments
-from dp_publish.audit.canaries import values_inside
-from dp_publish.audit.checks import Check, check_signs, make_check, size_faults
-from dp_publish.audit.coded_moments import check_coding, without_sources
-from dp_publish.audit.made_up import chunked
-from dp_publish.audit.mechanisms import audit_moments
-from dp_publish.audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
-from dp_publish.audit.press import Press, Published, made_up_policy, publish_made_up
-from dp_publish.audit.published_rounds import check_published_rounds
-from dp_publish.audit.replay import check_replay
-from dp_publish.audit.replayer import Limit, Replayer
-from dp_publish.audit.report import AuditReport
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.guarantee import moment_columns

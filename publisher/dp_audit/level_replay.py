@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.audit.cell_states import AuditedCell, CategoryCell, table_in_states
-from dp_publish.audit.checks import Check, make_check
-from dp_publish.audit.press import Press
-from dp_publish.audit.replay import mu_of_move
-from dp_publish.audit.replayer import Replayer
+from dp_audit.cell_states import AuditedCell, CategoryCell, table_in_states
+from dp_audit.checks import Check, make_check
+from dp_audit.press import Press
+from dp_audit.replay import mu_of_move
+from dp_audit.replayer import Replayer
 from dp_publish.policy.model import Policy
 
 _ROWS = 300

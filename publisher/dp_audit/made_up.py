@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_audit.canaries import Canaries, Draft, Values, far_values, inside, middle_of
 from dp_bundle.manifest.columns import Column
-from dp_publish.audit.canaries import Canaries, Draft, Values, far_values, inside, middle_of
 from dp_publish.policy.model import Policy
 
 _CROWDS = 8

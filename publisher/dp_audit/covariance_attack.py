@@ -26,12 +26,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_audit.checks import LEAST_RUNS, Check, check_guesses, check_signs, make_check, require_runs
+from dp_audit.hypothesis_tests import cdf_excess, moment_ratio
+from dp_audit.noise_laws import EntryLaw, entry_law
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_publish.accounting.conversions import SLACK
-from dp_publish.audit.checks import LEAST_RUNS, Check, check_guesses, check_signs, make_check, require_runs
-from dp_publish.audit.hypothesis_tests import cdf_excess, moment_ratio
-from dp_publish.audit.noise_laws import EntryLaw, entry_law
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.scaling import GRID_BITS, Scaling

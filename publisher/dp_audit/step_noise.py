@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from dp_publish.audit.checks import Check, make_check
-from dp_publish.audit.hypothesis_tests import cdf_excess
-from dp_publish.audit.transcripts import Turn
+from dp_audit.checks import Check, make_check
+from dp_audit.hypothesis_tests import cdf_excess
+from dp_audit.transcripts import Turn
 from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyLengths
 from dp_publish.sampling.keystream import Keystream
