@@ -3,7 +3,9 @@
     python benchmarks/same_bits.py BEFORE        in one copy of the source
     python benchmarks/same_bits.py AFTER         in another one, and then: diff -r BEFORE AFTER
 
-What differs is what a change of the code changed. Pictures are left out: look at them. Nothing made here is private.
+What differs is what a change of the code changed. Run it twice and keep the second folder: the first run may compile
+kernels, and names of files that numba keeps are chance, too. A portal's own state has the digest of the code. Pictures
+are left out: look at them. Nothing made here is private.
 """
 
 from __future__ import annotations
