@@ -229,7 +229,10 @@ def test_regression_predicts_a_column_from_the_others(chain: Path, command: Run,
     ("words", "sentence"),
     [
         (["--estimator", "regression"], "--target must be given with regression and lda"),
-        (["--estimator", "regression", "--target", "w"], "--target must be a column of the bundle"),
+        (
+            ["--estimator", "regression", "--target", "w"],
+            "must be a column of the bundle (v0, v1, v2, v3, v4, v5), not",
+        ),
         (["--estimator", "ridge", "--target", "v1"], "--target is for --estimator regression or lda, not ridge"),
         (["--target", "v1"], "--target is for --estimator regression or lda, not graphical-lasso"),
         (["--estimator", "ridge", "--fdr", "0.05"], "--fdr is for --estimator graphical-lasso, not ridge"),

@@ -79,7 +79,7 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
     ]
     read = "what was read there, and copies of the rest, are as they were signed"
     begin = f"{quote_path(bundle.path)}: {read if bundle.copies else 'every byte is as it was signed'}"
-    lines = [f"{begin}; the lines below are what its signer states"]
+    lines = [f"{begin}; the lines below are what its signer states, and what follows from it"]
     lines += [f"  {label:<11} {text}" for label, text in facts]
     return "\n".join([*lines, "  columns", *_describe_columns(release)])
 

@@ -103,7 +103,7 @@ def keys_export(key: str, form: str) -> None:
       dp-bundle keys export --format minisign > minisign.pub
       minisign -V -p minisign.pub -m wine.bundle.tar
     """
-    public = _own_key(key) if key in key_names() else _read_key(key)
+    public = _own_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
     content = minisign_public_key(public) if form == "minisign" else public.to_pem()
     answer(content.decode().rstrip("\n"), None, as_json=False)
 

@@ -39,6 +39,7 @@ from dp_learn.pipeline.settings import REFIT_MAX_ITER
 
 REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk
 PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
+_NAMED = 8  # columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +90,8 @@ def learn_alternative(
     elif target in pooled.columns:
         options["target"] = target
     else:
-        known = ", ".join(map(quote_name, pooled.columns[:8]))
-        raise ParameterError("--target", f"a column of the bundle ({known}, ...)", target)
+        known = ", ".join(map(quote_name, pooled.columns[:_NAMED])) + ", ..." * (len(pooled.columns) > _NAMED)
+        raise ParameterError("--target", f"a column of the bundle ({known})", target)
 
     fitted = ESTIMATORS[name](**options).fit_covariance(pooled, location)
     summary: Summary = {
