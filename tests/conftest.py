@@ -32,8 +32,18 @@ WITHOUT = {"dp-learn": ["--no-report"]}  # options of a command that is run in t
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run draw new noise."""
+    """Let a run draw new noise, or be a look at whether other versions of what we depend on do."""
     parser.addoption("--fresh-noise", action="store_true", help="draw new noise, not the same in every run of a test")
+    parser.addoption("--first-cases", action="store_true", help="run each unit test with its first parameters alone")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the first case of each test of a unit, if that is asked for."""
+    if config.getoption("first_cases"):
+        first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
+        kept = [item for item in items if "/unit/" not in item.nodeid or item is first[item.nodeid.partition("[")[0]]]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
 
 
 @pytest.fixture(autouse=True)

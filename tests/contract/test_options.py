@@ -66,12 +66,12 @@ ALL = declared()
 CONDITIONS = [(each, condition) for each in ALL for condition in getattr(each.option, "applies", ())]
 
 
-@pytest.mark.parametrize("each", ALL, ids=str)
-def test_every_option_says_where_it_applies(each: Declared) -> None:
+def test_every_option_says_where_it_applies() -> None:
     """An option without a word about it, or about an option that its command does not have, fails here."""
-    assert isinstance(each.option, AppliedOption), "declare it with dp_bundle.cli.options.option"
-    others = {one.other for one in each.option.applies if isinstance(one, (With, Without))}
-    assert others <= {param.name for param in each.command.params}
+    for each in ALL:
+        assert isinstance(each.option, AppliedOption), f"declare {each} with dp_bundle.cli.options.option"
+        others = {one.other for one in each.option.applies if isinstance(one, (With, Without))}
+        assert others <= {param.name for param in each.command.params}, str(each)
 
 
 def test_an_option_cannot_be_declared_without_saying_it() -> None:
@@ -80,16 +80,16 @@ def test_an_option_cannot_be_declared_without_saying_it() -> None:
         option("--new")  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("each", ALL, ids=str)
-def test_every_option_is_read_by_its_command(each: Declared) -> None:
+def test_every_option_is_read_by_its_command() -> None:
     """The function of the command reads the value, or hands it on with all that it does not name."""
-    function = inspect.unwrap(each.command.callback)  # type: ignore[arg-type]
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    assert isinstance(tree, ast.FunctionDef)
-    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    names = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
-    rest = tree.args.kwarg.arg if tree.args.kwarg is not None else None
-    assert (each.option.name in read) if each.option.name in names else (rest in read)
+    for each in ALL:
+        function = inspect.unwrap(each.command.callback)  # type: ignore[arg-type]
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+        assert isinstance(tree, ast.FunctionDef)
+        read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        names = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
+        rest = tree.args.kwarg.arg if tree.args.kwarg is not None else None
+        assert (each.option.name in read) if each.option.name in names else (rest in read), str(each)
 
 
 # dp-learn: all options with all estimators, as they are declared

@@ -65,13 +65,13 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("privacy", ['unit = "cell"\nmu = 4.0', 'unit = "row"\nrelease = "covariance"\nmu = 1.0'])
-def test_what_goes_together_is_found(privacy: str, table: Path, program: Run) -> None:
+def test_what_goes_together_is_found(privacy: str, table: Path, command: Run) -> None:
     """A node is a column of the table; both links are found, with the levels that make them, and no others."""
     folder = table.parent
     (folder / "people.policy.toml").write_text(POLICY.format(privacy=privacy))
-    published = program("dp-publish", "people.parquet", "--out", "people.tar")
+    published = command("dp-publish", "people.parquet", "--out", "people.tar")
     assert published.returncode == 0, published.stderr
-    learned = program("dp-learn", "people.tar", "--fdr", "1e-6", "--out", "graph")
+    learned = command("dp-learn", "people.tar", "--fdr", "1e-6", "--report", "--out", "graph")
     assert learned.returncode == 0, learned.stderr
     edges = pd.read_csv(folder / "graph" / "edges.csv")
     assert {frozenset(pair) for pair in zip(edges["source"], edges["target"], strict=True)} == {
@@ -95,11 +95,11 @@ def test_what_goes_together_is_found(privacy: str, table: Path, program: Run) ->
     assert fitted is None or int(fitted[1]) <= 10, "pairs of columns, and not of their levels, are counted"
 
 
-def test_the_picture_says_the_noise_that_the_page_says(table: Path, program: Run) -> None:
+def test_the_picture_says_the_noise_that_the_page_says(table: Path, command: Run) -> None:
     """The share of a typical node, as the terminal and the page have it: levels do not count one by one."""
     folder = table.parent
     (folder / "people.policy.toml").write_text(POLICY.format(privacy='unit = "cell"\nmu = 4.0'))
-    assert program("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
+    assert command("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
     with open_bundle(folder / "people.tar", UnsafeTrustAnyone()) as bundle:
         learned = learn_graph(bundle)
         summary = summarize(learned, [bundle])
@@ -110,7 +110,7 @@ def test_the_picture_says_the_noise_that_the_page_says(table: Path, program: Run
 @pytest.mark.parametrize(
     ("target", "columns"), [pytest.param("job=nurse", "job=", marks=pytest.mark.slow), ("pay", "pay")]
 )
-def test_a_cell_predicts_nothing_of_itself(target: str, columns: str, table: Path, program: Run) -> None:
+def test_a_cell_predicts_nothing_of_itself(target: str, columns: str, table: Path, command: Run) -> None:
     """Neither other levels of the target's category nor its gaps are among what predicts it."""
     folder = table.parent
     frame = pd.read_parquet(table)
@@ -118,8 +118,8 @@ def test_a_cell_predicts_nothing_of_itself(target: str, columns: str, table: Pat
     frame.to_parquet(table)
     policy = POLICY.format(privacy='unit = "cell"\nmu = 4.0') + 'missing = "indicator"\n'
     (folder / "people.policy.toml").write_text(policy)
-    assert program("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
-    learned = program("dp-learn", "people.tar", "--estimator", "regression", "--target", target, "--out", "line")
+    assert command("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
+    learned = command("dp-learn", "people.tar", "--estimator", "regression", "--target", target, "--out", "line")
     assert learned.returncode == 0, learned.stderr
     predictors = pd.read_csv(folder / "line" / "coefficients.csv")["column"].tolist()
     assert not [name for name in predictors if name.startswith(columns)]
@@ -129,29 +129,29 @@ def test_a_cell_predicts_nothing_of_itself(target: str, columns: str, table: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["cv", "stars"])
-def test_alpha_is_chosen_by_rows(rule: str, table: Path, program: Run) -> None:
+def test_alpha_is_chosen_by_rows(rule: str, table: Path, command: Run) -> None:
     """The rules that look at parts of the rows find both links between categories and numbers, too."""
     folder = table.parent
     (folder / "people.policy.toml").write_text(POLICY.format(privacy='unit = "cell"\nmu = 4.0'))
-    assert program("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
-    learned = program("dp-learn", "people.tar", "--select", rule, "--out", "graph")
+    assert command("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
+    learned = command("dp-learn", "people.tar", "--select", rule, "--out", "graph")
     assert learned.returncode == 0, learned.stderr
     edges = pd.read_csv(folder / "graph" / "edges.csv")
     found = {frozenset(pair) for pair in zip(edges["source"], edges["target"], strict=True)}
     assert {frozenset(("job", "pay")), frozenset(("grade", "born"))} <= found
 
 
-def test_values_that_are_not_listed_are_refused_and_cost_nothing(table: Path, program: Run) -> None:
+def test_values_that_are_not_listed_are_refused_and_cost_nothing(table: Path, command: Run) -> None:
     """One sentence names the column and not the value, and nothing is booked."""
     folder = table.parent
     listed = POLICY.format(privacy='unit = "cell"\nmu = 4.0').replace('other = "other"\n', "")
     (folder / "people.policy.toml").write_text(listed)
-    refused = program("dp-publish", "people.parquet", "--out", "people.tar")
+    refused = command("dp-publish", "people.parquet", "--out", "people.tar")
     assert refused.returncode != 0
     assert len(refused.stderr.splitlines()) <= 4
     assert "'job'" in refused.stderr
     assert "smith" not in refused.stderr
     assert not (folder / "people.tar").exists()
     assert (
-        "people" not in program("dp-publish", "ledger").stdout or "cancelled" in program("dp-publish", "ledger").stdout
+        "people" not in command("dp-publish", "ledger").stdout or "cancelled" in command("dp-publish", "ledger").stdout
     )

@@ -65,13 +65,15 @@ def test_results_page_explains_every_entry_of_the_summary() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)) == entries
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_lead_somewhere() -> None:
     """Every relative link in a page names a file that is there, but for what the site's build makes."""
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
-    targets = [target for target in targets if not target.startswith(MADE)]
-
-    assert all((page.parent / target).exists() for target in targets), targets
+    links = [
+        (page, target)
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+    ]
+    assert len(links) > 100
+    assert [link for link in links if not link[1].startswith(MADE) and not (link[0].parent / link[1]).exists()] == []
 
 
 def test_first_screen_of_the_readme_holds_the_commands() -> None:
