@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dp_bundle.base.errors import DigestMismatchError, ParameterError, StoreError
-from dp_bundle.files.locking import locked
-from dp_bundle.files.new_files import make_private_folder
+from dp_bundle.files.new_files import locked, make_private_folder
 
 RANGE = 2**23  # bytes of one request, each of which has its own limits of time
 _CHUNK = 2**20

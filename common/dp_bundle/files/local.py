@@ -8,9 +8,8 @@ from pathlib import Path
 
 from dp_bundle.base.errors import StoreError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.files.new_files import whole_file
+from dp_bundle.files.new_files import sync_folder, whole_file
 from dp_bundle.files.places import missing, require_name
-from dp_bundle.files.renaming import sync_folder
 from dp_bundle.files.windows import read_at
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe with nobody behind it is no reason to wait

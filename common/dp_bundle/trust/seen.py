@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_bundle.base.errors import BundleError, EquivocationError, OlderReleaseError
 from dp_bundle.base.quoting import quote_name, quote_path
-from dp_bundle.files.locking import locked
-from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.ownership import read_own
 
 if TYPE_CHECKING:

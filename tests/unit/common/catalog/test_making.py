@@ -24,7 +24,7 @@ from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog
 from dp_bundle.catalog.site import STATE
-from dp_bundle.files.locking import locked_folder
+from dp_bundle.files.new_files import locked_folder
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.rules import write_quorum

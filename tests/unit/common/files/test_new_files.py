@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.files import renaming
-from dp_bundle.files.new_files import require_names, whole_file, write_whole
-from dp_bundle.files.renaming import exchange, rename_new, sync_folder
+from dp_bundle.files import new_files
+from dp_bundle.files.new_files import exchange, rename_new, require_names, sync_folder, whole_file, write_whole
 
 
 @pytest.fixture(params=["unnamed", "hidden", "without links"])
@@ -134,7 +133,7 @@ def test_where_no_name_can_be_given_nothing_begins(tmp_path: Path, monkeypatch: 
     """Without links, and a way to rename onto nothing, the error comes before the block, and nothing is left."""
     monkeypatch.delattr(os, "O_TMPFILE")
     monkeypatch.setattr(os, "link", _refuse)
-    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    monkeypatch.setattr(new_files, "_system_call", lambda: None)
     began = False
     with pytest.raises(OSError, match="use another folder"), whole_file(tmp_path / "a"):
         began = True
@@ -204,7 +203,7 @@ def test_names_change_places_in_one_step(tmp_path: Path, monkeypatch: pytest.Mon
     rename_new(one, tmp_path / "new")
     assert not one.exists()
 
-    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    monkeypatch.setattr(new_files, "_system_call", lambda: None)
     assert not exchange(other, tmp_path / "new")
     assert (other / "file").exists()
 
@@ -216,7 +215,7 @@ def test_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: p
         def sync(_: int) -> None:
             raise OSError(number, os.strerror(number))
 
-        monkeypatch.setattr(renaming.os, "fsync", sync)
+        monkeypatch.setattr(new_files.os, "fsync", sync)
 
     fail(errno.EINVAL)
     sync_folder(tmp_path)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from dp_bundle.base.errors import DpGraphError
-from dp_bundle.files.new_folders import new_folder
+from dp_bundle.files.new_files import new_folder
 
 KILLED = """
 import os, pathlib, signal, sys
-from dp_bundle.files.new_folders import new_folder
+from dp_bundle.files.new_files import new_folder
 with new_folder(pathlib.Path(sys.argv[1])) as new:
     (new / "data").mkdir()
     (new / "data" / "part").write_text("half")
