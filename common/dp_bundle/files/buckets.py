@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dp_bundle.base.errors import StoreError
-from dp_bundle.files.pace import Pace
-from dp_bundle.files.patience import PassingError, patiently, pause, read_patiently
+from dp_bundle.files.patience import Pace, PassingError, patiently, pause, read_patiently
 from dp_bundle.files.places import is_loopback, missing, plain_uri, require_name
 
 if TYPE_CHECKING:

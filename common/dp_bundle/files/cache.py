@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dp_bundle.base.errors import DigestMismatchError, ParameterError, StoreError
+from dp_bundle.base.errors import DigestMismatchError, StoreError
 from dp_bundle.files.new_files import locked, make_private_folder
+from dp_bundle.files.patience import number_chosen
 
 RANGE = 2**23  # bytes of one request, each of which has its own limits of time
 _CHUNK = 2**20
@@ -64,7 +65,12 @@ class Cache:
 
     def __init__(self, folder: Path | None = None, limit: int | None = None) -> None:
         self.folder = folder if folder is not None else cache_folder()
-        self.limit = limit if limit is not None else _limit()
+        if limit is None:
+            chosen = number_chosen(
+                "DPGRAPH_CACHE_GB", _DEFAULT_GB, "a number of gigabytes", lambda number: 0 <= number < math.inf
+            )
+            limit = int(chosen * 10**9)
+        self.limit = limit
         self.copies: set[str] = set()
         self._fetched: set[str] = set()
         try:
@@ -203,14 +209,3 @@ def _digest(path: Path) -> str | None:
 
 def _shown(path: str | Path) -> str:
     return shlex.quote(os.fspath(path))
-
-
-def _limit() -> int:
-    given = os.environ.get("DPGRAPH_CACHE_GB", str(_DEFAULT_GB))
-    try:
-        limit = float(given)
-    except ValueError:
-        limit = math.nan
-    if not 0 <= limit < math.inf:
-        raise ParameterError("DPGRAPH_CACHE_GB", "a number of gigabytes", given)
-    return int(limit * 10**9)

@@ -1,16 +1,19 @@
-"""From a path or URI to the store behind it."""
+"""From a path or URI to the store behind it, or to one content as a binary file that is never kept on a disk."""
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from dp_bundle.base.errors import ParameterError, StoreError
-from dp_bundle.files.pace import Pace
-from dp_bundle.files.places import Store, located
+from dp_bundle.files.patience import Pace
+from dp_bundle.files.places import RemotePath, Store, located
+from dp_bundle.files.windows import RangeReader
 
+_AT_ONCE = 2**23  # bytes of a request, where a file is read from its start to its end
 _SCHEMES = "a folder, file://, s3://, gs://, az://, or https:// to read"
 
 
@@ -66,3 +69,32 @@ def require_create_only(store: Store) -> None:
             raise StoreError(store.uri, "this storage replaces objects although it was told not to: use another")
     finally:
         store.delete(name)
+
+
+def open_remote(path: RemotePath) -> io.BufferedReader:
+    """Open a content elsewhere for reading from its start to its end, in few requests."""
+    return io.BufferedReader(RemoteFile(path), _AT_ONCE)
+
+
+class RemoteFile(RangeReader):
+    """A seekable file; every read is one request, so wrap it where reads are small.
+
+    Parameters
+    ----------
+    path : RemotePath
+        Where it is.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is nothing.
+    StoreError
+        The place cannot be read.
+    """
+
+    def __init__(self, path: RemotePath) -> None:
+        self._store, self._name = open_store(path.folder), path.name
+        super().__init__(self._store.size(path.name))
+
+    def _content(self, position: int, size: int) -> bytes:
+        return self._store.read(self._name, position, size)
