@@ -3,7 +3,7 @@
 What work will need is known from the shape of its table before it starts, so that nobody's file, however soundly
 signed, makes a machine swap or the system end its processes.
 
-The cores that this process may use.
+The cores that this process may use, and the machine's own address.
 """
 
 from __future__ import annotations
@@ -20,6 +20,18 @@ from dp_bundle.base.errors import MemoryLimitError, ParameterError
 def count_cores() -> int:
     """Return the number of cores that this process may use, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def is_loopback(host: str | None) -> bool:
+    """Return True for this machine's own address."""
+    import ipaddress  # takes longer to import than the rest of this module
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
 
 
 _WORTH_TELLING = 2 * 10**9  # bytes

@@ -7,18 +7,18 @@ more parts than a process may have open files; what was exchanged in between has
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from dp_bundle.base.errors import BundleFormatError, ClosedBundleError
 from dp_bundle.base.quoting import quote_name
 from dp_bundle.files.tar import MAX_MEMBER_SIZE, is_member_name
-from dp_bundle.files.windows import Member, read_at
+from dp_bundle.files.windows import Member, read_at, regular_file
 
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW  # a pipe with nobody behind it is no reason to wait
+_READ_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 
 
 def end_in_name(path: Path) -> Path:
@@ -82,13 +82,8 @@ class FolderMembers:
             It can no longer be read.
         """
         self.require_open()
-        descriptor = self._open(member.name)
-        try:
+        with self._opened(member.name) as descriptor:
             return read_at(descriptor, position, size)
-        except OSError as error:
-            raise _unreadable(member.name, error) from error
-        finally:
-            os.close(descriptor)
 
     def require_open(self) -> None:
         """Raise `ClosedBundleError` if it was closed: its number may be another file's by now."""
@@ -114,34 +109,29 @@ class FolderMembers:
                     )
 
     def _member(self, name: str) -> Member:
-        descriptor = self._open(name)
-        try:
+        with self._opened(name) as descriptor:
             size = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
         if size > MAX_MEMBER_SIZE:
             raise BundleFormatError(f"{name} is larger than a member of a bundle may be: it was not made by dp-publish")
         return Member(name, 0, size)
 
-    def _open(self, name: str) -> int:
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
         """Open a member's file, which must be a regular one."""
         if not is_member_name(name):
             raise BundleFormatError("the bundle has a member whose name no bundle has: it was not made by dp-publish")
         folder, _, own = name.rpartition("/")
         try:
-            descriptor = os.open(own, _READ, dir_fd=self._folder(folder))
+            with regular_file(own, os.O_NOFOLLOW, self._folder(folder)) as descriptor:
+                yield descriptor
         except OSError as error:
             raise _unreadable(name, error) from error
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise BundleFormatError(f"{name} in the folder of the bundle is no regular file: unpack the bundle again")
-        return descriptor
 
     def _folder(self, name: str) -> int:
         """Return the open folder of that name; it is opened once, and the same from then on."""
         if name not in self._folders:
             try:
-                self._folders[name] = os.open(name, _READ | os.O_DIRECTORY, dir_fd=self._folders[""])
+                self._folders[name] = os.open(name, _READ_FOLDER, dir_fd=self._folders[""])
             except OSError as error:
                 raise _unreadable(name, error) from error
         return self._folders[name]
@@ -152,4 +142,6 @@ def _unreadable(name: str, error: OSError) -> BundleFormatError:
         return BundleFormatError(f"{name} is missing in the folder: give that of a whole bundle, or unpack it again")
     if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):  # a link, or a file where the folder should be
         return BundleFormatError(f"{name} in the folder of the bundle is a link, or no folder: unpack the bundle again")
+    if error.errno == errno.EINVAL:
+        return BundleFormatError(f"{name} in the folder of the bundle is no regular file: unpack the bundle again")
     return BundleFormatError(f"{name} in the folder of the bundle cannot be read: {error.strerror}")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from dp_bundle.base.errors import StoreError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.new_files import sync_folder, whole_file
 from dp_bundle.files.places import missing, require_name
-from dp_bundle.files.windows import read_at
-
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe with nobody behind it is no reason to wait
+from dp_bundle.files.windows import read_at, regular_file
 
 
 class FolderStore:
@@ -39,22 +38,14 @@ class FolderStore:
 
     def size(self, name: str) -> int:
         """Return the number of bytes of a file."""
-        descriptor = self._open(name)
-        try:
+        with self._opened(name) as descriptor:
             return os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
 
     def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
         """Return `length` bytes of a file, or fewer at its end."""
-        descriptor = self._open(name)
-        try:
+        with self._opened(name) as descriptor:
             rest = max(0, os.fstat(descriptor).st_size - start)
             return read_at(descriptor, start, rest if length is None else min(length, rest))
-        except OSError as error:
-            raise self._error(name, error) from error
-        finally:
-            os.close(descriptor)
 
     def create(self, name: str, content: bytes) -> bytes:
         """Make a new file; a file system on a network may lose the answer, so after an error the name is read."""
@@ -73,10 +64,6 @@ class FolderStore:
             return found
         return content
 
-    def copy(self, source: str, target: str) -> bytes:
-        """Make a new file with the content of another."""
-        return self.create(target, self.read(source))
-
     def delete(self, name: str) -> None:
         """Remove a file."""
         path = self.folder / require_name(name)
@@ -94,24 +81,19 @@ class FolderStore:
             path.mkdir(exist_ok=True)
             sync_folder(path.parent)
 
-    def _open(self, name: str) -> int:
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
         try:
-            descriptor = os.open(self.folder / require_name(name), _READ)
+            with regular_file(self.folder / require_name(name)) as descriptor:
+                yield descriptor
         except (FileNotFoundError, NotADirectoryError):
-            raise missing(self._place(name)) from None
+            raise missing(quote_path(self.folder / name)) from None
         except OSError as error:
             raise self._error(name, error) from error
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise StoreError(self._place(name), "it is no regular file")
-        return descriptor
 
     def _refuse(self, error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
             raise self._error("", error) from error
 
     def _error(self, name: str, error: OSError) -> StoreError:
-        return StoreError(self._place(name), error.strerror or type(error).__name__)
-
-    def _place(self, name: str) -> str:
-        return quote_path(self.folder / name)
+        return StoreError(quote_path(self.folder / name), error.strerror or type(error).__name__)

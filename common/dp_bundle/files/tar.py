@@ -16,7 +16,6 @@ from typing import BinaryIO
 from dp_bundle.base.errors import BundleFormatError, ClosedBundleError
 from dp_bundle.files.windows import CHUNK, Member, read_at
 
-MAX_MEMBERS = 65_536
 MAX_MEMBER_SIZE = 8 * 2**30 - 1  # what the header's eleven octal digits hold
 _BLOCK = 512
 _RECORD = 20 * _BLOCK
@@ -47,10 +46,12 @@ class TarMembers:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._read = partial(read_at, file.fileno())
+        self._size = os.fstat(file.fileno()).st_size
 
     def first(self, name: str) -> Member:  # noqa: ARG002  the caller compares it
         """Return the first member, whatever its name; nothing behind its header is looked at."""
-        return first_member(partial(read_at, self._file.fileno()), os.fstat(self._file.fileno()).st_size)
+        return first_member(self._read, self._size)
 
     def scan(self, signed: Mapping[str, str], largest: object = None) -> list[Member]:  # noqa: ARG002
         """Return all members, whose names are these, in this order.
@@ -60,13 +61,12 @@ class TarMembers:
         BundleFormatError
             They are others, or the file is not an archive that `write_archive` made.
         """
-        size = os.fstat(self._file.fileno()).st_size
-        return signed_members(partial(read_at, self._file.fileno()), size, signed)
+        return signed_members(self._read, self._size, signed)
 
     def read(self, member: Member, position: int, size: int) -> bytes:
         """Return `size` bytes of a member, or fewer at the end of the file."""
         self.require_open()
-        return read_at(self._file.fileno(), member.offset + position, size)
+        return self._read(member.offset + position, size)
 
     def require_open(self) -> None:
         """Raise `ClosedBundleError` if it was closed: its number may be another file's by now."""
@@ -142,19 +142,19 @@ def signed_members(read: ReadAt, file_size: int, signed: Mapping[str, str]) -> l
     BundleFormatError
         They are others, or the archive is none that `write_archive` made.
     """
-    members = _scan(read, file_size, len(signed))
+    members = scan_archive(read, file_size, len(signed))
     if [member.name for member in members] != list(signed):
         raise BundleFormatError("the bundle has members that were not signed, or lacks some that were: it was altered")
     return members
 
 
-def scan_archive(descriptor: int, most: int = MAX_MEMBERS) -> list[Member]:
+def scan_archive(read: ReadAt, file_size: int, most: int) -> list[Member]:
     """Read every header and all padding, and return the members in order; their content is not looked at.
 
     Parameters
     ----------
-    descriptor : int
-        An open file, which stays the caller's to close.
+    read, file_size
+        As of `first_member`.
     most : int
         How many members there may be; the scan ends at the first that is too many.
 
@@ -163,10 +163,6 @@ def scan_archive(descriptor: int, most: int = MAX_MEMBERS) -> list[Member]:
     BundleFormatError
         The file is not an archive that `write_archive` made, byte for byte outside the members' content.
     """
-    return _scan(partial(read_at, descriptor), os.fstat(descriptor).st_size, most)
-
-
-def _scan(read: ReadAt, file_size: int, most: int) -> list[Member]:
     members: dict[str, Member] = {}
     position = 0
     while read(position, _BLOCK) != bytes(_BLOCK):

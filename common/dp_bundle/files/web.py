@@ -17,13 +17,14 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from typing import IO, Any, NoReturn
+from collections.abc import Iterator
+from typing import IO, Any, NoReturn, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from dp_bundle.base.errors import StoreError
+from dp_bundle.base.machine import is_loopback
 from dp_bundle.files.patience import Pace, PassingError, patiently, read_patiently
-from dp_bundle.files.places import is_loopback, missing, plain_uri, require_name
+from dp_bundle.files.places import missing, plain_uri, require_name
 
 _CHUNK = 2**20
 _RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
@@ -106,10 +107,6 @@ class WebStore:
         """Refuse."""
         raise StoreError(self._place(name), "a web server is only read: publish to a folder or an object store")
 
-    def copy(self, source: str, target: str) -> NoReturn:  # noqa: ARG002
-        """Refuse."""
-        self.create(target, b"")
-
     def delete(self, name: str) -> NoReturn:
         """Refuse."""
         self.create(name, b"")
@@ -120,7 +117,7 @@ class WebStore:
         headers = {**_HEADERS, **({"Range": wanted} if wanted else {})}
         url = urlunsplit((self._parts.scheme, self._parts.netloc, path, self._parts.query, ""))
         try:
-            return self._opener.open(paced_request(url, headers, pace))
+            return self._opener.open(PacedRequest(url, headers, pace))
         except urllib.error.HTTPError as error:
             if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return error
@@ -206,16 +203,11 @@ def make_opener() -> urllib.request.OpenerDirector:
 
 
 class PacedRequest(urllib.request.Request):
-    """A request whose answer comes within a pace."""
+    """A request whose answer, and those that it is redirected to, come within a pace."""
 
-    pace: Pace
-
-
-def paced_request(url: str, headers: dict[str, str], pace: Pace) -> PacedRequest:
-    """Return a request whose answer, and those that it is redirected to, come within a pace."""
-    request = PacedRequest(url, headers=headers)
-    request.pace = pace
-    return request
+    def __init__(self, url: str, headers: dict[str, str], pace: Pace) -> None:
+        super().__init__(url, headers=headers)
+        self.pace = pace
 
 
 class _PacedFile(io.RawIOBase):
@@ -268,11 +260,12 @@ class _Connection(http.client.HTTPConnection):
 
     _pace: Pace
 
-    def take(self, pace: Pace) -> None:
+    def within(self, pace: Pace) -> Self:
         """Take a pace, for the connection and for its answers."""
         self._pace = pace
         self._create_connection = self._connect_to_any
         self.response_class = functools.partial(_Answer, pace=pace)  # type: ignore[assignment]
+        return self
 
     def connect(self) -> None:
         """Connect, and leave what is left for the handshake, which is one wait."""
@@ -301,25 +294,19 @@ class _SecureConnection(http.client.HTTPSConnection, _Connection):
 
 class _Plain(urllib.request.HTTPHandler):
     def http_open(self, req: Any) -> Any:
-        return self.do_open(functools.partial(_connection, _Connection, req.pace), req)
+        return self.do_open(lambda host, **options: _Connection(host, **options).within(req.pace), req)
 
 
 class _Secure(urllib.request.HTTPSHandler):
     def https_open(self, req: Any) -> Any:
-        return self.do_open(functools.partial(_connection, _SecureConnection, req.pace, context=self._authorities), req)
+        options = {"context": self._authorities}
+        return self.do_open(lambda host, **given: _SecureConnection(host, **given).within(req.pace), req, **options)
 
     @functools.cached_property
     def _authorities(self) -> ssl.SSLContext:
         context = ssl.create_default_context()
         context.set_alpn_protocols(["http/1.1"])
         return context
-
-
-def _connection(kind: Callable[..., _Connection], pace: Pace, host: str, **options: Any) -> _Connection:
-    """Return a connection within a pace, which is not made yet."""
-    connection = kind(host, **options)
-    connection.take(pace)
-    return connection
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -345,4 +332,4 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             raise RedirectError("its server redirects to an address of another kind than https://")
         found = super().redirect_request(req, fp, code, msg, headers, newurl)
         assert isinstance(req, PacedRequest)  # noqa: S101
-        return None if found is None else paced_request(found.full_url, dict(found.headers), req.pace)
+        return None if found is None else PacedRequest(found.full_url, dict(found.headers), req.pace)

@@ -65,20 +65,10 @@ def test_names_are_listed_in_order_and_by_folder(store: Store) -> None:
 
 def test_what_is_missing_is_missing(store: Store) -> None:
     """Reading a name that is free raises FileNotFoundError, and deleting it nothing."""
-    for call in (store.size, store.read, lambda name: store.copy(name, "other")):
+    for call in (store.size, store.read):
         with pytest.raises(FileNotFoundError, match="nowhere/x"):
             call("nowhere/x")
     store.delete("nowhere/x")
-
-
-def test_a_copy_replaces_nothing(store: Store) -> None:
-    """A copy has the content of its source, and whoever was there before stays."""
-    store.create("staging/1", b"one")
-    store.create("staging/2", b"two")
-    assert store.copy("staging/1", "public") == b"one"
-    assert store.copy("staging/2", "public") == b"one"
-    store.delete("staging/1")
-    assert store.names() == ["public", "staging/2"]
 
 
 @pytest.mark.parametrize("name", ["", "/x", "x/", "a//b", "../x", "a/../b", ".hidden", "a?b", "a%b", "a\\b", "x" * 501])

@@ -9,6 +9,7 @@ import lzma
 import os
 import tarfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.files.tar import TarMembers, scan_archive, write_archive
-from dp_bundle.files.windows import Member, MemberReader
+from dp_bundle.files.windows import Member, MemberReader, read_at
 
 Contents = list[tuple[str, bytes]]
 CONTENTS: Contents = [("a.json", b"one"), ("data/empty", b""), ("data/block", b"x" * 512), ("data/more", b"y" * 1300)]
@@ -42,7 +43,12 @@ def load(descriptor: int, content: bytes) -> list[Member]:
     """Scan these bytes as an archive."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, content, 0)
-    return scan_archive(descriptor)
+    return scan(descriptor)
+
+
+def scan(descriptor: int) -> list[Member]:
+    """Scan an open file as an archive."""
+    return scan_archive(partial(read_at, descriptor), os.fstat(descriptor).st_size, 100)
 
 
 def held(descriptor: int) -> TarMembers:
@@ -181,7 +187,7 @@ def test_scan_does_not_read_content(memory: int, monkeypatch: pytest.MonkeyPatch
         return pread(descriptor, size, offset)
 
     monkeypatch.setattr(os, "pread", counted)
-    scan_archive(memory)
+    scan(memory)
     assert sum(read) < 50_000
 
 
@@ -190,7 +196,7 @@ def test_folder_is_no_archive(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
     try:
         with pytest.raises(OSError, match="directory"):
-            scan_archive(descriptor)
+            scan(descriptor)
     finally:
         os.close(descriptor)
 
@@ -202,4 +208,4 @@ def test_a_compressed_bundle_is_named_as_such(compress: Callable[[bytes], bytes]
     """A file that a portal or a mail program has compressed is not called damaged, and what unpacks it is said."""
     os.pwrite(memory, compress(archive(CONTENTS)), 0)
     with pytest.raises(BundleFormatError, match=f"is compressed .* unpack it with `{unpack} FILE`"):
-        scan_archive(memory)
+        scan(memory)
