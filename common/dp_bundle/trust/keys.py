@@ -178,10 +178,9 @@ def signing_key(name: str = DEFAULT_KEY) -> tuple[Ed25519PrivateKey, bool]:
         is_new = not path.exists()
         if is_new:
             _make(name, passphrase_given())
-        key = load_private_key(path, passphrase_given())
+        key = _load_pair(name, passphrase_given())
         if not public_key_path(name).exists():
             _complete(name, key)
-        _require_pair(name, _read_public_key(name), public_key_of(key))
     return key, is_new
 
 

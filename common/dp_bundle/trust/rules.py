@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dp_bundle.base.errors import BundleError, DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
@@ -71,6 +72,7 @@ def line_of(key: PublicKey, entries: Entries) -> list[PublicKey]:
 
 
 _MOST = 100_000  # bytes of a file
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -113,16 +115,12 @@ def write_quorum(folder: Path, dataset: str, keys: Sequence[PublicKey], threshol
 
 def read_quorum(folder: Path, dataset: str) -> Quorum | None:
     """Return the decision about a dataset, or None."""
-    path = _quorum_path(folder, dataset)
-    document = _read(path)
-    try:
-        quorum = None if document is None else Quorum(**document)
-        if quorum is None or (quorum.dataset == dataset and 1 <= quorum.threshold <= len(quorum.keys)):
-            has_passed(quorum.until if quorum else None)
-            return quorum
-    except (TypeError, ValueError) as error:
-        raise _unreadable(path) from error
-    raise _unreadable(path)
+    return _read(_quorum_path(folder, dataset), Quorum, partial(_is_sound, folder))
+
+
+def _is_sound(folder: Path, path: Path, quorum: Quorum) -> bool:
+    has_passed(quorum.until)  # raises ValueError if it is no day
+    return _quorum_path(folder, quorum.dataset) == path and 1 <= quorum.threshold <= len(quorum.keys)
 
 
 def remove_quorum(folder: Path, dataset: str) -> bool:
@@ -134,9 +132,9 @@ def remove_quorum(folder: Path, dataset: str) -> bool:
 
 def quorums(folder: Path) -> list[Quorum]:
     """Return all decisions about datasets, by name."""
-    found = [_read(path) or {} for path in sorted((folder / "quorums").glob("*.json"))]
-    decided = [read_quorum(folder, str(document.get("dataset"))) for document in found]
-    return sorted((quorum for quorum in decided if quorum is not None), key=lambda quorum: quorum.dataset)
+    paths = sorted((folder / "quorums").glob("*.json"))
+    found = [_read(path, Quorum, partial(_is_sound, folder)) for path in paths]
+    return sorted((quorum for quorum in found if quorum is not None), key=lambda quorum: quorum.dataset)
 
 
 def write_revocation(folder: Path, revocation: Revocation) -> None:
@@ -154,17 +152,11 @@ def write_revocation(folder: Path, revocation: Revocation) -> None:
 
 def read_revocation(folder: Path, key: PublicKey) -> Revocation | None:
     """Return the revocation of a key that was accepted here, or None."""
-    path = _revocation_path(folder, key)
-    document = _read(path)
-    if document is None:
-        return None
-    try:
-        revocation = Revocation(**document)
-        if revocation.key == key.fingerprint and all(type(first) is int for first in revocation.releases.values()):
-            return revocation
-    except (TypeError, AttributeError) as error:
-        raise _unreadable(path) from error
-    raise _unreadable(path)
+    return _read(
+        _revocation_path(folder, key),
+        Revocation,
+        lambda _, found: found.key == key.fingerprint and all(type(first) is int for first in found.releases.values()),
+    )
 
 
 def _quorum_path(folder: Path, dataset: str) -> Path:
@@ -175,16 +167,17 @@ def _revocation_path(folder: Path, key: PublicKey) -> Path:
     return folder / "revoked" / f"{key.raw.hex()}.json"
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path, kind: type[T], is_sound: Callable[[Path, T], bool]) -> T | None:
+    """Return what a file holds; None if there is no file."""
     try:
-        document = json.loads(read_own(path, _MOST))
+        found = kind(**json.loads(read_own(path, _MOST)))
+        if is_sound(path, found):
+            return found
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise _unreadable(path) from error
-    if not isinstance(document, dict):
-        raise _unreadable(path)
-    return document
+    raise _unreadable(path)
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:

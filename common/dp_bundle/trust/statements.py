@@ -15,8 +15,14 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import BundleFormatError, KeyStatementError, ParameterError
-from dp_bundle.trust.signatures import join_signatures, split_signatures, valid_signers
-from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, public_key_of
+from dp_bundle.trust.signing import (
+    PublicKey,
+    encode_pre_authentication,
+    join_signatures,
+    public_key_of,
+    split_signatures,
+    valid_signers,
+)
 
 STATEMENT_TYPE = "application/vnd.dpgraph.key-statement+json"
 MOST_OF_A_STATEMENT = 20_000  # bytes

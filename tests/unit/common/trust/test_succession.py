@@ -18,8 +18,7 @@ from dp_bundle.base.errors import (
     UntrustedKeyError,
 )
 from dp_bundle.trust.rules import TrustedKey, write_quorum
-from dp_bundle.trust.signatures import join_signatures
-from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, public_key_of
+from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, join_signatures, public_key_of
 from dp_bundle.trust.statements import STATEMENT_TYPE, Revocation, Rotation, sign_statement
 from dp_bundle.trust.store import Sighting, TrustStore
 from dp_bundle.trust.succession import accept_statement
