@@ -26,7 +26,7 @@ from dp_bundle.files.windows import (
     read_unchanged,
 )
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
-from dp_bundle.trust.rules import TrustedKey
+from dp_bundle.trust.judging import TrustedKey
 
 if TYPE_CHECKING:
     import numpy as np

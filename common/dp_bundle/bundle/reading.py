@@ -29,8 +29,7 @@ from dp_bundle.files.tar import MAX_MEMBER_SIZE
 from dp_bundle.files.windows import Digests, Member, MemberReader, Members, digest_member
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import Shape, Statement, Subject
-from dp_bundle.trust.judging import TrustPolicy
-from dp_bundle.trust.rules import TrustedKey
+from dp_bundle.trust.judging import TrustedKey, TrustPolicy
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import ENVELOPE_END, Envelope, PublicKey, signer_of, verify_envelope
 from dp_bundle.trust.store import TrustStore

@@ -1,31 +1,78 @@
-"""Judgement of a verified release by its signers.
+"""Judgement of a verified release by its signers, and the decisions of a reader that it goes by.
 
 Is the key good? Is it trusted for this dataset? Have enough others signed? Nothing here asks about releases seen
 before, which `seen` does, but for those that a revoked key signed. Dates and numbers within a bundle prove nothing,
-as a thief writes them as he likes.
+as a thief writes them as he likes. A key belongs to a line of keys: a publisher's, from her first one on.
+
+`revoked/` and `quorums/` in the folder of trusted keys hold one JSON file each, which earlier versions do not look at:
+which keys were revoked, and how many of which must sign a dataset.
 
 The protocol by which `open_bundle` asks about signers, and the policy that trusts anybody.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from dp_bundle.base.errors import RevokedKeyError, TooFewSignersError, UntrustedKeyError
-from dp_bundle.base.quoting import quote_name
-from dp_bundle.trust.rules import (
-    Entries,
-    Quorum,
-    TrustedKey,
-    has_passed,
-    line_of,
-    read_quorum,
-    read_revocation,
-    root_of,
+from dp_bundle.base.errors import (
+    BundleError,
+    DpGraphError,
+    ParameterError,
+    RevokedKeyError,
+    TooFewSignersError,
+    UntrustedKeyError,
 )
+from dp_bundle.base.quoting import quote_name, quote_path
+from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.ownership import read_own
 from dp_bundle.trust.seen import Sighting, remembered_by
 from dp_bundle.trust.signing import PublicKey
+from dp_bundle.trust.statements import Revocation
+
+T = TypeVar("T")
+_MOST = 100_000  # bytes of a file
+
+
+@dataclass(frozen=True)
+class TrustedKey:
+    """A key the reader trusts, with the name that the reader gave it.
+
+    Attributes
+    ----------
+    key : PublicKey
+    name : str
+    until : str or None
+        The last day of the reader's trust, as YYYY-MM-DD in UTC.
+    datasets : tuple of str or None
+        The datasets for which it is trusted; None for all.
+    predecessors : tuple of PublicKey
+        The keys whose successor it is, oldest first.
+    """
+
+    key: PublicKey
+    name: str
+    until: str | None = None
+    datasets: tuple[str, ...] | None = None
+    predecessors: tuple[PublicKey, ...] = ()
+
+    @property
+    def root(self) -> PublicKey:
+        """The oldest key of its line, which stands for the publisher."""
+        return self.predecessors[0] if self.predecessors else self.key
+
+    def covers(self, dataset: str) -> bool:
+        """Return True if the key is trusted for a dataset."""
+        return self.datasets is None or dataset in self.datasets
+
+
+Entries = Mapping[PublicKey, TrustedKey]
 
 
 class TrustPolicy(Protocol):
@@ -151,3 +198,133 @@ def _counts(folder: Path, key: PublicKey, sighting: Sighting, entries: Entries) 
 def _listed(numbers: list[int]) -> str:
     shown = ", ".join(map(str, numbers[:10])) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
     return f"release{'s' if len(numbers) > 1 else ''} {shown}"
+
+
+def root_of(key: PublicKey, entries: Entries) -> PublicKey:
+    """Return the oldest key of a key's line, as far as the trusted keys tell."""
+    return entries[key].root if key in entries else key
+
+
+def line_of(key: PublicKey, entries: Entries) -> list[PublicKey]:
+    """Return the keys of one publisher, who share one chain of releases: this one, predecessors and successors."""
+    root = root_of(key, entries)
+    members = [each for entry in entries.values() if entry.root == root for each in (*entry.predecessors, entry.key)]
+    return list(dict.fromkeys([root, *members, key]))
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """Decision that `threshold` of these keys must have signed a release of a dataset.
+
+    Attributes
+    ----------
+    dataset : str
+    keys : list of str
+        Fingerprints.
+    threshold : int
+    until : str or None
+        The last day of the decision, as YYYY-MM-DD in UTC.
+    """
+
+    dataset: str
+    keys: list[str]
+    threshold: int
+    until: str | None = None
+
+
+def has_passed(day: str | None) -> bool:
+    """Return True if a day, written YYYY-MM-DD, is over in UTC."""
+    return day is not None and date.fromisoformat(day) < today()
+
+
+def today() -> date:
+    """Return the day in UTC, by this machine's clock."""
+    return datetime.now(UTC).date()
+
+
+def write_quorum(folder: Path, dataset: str, keys: Sequence[PublicKey], threshold: int, until: str | None) -> None:
+    """Keep a decision about a dataset, in place of an earlier one."""
+    if not 1 <= threshold <= len(set(keys)):
+        raise ParameterError("--threshold", f"from 1 to the number of different keys, {len(set(keys))}", threshold)
+    fingerprints = [key.fingerprint for key in dict.fromkeys(keys)]
+    _write(_quorum_path(folder, dataset), asdict(Quorum(dataset, fingerprints, threshold, until)))
+
+
+def read_quorum(folder: Path, dataset: str) -> Quorum | None:
+    """Return the decision about a dataset, or None."""
+    return _read(_quorum_path(folder, dataset), Quorum, partial(_is_sound, folder))
+
+
+def _is_sound(folder: Path, path: Path, quorum: Quorum) -> bool:
+    has_passed(quorum.until)  # raises ValueError if it is no day
+    return _quorum_path(folder, quorum.dataset) == path and 1 <= quorum.threshold <= len(quorum.keys)
+
+
+def remove_quorum(folder: Path, dataset: str) -> bool:
+    """Forget the decision about a dataset; returns whether there was one."""
+    known = _quorum_path(folder, dataset).exists()
+    _quorum_path(folder, dataset).unlink(missing_ok=True)
+    return known
+
+
+def quorums(folder: Path) -> list[Quorum]:
+    """Return all decisions about datasets, by name."""
+    paths = sorted((folder / "quorums").glob("*.json"))
+    found = [_read(path, Quorum, partial(_is_sound, folder)) for path in paths]
+    return sorted((quorum for quorum in found if quorum is not None), key=lambda quorum: quorum.dataset)
+
+
+def write_revocation(folder: Path, revocation: Revocation) -> None:
+    """Keep a revocation; a second one of the same key can only take back more."""
+    key = PublicKey.from_fingerprint(revocation.key)
+    before = read_revocation(folder, key)
+    if before is not None:
+        releases = {**before.releases, **revocation.releases}
+        for dataset in before.releases.keys() & revocation.releases.keys():
+            releases[dataset] = min(before.releases[dataset], revocation.releases[dataset])
+        since = min(before.since, revocation.since)
+        revocation = Revocation(revocation.key, since, before.date, releases)
+    _write(_revocation_path(folder, key), asdict(revocation))
+
+
+def read_revocation(folder: Path, key: PublicKey) -> Revocation | None:
+    """Return the revocation of a key that was accepted here, or None."""
+    return _read(
+        _revocation_path(folder, key),
+        Revocation,
+        lambda _, found: found.key == key.fingerprint and all(type(first) is int for first in found.releases.values()),
+    )
+
+
+def _quorum_path(folder: Path, dataset: str) -> Path:
+    return folder / "quorums" / f"{hashlib.sha256(dataset.encode()).hexdigest()}.json"
+
+
+def _revocation_path(folder: Path, key: PublicKey) -> Path:
+    return folder / "revoked" / f"{key.raw.hex()}.json"
+
+
+def _read(path: Path, kind: type[T], is_sound: Callable[[Path, T], bool]) -> T | None:
+    """Return what a file holds; None if there is no file."""
+    try:
+        found = kind(**json.loads(read_own(path, _MOST)))
+        if is_sound(path, found):
+            return found
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise _unreadable(path) from error
+    raise _unreadable(path)
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    try:
+        write_whole(path, json.dumps(document, indent=1).encode() + b"\n", replace=True)
+    except OSError as error:
+        raise DpGraphError(
+            f"{quote_path(path)} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
+        ) from error
+
+
+def _unreadable(path: Path) -> BundleError:
+    return BundleError(f"{quote_path(path)}, a decision about whom to trust, is unreadable: remove it and decide again")

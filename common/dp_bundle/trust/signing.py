@@ -1,26 +1,35 @@
 """Ed25519 keys and DSSE envelopes: what was signed, by whom, as bytes.
 
 The signed bytes are the DSSE pre-authentication encoding of the payload and its type; a manifest's is an in-toto
-Statement (see `manifest`), with one signature. Statements about keys, and a manifest with its co-signers', have several:
+Statement (see `manifest`), with one signature. Statements about keys, and a manifest with its co-signers', have more:
 one that does not verify, and a second one by the same key, count for nothing; neither makes the others invalid.
 
 A key's fingerprint is `ed25519:` and its 32 public bytes in hexadecimal, that is, the key itself: whoever trusts the
 fingerprint needs nothing else to verify. An envelope has exactly one serialised form, and a reader refuses every other,
 so no bit of it is free; by that form the signer is found at its end, before anything that a stranger wrote is parsed.
 
+Whole files are signed in the form of minisign, too, for whoever has that tool and not this one. Minisign signs the
+BLAKE2b-512 digest of a file, and then that signature together with a comment. The key is the one that signs manifests;
+no message of one kind can pass for one of another (docs/adr/0025-minisign.md shows why). A key's number, by which
+minisign tells keys apart, is its first eight bytes.
+
 References
 ----------
-DSSE 1.0.2, protocol.md and envelope.md (secure-systems-lab); RFC 8032 (Ed25519).
+DSSE 1.0.2, protocol.md and envelope.md (secure-systems-lab); RFC 8032 (Ed25519). Minisign,
+https://jedisct1.github.io/minisign/, "Signature format" and "Public key format".
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -42,6 +51,9 @@ _ENTRIES_FORM = re.compile(rb"%s(?:,%s){0,%d}\]\}\n" % (_ENTRY_FORM, _ENTRY_FORM
 _END = _MIDDLE % PAYLOAD_TYPE.encode(), _ENTRY % (bytes(72), bytes(88)), _LAST  # of a manifest
 _END_FORM = re.compile(rb'%s\{"keyid":"(ed25519:[0-9a-f]{64})","sig":".{88}"\}\]\}\n' % re.escape(_END[0]), re.DOTALL)
 ENVELOPE_END = sum(map(len, _END))  # bytes from which the signer can be told
+_KEY, _PREHASHED = b"Ed", b"ED"  # what minisign calls the algorithms
+_NUMBER = 8  # bytes
+_TRUSTED = b"trusted comment: "
 _FIELD = 2**255 - 19
 _OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826  # y, and its negative
 _SMALL_ORDER = {0, 1, _FIELD - 1, _OF_ORDER_8, _FIELD - _OF_ORDER_8}  # y of all points whose order divides 8
@@ -297,3 +309,98 @@ def open_private_key(path: Path, passphrase: str | None) -> Ed25519PrivateKey | 
         return load_private_key(path, passphrase)
     except KeyStoreError:
         return None
+
+
+class DigestWriter:
+    """A binary file that takes the digest of what is written to it, and writes it to another, if one is given.
+
+    A thread takes the digest of one piece while the file gets it.
+
+    Parameters
+    ----------
+    file : binary file, optional
+        Where the bytes go.
+    """
+
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        self._file = file
+        self._digest = hashlib.blake2b()
+        self._hasher = ThreadPoolExecutor(max_workers=1)
+        self._taken = self._hasher.submit(self._digest.update, b"")
+
+    def write(self, content: bytes) -> int:
+        """Write bytes, and return their number."""
+        self._taken.result()
+        self._taken = self._hasher.submit(self._digest.update, content)
+        if self._file is not None:
+            self._file.write(content)
+        return len(content)
+
+    def digest(self) -> bytes:
+        """Return the BLAKE2b-512 digest of all bytes so far."""
+        self._taken.result()
+        return self._digest.digest()
+
+
+def minisign_public_key(key: PublicKey) -> bytes:
+    """Return the content of a public key file for `minisign -V -p`."""
+    content = base64.b64encode(_KEY + key.raw[:_NUMBER] + key.raw)
+    return b"untrusted comment: minisign public key %s\n%s\n" % (_shown(key), content)
+
+
+def minisign_digest(digest: bytes, comment: str, key: Ed25519PrivateKey) -> bytes:
+    """Return the content of a signature file for `minisign -V`; the same for the same arguments.
+
+    Parameters
+    ----------
+    digest : bytes
+        The BLAKE2b-512 digest of the signed file, 64 bytes.
+    comment : str
+        The trusted comment: one line, which is signed too. Minisign takes up to 8 kB.
+    key : Ed25519PrivateKey
+        The signing key.
+    """
+    said = comment.encode()
+    signature = key.sign(digest)
+    return _spell(public_key_of(key), signature, said, key.sign(signature + said))
+
+
+def verify_minisign(content: bytes, digest: bytes, key: PublicKey) -> bool:
+    """Return True if a signature file is one that `minisign_digest` makes: of that digest, by that key.
+
+    Parameters
+    ----------
+    content : bytes
+        The signature file, from whomever.
+    digest : bytes
+        The BLAKE2b-512 digest of the signed file, 64 bytes.
+    key : PublicKey
+        The key that must have signed.
+    """
+    lines = content.split(b"\n")
+    if len(lines) != 5:
+        return False
+    said = lines[2].removeprefix(_TRUSTED)
+    try:
+        signature = base64.b64decode(lines[1], validate=True)[len(_PREHASHED) + _NUMBER :]
+        whole = base64.b64decode(lines[3], validate=True)
+    except ValueError:
+        return False
+    verified = key.verifies(signature, digest) and key.verifies(whole, signature + said)
+    return verified and _spell(key, signature, said, whole) == content
+
+
+def _spell(key: PublicKey, signature: bytes, said: bytes, whole: bytes) -> bytes:
+    """Return a signature file of a signature, its trusted comment, and the signature of both."""
+    lines = (
+        b"untrusted comment: signature by the key %s" % _shown(key),
+        base64.b64encode(_PREHASHED + key.raw[:_NUMBER] + signature),
+        _TRUSTED + said,
+        base64.b64encode(whole),
+    )
+    return b"\n".join(lines) + b"\n"
+
+
+def _shown(key: PublicKey) -> bytes:
+    """Return a key's number as minisign shows it: a little-endian number, in hexadecimal."""
+    return key.raw[:_NUMBER][::-1].hex().upper().encode()

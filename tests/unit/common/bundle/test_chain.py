@@ -17,8 +17,7 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey, public_key_of
 from dp_bundle.trust.statements import Revocation, Rotation, sign_statement
-from dp_bundle.trust.store import TrustStore
-from dp_bundle.trust.succession import accept_statement
+from dp_bundle.trust.store import TrustStore, accept_statement
 from dp_publish import Policy, publish
 
 OLD, NEW = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()

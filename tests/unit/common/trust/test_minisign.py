@@ -12,8 +12,13 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.trust.minisign import DigestWriter, minisign_digest, minisign_public_key
-from dp_bundle.trust.signing import encode_pre_authentication, public_key_of
+from dp_bundle.trust.signing import (
+    DigestWriter,
+    encode_pre_authentication,
+    minisign_digest,
+    minisign_public_key,
+    public_key_of,
+)
 
 SECRET = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 

@@ -17,11 +17,10 @@ from dp_bundle.base.errors import (
     TooFewSignersError,
     UntrustedKeyError,
 )
-from dp_bundle.trust.rules import TrustedKey, write_quorum
+from dp_bundle.trust.judging import TrustedKey, write_quorum
 from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, join_signatures, public_key_of
 from dp_bundle.trust.statements import STATEMENT_TYPE, Revocation, Rotation, sign_statement
-from dp_bundle.trust.store import Sighting, TrustStore
-from dp_bundle.trust.succession import accept_statement
+from dp_bundle.trust.store import Sighting, TrustStore, accept_statement
 
 PRIVATE = [Ed25519PrivateKey.from_private_bytes(bytes([number] * 32)) for number in range(1, 5)]
 KEYS = [public_key_of(key) for key in PRIVATE]
