@@ -4,7 +4,7 @@ Titles, names and units are whatever their signer wrote, and a signer need not b
 could begin a line of its own that looks like one of ours, an escape sequence could colour or move it, and an override
 of the writing direction could reverse it.
 
-Privacy parameters and probabilities as numbers for a person to read, rounded to the side that promises less.
+Privacy parameters and probabilities as numbers for a person to read, rounded to the side that promises less, and sizes.
 """
 
 from __future__ import annotations
@@ -107,6 +107,15 @@ def round_up(value: float, digits: int = 6) -> str:
     """
     shown = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * MARGIN))
     return f"{float(shown):.{digits}g}"
+
+
+def format_size(n_bytes: int) -> str:
+    """Return a number of bytes as a size of at least two digits, rounded up; `machine.parse_size` is the inverse."""
+    for unit, one in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
+        if n_bytes >= one:
+            tenths = -(-10 * n_bytes // one)
+            return f"{tenths // 10}.{tenths % 10}{unit}" if tenths < 100 else f"{-(-tenths // 10)}{unit}"
+    return f"{-(-n_bytes // 1000)}kB"
 
 
 def percent_at_most(share: float) -> str:

@@ -146,11 +146,7 @@ class Bundle:
         BundleFormatError
             It is a covariance release, or its data are not what the manifest says.
         """
-        from dp_bundle.data.row_reader import read_parts  # only readers of data need pyarrow
-
-        parts = ((name, self.open(name)) for name in self._row_members())
-        version_1 = self.release.format_version == "1"
-        return read_parts(parts, self.release.columns, self.release.n_rows, version_1=version_1)
+        return (group.read() for group in self.row_groups())
 
     def row_groups(self) -> Iterator[RowGroup]:
         """Yield the batches of `batches` as row groups, which any thread may read.
@@ -160,7 +156,7 @@ class Bundle:
         BundleFormatError
             It is a covariance release, or its data are not what the manifest says.
         """
-        from dp_bundle.data.row_reader import find_groups
+        from dp_bundle.data.row_reader import find_groups  # only readers of data need pyarrow
 
         parts = ((name, self._views(name)) for name in self._row_members())
         version_1 = self.release.format_version == "1"

@@ -22,8 +22,7 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.part_tasks import PartTask, digest_part, part_tasks
 from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST, data_names
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.engines.batches import map_in_order
-from dp_bundle.engines.engine import Engine
+from dp_bundle.engines.engine import Engine, map_in_order
 from dp_bundle.files.places import RemotePath, located
 from dp_bundle.files.tar import MAX_MEMBER_SIZE
 from dp_bundle.files.windows import Digests, Member, MemberReader, Members, digest_member

@@ -186,22 +186,20 @@ class PartWriter:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-            self._require_entropy()
+
+            # A reader would take a part of nearly equal values with little noise for a decompression bomb.
+            size = self.parts[-1].seek(0, os.SEEK_END)
+            if self._rows_in_part * len(self._schema) > MOST_CELLS_PER_BYTE * size:
+                raise DataError(
+                    "the noise is so weak that the published values are nearly all the same, which no reader accepts: "
+                    "choose a smaller mu, or drop columns that are nearly constant"
+                )
             check_written(self.parts[-1], FileShape(self._rows_in_part, self._group_rows, self._schema))
             self.digests.append(self._hashed.sha256())
-            place, size = self._first_part + len(self.digests) - 1, self.parts[-1].seek(0, os.SEEK_END)
+            place = self._first_part + len(self.digests) - 1
             _log.info("part %d is written: %d rows, %d bytes", place, self._rows_in_part, size)
             self.part_sizes.append(self._rows_in_part)
             self._rows_in_part = 0
-
-    def _require_entropy(self) -> None:
-        """Refuse a part that a reader would take for a decompression bomb: nearly equal values with little noise."""
-        n_cells = self._rows_in_part * len(self._schema)
-        if n_cells > MOST_CELLS_PER_BYTE * self.parts[-1].seek(0, os.SEEK_END):
-            raise DataError(
-                "the noise is so weak that the published values are nearly all the same, which no reader accepts: "
-                "choose a smaller mu, or drop columns that are nearly constant"
-            )
 
 
 def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import DigestMismatchError, StoreError
+from dp_bundle.base.machine import cache_folder
 from dp_bundle.files.new_files import locked, make_private_folder
 from dp_bundle.files.patience import number_chosen
 
@@ -30,14 +31,6 @@ _CONTENT = re.compile(r"[0-9a-f]{64}(\.partial)?")
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # links and pipes are no contents
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-
-
-def cache_folder() -> Path:
-    """Return the folder of downloads: `dpgraph` in `$XDG_CACHE_HOME`, or where this system keeps what can be lost."""
-    from platformdirs import user_cache_path
-
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    return Path(chosen, "dpgraph") if chosen else user_cache_path("dpgraph", appauthor=False)
 
 
 class Cache:

@@ -113,16 +113,17 @@ def _spell(statement: Statement) -> bytes:
 
 def _parse(payload: bytes) -> Statement:
     """Read the payload in its one spelling."""
-    statement: Statement
+    unsound = KeyStatementError(
+        "this statement about a key is not in its one spelling, or of an unknown type: refuse it"
+    )
     try:
         fields: dict[str, Any] = json.loads(payload)
-        statement = {"rotation": Rotation, "revocation": Revocation}[fields["type"]](**fields)
-        sound = _spell(statement) == payload and _is_sound(statement)
+        statement: Statement = {"rotation": Rotation, "revocation": Revocation}[fields["type"]](**fields)
+        if _spell(statement) == payload and _is_sound(statement):
+            return statement
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _unsound() from error
-    if not sound:
-        raise _unsound()
-    return statement
+        raise unsound from error
+    raise unsound
 
 
 def _is_sound(statement: Statement) -> bool:
@@ -142,7 +143,3 @@ def _is_sound(statement: Statement) -> bool:
 
 def _are_names(names: list[str]) -> bool:
     return all(isinstance(name, str) and name and name.isprintable() for name in names)
-
-
-def _unsound() -> KeyStatementError:
-    return KeyStatementError("this statement about a key is not in its one spelling, or of an unknown type: refuse it")

@@ -15,7 +15,7 @@ import pytest
 
 from dp_bundle.base.errors import BundleFormatError, DataError
 from dp_bundle.data import rows as parts
-from dp_bundle.data.row_reader import find_groups, read_parts
+from dp_bundle.data.row_reader import find_groups
 from dp_bundle.data.rows import PartWriter, batch_rows, group_rows, part_rows, part_schema
 from dp_bundle.manifest.columns import Column, Noise
 
@@ -64,7 +64,8 @@ def write(batches: Iterable[pa.RecordBatch], columns: tuple[Column, ...] = COLUM
 
 def load(files: list[io.BytesIO], n_rows: int, columns: tuple[Column, ...] = COLUMNS) -> list[pa.RecordBatch]:
     """Read parts back."""
-    return list(read_parts([(f"part {index}", file) for index, file in enumerate(files)], columns, n_rows))
+    parts = [(f"part {index}", partial(io.BytesIO, file.getvalue())) for index, file in enumerate(files)]
+    return [group.read() for group in find_groups(parts, columns, n_rows)]
 
 
 @pytest.fixture
@@ -155,9 +156,9 @@ def test_parts_of_version_1_may_have_larger_groups(monkeypatch: pytest.MonkeyPat
     """What the first version wrote of very many columns is read; of the second, such a group is refused."""
     (file,) = write([values(3000)])
     monkeypatch.setattr(parts, "_MOST_CELLS", 2**9)
-    read = partial(read_parts, [("part", file)], COLUMNS, 3000)
+    read = partial(find_groups, [("part", lambda: io.BytesIO(file.getvalue()))], COLUMNS, 3000)
 
-    assert sum(batch.num_rows for batch in read(version_1=True)) == 3000
+    assert sum(group.read().num_rows for group in read(version_1=True)) == 3000
     with pytest.raises(BundleFormatError, match="row group of 3000 rows"):
         list(read())
 
