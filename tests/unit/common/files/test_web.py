@@ -132,13 +132,6 @@ def test_no_variable_turns_verification_off_for_a_bucket(secure: WebServer, monk
     assert secure.requests == []
 
 
-def test_a_server_that_is_not_there_is_given_up(web: WebServer) -> None:
-    """After some tries there is one sentence."""
-    web.close()
-    with pytest.raises(StoreError, match="did not answer, also when asked again"):
-        open_store(f"{web.url}/a").read("large")
-
-
 def test_it_is_only_read(web: WebServer) -> None:
     """Nothing can be written to a web server, or listed."""
     store = open_store(f"{web.url}/a")

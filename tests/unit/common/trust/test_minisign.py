@@ -43,12 +43,6 @@ def test_stock_minisign_verifies_a_file_and_shows_the_comment(tmp_path: Path) ->
     assert subprocess.run(verify, capture_output=True, check=False).returncode != 0
 
 
-def test_signature_is_the_same_each_time() -> None:
-    """Whoever holds the key can make the same bytes again."""
-    digest = hashlib.blake2b(b"content").digest()
-    assert minisign_digest(digest, "comment", SECRET) == minisign_digest(digest, "comment", SECRET)
-
-
 def test_key_is_numbered_by_its_first_bytes() -> None:
     """A public key has the algorithm, the number and the key; the comment shows the number as minisign does."""
     first, second = minisign_public_key(public_key_of(SECRET)).splitlines()
