@@ -83,15 +83,8 @@ class Chunk(NamedTuple):
     pages: dict[tuple[int, int], int] | None  # their number for each type and encoding
 
 
-class Group(NamedTuple):
-    """A row group."""
-
-    n_rows: int
-    chunks: list[Chunk]
-
-
-def read_footer(file: BinaryIO, shape: FileShape) -> list[Group]:
-    """Return the row groups of a Parquet file, if our writer could have written its footer for that shape.
+def read_footer(file: BinaryIO, shape: FileShape) -> list[list[Chunk]]:
+    """Return the chunks of each row group, if our writer could have written the footer of a file of that shape.
 
     Raises
     ------
@@ -106,7 +99,9 @@ def read_footer(file: BinaryIO, shape: FileShape) -> list[Group]:
     if size < len(start) + len(end) or start != _MAGIC or end[4:] != _MAGIC:
         raise BundleFormatError("is not readable as Parquet: ask the publisher for a sound bundle")
 
-    length, most_groups = int.from_bytes(end[:4], "little"), _most_groups(shape, size)
+    length = int.from_bytes(end[:4], "little")
+    most_rows = min(shape.n_rows, MOST_CELLS_PER_BYTE * size // max(1, len(shape.schema)))
+    most_groups = max(1, -(-most_rows // shape.group_rows))
     if length > min(_largest_footer(shape, most_groups), size - len(start) - len(end)):
         raise BundleFormatError("has a footer larger than that of any release")
     file.seek(size - len(end) - length)
@@ -118,7 +113,7 @@ def read_footer(file: BinaryIO, shape: FileShape) -> list[Group]:
         raise BundleFormatError("was not written by dp-publish")
     _check_rows(footer[3], [group[3] for group in footer[4]], shape, size)
     _check_layout(footer[4], size - len(end) - length)
-    return [Group(group[3], group[1]) for group in footer[4]]
+    return [group[1] for group in footer[4]]
 
 
 def statistics_form(shape: FileShape) -> Struct:
@@ -127,11 +122,6 @@ def statistics_form(shape: FileShape) -> Struct:
         return _EMPTY
     value = BoundedBytes(max(_NUMBER, shape.longest_label))
     return Struct({1: value, 2: value, 3: I64, 4: I64, 5: value, 6: value, 7: BOOL, 8: BOOL})
-
-
-def _most_groups(shape: FileShape, size: int) -> int:
-    rows = min(shape.n_rows, MOST_CELLS_PER_BYTE * size // max(1, len(shape.schema)))
-    return max(1, -(-rows // shape.group_rows))
 
 
 def _largest_footer(shape: FileShape, n_groups: int) -> int:
@@ -149,20 +139,9 @@ def _file_form(shape: FileShape, most_groups: int) -> Struct:
     count = Struct({1: I32, 2: I32, 3: I32}, frozenset({1, 2, 3}))
     no_levels = Listing(I64, 0, 0)
     sizes = Struct({1: I64, 2: no_levels, 3: no_levels}, frozenset({1}))
-    described: dict[int, Kind] = {
-        1: I32,
-        2: Listing(I32, 1, 5),
-        3: Listing(name, 1, 1),
-        4: I32,
-        5: I64,
-        6: I64,
-        7: I64,
-        9: I64,
-        11: I64,
-        12: statistics_form(shape),
-        13: Listing(count, 1, 5),
-        16: sizes,
-    }
+    described: dict[int, Kind] = {1: I32, 2: Listing(I32, 1, 5), 3: Listing(name, 1, 1), 4: I32}
+    described |= dict.fromkeys((5, 6, 7, 9, 11), I64)
+    described |= {12: statistics_form(shape), 13: Listing(count, 1, 5), 16: sizes}
     columns = {column.encode(): index for index, column in enumerate(shape.schema.names)}
     types = [_TYPES[kind] for kind in shape.schema.types]
 

@@ -117,8 +117,8 @@ def check_headers(file: BinaryIO, shape: FileShape) -> None:
     groups = read_footer(file, shape)
     kinds = {kind: _column(shape, kind == pa.string()) for kind in set(shape.schema.types)}
     columns = [kinds[kind] for kind in shape.schema.types]
-    for group in groups:
-        for column, chunk in zip(columns, group.chunks, strict=True):
+    for chunks in groups:
+        for column, chunk in zip(columns, chunks, strict=True):
             _check_chunk(file, chunk, column)
 
 

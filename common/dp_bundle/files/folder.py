@@ -54,7 +54,11 @@ class FolderMembers:
         BundleFormatError
             It is not there, or no regular file.
         """
-        return self._member(name)
+        with self._opened(name) as descriptor:
+            size = os.fstat(descriptor).st_size
+        if size > MAX_MEMBER_SIZE:
+            raise BundleFormatError(f"{name} is larger than a member of a bundle may be: it was not made by dp-publish")
+        return Member(name, 0, size)
 
     def scan(self, signed: Mapping[str, str], largest: object = None) -> list[Member]:  # noqa: ARG002
         """Return the members with these names, in this order; nothing else may be in the folder.
@@ -71,7 +75,7 @@ class FolderMembers:
         within[""] |= within.keys() - {""}
         for folder, inside in within.items():
             self._require_no_others(folder, inside)
-        return [self._member(name) for name in signed]
+        return [self.first(name) for name in signed]
 
     def read(self, member: Member, position: int, size: int) -> bytes:
         """Return `size` bytes of a member, or fewer at the end of its file.
@@ -107,13 +111,6 @@ class FolderMembers:
                     raise BundleFormatError(
                         f"{found} in the folder of the bundle was not signed: move it away, or unpack the bundle again"
                     )
-
-    def _member(self, name: str) -> Member:
-        with self._opened(name) as descriptor:
-            size = os.fstat(descriptor).st_size
-        if size > MAX_MEMBER_SIZE:
-            raise BundleFormatError(f"{name} is larger than a member of a bundle may be: it was not made by dp-publish")
-        return Member(name, 0, size)
 
     @contextlib.contextmanager
     def _opened(self, name: str) -> Iterator[int]:

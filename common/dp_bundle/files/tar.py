@@ -109,8 +109,8 @@ def is_member_name(name: str) -> bool:
     return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 
-def first_member(read: ReadAt, file_size: int) -> Member:
-    """Return the first member of an archive; nothing behind its header is looked at.
+def first_member(read: ReadAt, file_size: int, position: int = 0) -> Member:
+    """Return the first member of an archive, or that from a position on; nothing behind its header is looked at.
 
     Parameters
     ----------
@@ -118,13 +118,19 @@ def first_member(read: ReadAt, file_size: int) -> Member:
         Takes a position in the archive and a number of bytes, and returns them, or fewer at its end.
     file_size : int
         Of the archive.
+    position : int
+        Where the header is.
 
     Raises
     ------
     BundleFormatError
         There is no such header, or the file ends before the member does.
     """
-    return _member_at(read, 0, file_size)
+    name, size = _parse_header(read(position, _BLOCK))
+    member = Member(name, position + _BLOCK, size)
+    if member.offset + size + -size % _BLOCK > file_size:
+        raise BundleFormatError(f"the bundle ends inside {name}: it is truncated; fetch it again")
+    return member
 
 
 def signed_members(read: ReadAt, file_size: int, signed: Mapping[str, str]) -> list[Member]:
@@ -166,7 +172,7 @@ def scan_archive(read: ReadAt, file_size: int, most: int) -> list[Member]:
     members: dict[str, Member] = {}
     position = 0
     while read(position, _BLOCK) != bytes(_BLOCK):
-        member = _member_at(read, position, file_size)
+        member = first_member(read, file_size, position)
         if len(members) == most or member.name in members:
             raise BundleFormatError(
                 f"the bundle has too many members, or {member.name} twice: it was not made by dp-publish"
@@ -179,14 +185,6 @@ def scan_archive(read: ReadAt, file_size: int, most: int) -> list[Member]:
     if len(trailer) != _trailer_size(position) or any(trailer):
         raise BundleFormatError("the bundle does not end where it should: it is truncated or was appended to")
     return list(members.values())
-
-
-def _member_at(read: ReadAt, position: int, file_size: int) -> Member:
-    name, size = _parse_header(read(position, _BLOCK))
-    member = Member(name, position + _BLOCK, size)
-    if member.offset + size + -size % _BLOCK > file_size:
-        raise BundleFormatError(f"the bundle ends inside {name}: it is truncated; fetch it again")
-    return member
 
 
 def _header(name: str, size: int) -> bytes:

@@ -202,26 +202,18 @@ def _complete(name: str, key: Ed25519PrivateKey) -> PublicKey:
     """Trust a key on this machine, and write its public half."""
     public = public_key_of(key)
     TrustStore().add(public, f"{name} (own key)")
-    try:
-        write_whole(public_key_path(name), public.to_pem(), replace=True)
-    except OSError as error:
-        raise _unwritable(error) from error
+    write_whole(public_key_path(name), public.to_pem(), replace=True)
     return public
 
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Keep other processes from making keys at the same time."""
-    with contextlib.ExitStack() as lock:
-        try:
-            lock.enter_context(locked(home_folder() / "keys" / "keys.lock"))
-        except OSError as error:
-            raise _unwritable(error) from error
-        yield
-
-
-def _unwritable(error: OSError) -> KeyStoreError:
+    """Keep other processes from making keys at the same time, and say where they cannot be written."""
     folder = home_folder() / "keys"
-    return KeyStoreError(
-        f"the folder of keys {folder} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
-    )
+    try:
+        with locked(folder / "keys.lock"):
+            yield
+    except OSError as error:
+        raise KeyStoreError(
+            f"the folder of keys {folder} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
+        ) from error

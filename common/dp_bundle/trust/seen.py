@@ -105,12 +105,7 @@ def admit(
 
 
 def _judge(
-    memory: dict[str, _Remembered],
-    signers: Sequence[str],
-    sighting: Sighting,
-    *,
-    allow_older: bool,
-    beside_newer: bool,
+    memory: dict[str, _Remembered], signers: Sequence[str], sighting: Sighting, *, allow_older: bool, beside_newer: bool
 ) -> tuple[str, ...]:
     """Add the release to the memory and return notes for the reader, or refuse it."""
     for signer in signers:

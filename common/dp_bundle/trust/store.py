@@ -21,18 +21,21 @@ from dp_bundle.base.errors import (
     KeyStatementError,
     KeyStoreError,
     RevokedKeyError,
+    TooFewSignersError,
     UntrustedKeyError,
 )
 from dp_bundle.base.quoting import quote_name
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import home_folder, read_own
 from dp_bundle.trust.judging import (
+    Entries,
+    Quorum,
     TrustedKey,
     has_passed,
-    judge,
+    line_of,
     read_quorum,
     read_revocation,
-    sharing,
+    root_of,
     write_revocation,
 )
 from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered, remembered_by
@@ -164,34 +167,103 @@ class TrustStore:
             What has been seen cannot be read, or others may write it.
         """
         with _as_bundle_error():
-            signers = judge(self.folder, key, sighting, self._entries())
-            return admit(
-                self.folder,
-                [each.fingerprint for each in signers],
-                sighting,
-                allow_older=allow_older,
-                beside_newer=beside_newer,
-            )
+            chain = [each.fingerprint for each in self.vouch(key, sighting)]
+            return admit(self.folder, chain, sighting, allow_older=allow_older, beside_newer=beside_newer)
 
-    def vouch(self, key: PublicKey, sighting: Sighting) -> None:
-        """Refuse a verified release for its signers alone, as `admit` does; nothing is noted, and its age is no matter.
+    def vouch(self, key: PublicKey, sighting: Sighting) -> list[PublicKey]:
+        """Refuse a verified release for its signers alone, or return the keys that share its chain of releases.
 
-        A key that is not in the store is not refused: `require` does that.
+        Nothing is noted, and its age is no matter. A key that is not in the store is not refused: `require` does that.
+
+        Raises
+        ------
+        RevokedKeyError
+            The key was revoked, and the release was not verified here before.
+        UntrustedKeyError
+            The key is trusted for other datasets only, or the decision about this one has ended.
+        TooFewSignersError
+            Too few of the keys that must sign have done so.
         """
+        entries = self.entries()
         with _as_bundle_error():
-            judge(self.folder, key, sighting, self._entries())
+            reason = self._revoked_for(key, sighting)
+            if reason:
+                raise RevokedKeyError(key.fingerprint, reason)
+            if key in entries and not entries[key].covers(sighting.dataset):
+                name = quote_name(sighting.dataset)
+                raise UntrustedKeyError(
+                    key.fingerprint,
+                    f"the signer {key.fingerprint} is trusted on this machine for other datasets than {name}: if you "
+                    f"trust that key for all run: dp-bundle trust {key.fingerprint}",
+                )
+            quorum = read_quorum(self.folder, sighting.dataset)
+            if quorum is not None:
+                self._require_quorum(quorum, key, sighting, entries)
+        return self.sharing(key, sighting.dataset)
 
     def sharing(self, key: PublicKey, dataset: str) -> list[PublicKey]:
         """Return the keys whose releases of a dataset form one chain with this key's: its line, or a quorum's."""
+        entries = self.entries()
         with _as_bundle_error():
-            return sharing(key, read_quorum(self.folder, dataset), self._entries())
+            quorum = read_quorum(self.folder, dataset)
+        seats = {key} if quorum is None else {key, *map(PublicKey.from_fingerprint, quorum.keys)}
+        lines = (line_of(seat, entries) for seat in sorted(seats, key=lambda seat: seat.raw))
+        return list(dict.fromkeys(each for line in lines for each in line))
 
     def remembered(self, key: PublicKey, dataset: str) -> dict[int, str]:
         """Return the manifest digests of releases of a dataset that were verified here before, by number."""
         with _as_bundle_error():
             return remembered(self.folder, [each.fingerprint for each in self.sharing(key, dataset)], dataset)
 
-    def _entries(self) -> dict[PublicKey, TrustedKey]:
+    def _revoked_for(self, key: PublicKey, sighting: Sighting) -> str:
+        """Return why a revoked key is not good for a release, or nothing.
+
+        It is good for what was verified here before, as a thief cannot change that, and below the number that the
+        revocation names.
+        """
+        revoked = read_revocation(self.folder, key)
+        if revoked is None:
+            return ""
+        first = revoked.releases.get(sighting.dataset)
+        seen = remembered_by(self.folder, key.fingerprint).get(sighting.dataset, {})
+        good = [number for number in seen if first is None or number < first]
+        if sighting.number in good and seen[sighting.number] == sighting.manifest_sha256:
+            return ""
+        listed = f"only {_listed(good)}, verified here before" if good else "none, as none was verified here before"
+        return (
+            f"the signer {key.fingerprint} was revoked, with effect since {revoked.since}, and release "
+            f"{sighting.number} ({sighting.manifest_sha256[:12]}...) is not one of its good ones "
+            f"({listed}): fetch the release that the publisher signed with another key"
+        )
+
+    def _require_quorum(self, quorum: Quorum, key: PublicKey, sighting: Sighting, entries: Entries) -> None:
+        """Refuse a release with too few signers; a key and its successors have one seat, and count once."""
+        name = quote_name(sighting.dataset)
+        if has_passed(quorum.until):
+            message = f"your decision about who signs {name} ended on {quorum.until}: decide again with dp-bundle trust"
+            raise UntrustedKeyError(key.fingerprint, message)
+
+        seats = {root_of(PublicKey.from_fingerprint(each), entries) for each in quorum.keys}
+        signers = [each for each in (key, *sighting.cosigners) if self._counts(each, sighting, entries)]
+        counted = len({root_of(each, entries) for each in signers} & seats)
+        if counted < quorum.threshold or root_of(key, entries) not in seats:
+            raise TooFewSignersError(
+                key.fingerprint,
+                f"release {sighting.number} of {name} ({sighting.manifest_sha256[:12]}...) has valid signatures of "
+                f"{counted} of the {len(seats)} keys that you trust for it, and you require {quorum.threshold}, its "
+                "first signer among them: fetch the file of signatures beside it (.dsse.json), or ask the co-signers",
+                counted,
+                quorum.threshold,
+            )
+
+    def _counts(self, key: PublicKey, sighting: Sighting, entries: Entries) -> bool:
+        """Return True if a key is trusted for a release, today."""
+        entry = entries.get(key)
+        trusted = entry is not None and not has_passed(entry.until) and entry.covers(sighting.dataset)
+        return trusted and not self._revoked_for(key, sighting)
+
+    def entries(self) -> dict[PublicKey, TrustedKey]:
+        """Return every trusted key with what the reader said of it."""
         return {entry.key: entry for entry in self.keys()}
 
     def _path(self, key: PublicKey) -> Path:
@@ -230,6 +302,11 @@ def _as_bundle_error() -> Iterator[None]:
         raise BundleError(str(error)) from error
 
 
+def _listed(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:10])) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
+    return f"release{'s' if len(numbers) > 1 else ''} {shown}"
+
+
 def accept_statement(store: TrustStore, content: bytes) -> str:
     """Act on a signed statement about a key, and return what follows from it, as a sentence.
 
@@ -261,16 +338,16 @@ def _accept_rotation(store: TrustStore, rotation: Rotation, signers: tuple[Publi
             )
 
     # A line of keys has no circles and no branches.
-    before, entries = store.require(old), store.keys()
+    before, entries = store.require(old), store.entries()
     if new in before.predecessors:
         raise KeyStatementError("this rotation names a key that came before: a key cannot be its own successor")
-    for entry in entries:
+    for entry in entries.values():
         if entry.key != new and entry.predecessors and entry.predecessors[-1] == old:
             raise KeyStatementError(
                 f"{old.fingerprint} has named another successor before, {entry.key.fingerprint}: one of the two may be "
                 "a thief's, ask the publisher which one counts"
             )
-    known = next((entry for entry in entries if entry.key == new), None)
+    known = entries.get(new)
     if known is not None and known.predecessors and known.predecessors[-1] != old:
         raise KeyStatementError(f"{new.fingerprint} is the successor of another key already: ask the publisher")
 
@@ -303,8 +380,7 @@ def _accept_revocation(store: TrustStore, revocation: Revocation, signers: tuple
     )
     text = f"{key.fingerprint} is revoked, with effect since {revocation.since}: "
     text += f"{kept} releases that were verified here before stay good, and no others of this key"
-    trusted = store.keys()
-    heirs = [entry.key.fingerprint for entry in trusted if key in entry.predecessors]
+    heirs = [entry.key.fingerprint for entry in store.entries().values() if key in entry.predecessors]
     if heirs:
         text += f"; its successor {', '.join(heirs)} stays trusted, so ask the publisher if you doubt that it is hers"
     return text
@@ -312,8 +388,7 @@ def _accept_revocation(store: TrustStore, revocation: Revocation, signers: tuple
 
 def _succeeds(store: TrustStore, signer: PublicKey, key: PublicKey) -> bool:
     """Return True if one key succeeded another for all its datasets, is still trusted, and is not revoked itself."""
-    trusted = store.keys()
-    entries = {entry.key: entry for entry in trusted}
+    entries = store.entries()
     heir, before = entries.get(signer), entries.get(key)
     if heir is None or key not in heir.predecessors or has_passed(heir.until):
         return False
