@@ -42,7 +42,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from dp_bundle.base.quoting import format_size, round_up
+from dp_bundle.base.quoting import and_more, format_size, round_up
 
 _SHOWN = 20  # columns, or breaks of a chain, that are named
 _NOTHING: Any = object()
@@ -123,8 +123,7 @@ class CellError(SchemaError):
     def __init__(self, columns: list[str], line: int, said: str) -> None:
         self.columns = columns
         self.line = line
-        more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
-        shown = ", ".join(repr(name) for name in columns[:_SHOWN]) + more
+        shown = and_more([repr(name) for name in columns], _SHOWN)
         place = f"column {shown}: the value" if len(columns) == 1 else f"columns {shown}: each value"
         super().__init__(f"line {line}, {place} {said}")
 

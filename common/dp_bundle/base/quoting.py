@@ -41,8 +41,13 @@ def quote_name(text: str, *, longest: int = 300) -> str:
 
 def name_columns(names: Sequence[str], most: int = 10) -> str:
     """Return so many names of columns for a sentence, each cut after 60 characters, and how many more there are."""
-    shown = ", ".join(quote_name(name, longest=_LONGEST_IN_SENTENCE) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return and_more([quote_name(name, longest=_LONGEST_IN_SENTENCE) for name in names], most)
+
+
+def and_more(shown: Sequence[object], most: int) -> str:
+    """Return so many things for a sentence, and how many more there are."""
+    words = ", ".join(map(str, shown[:most]))
+    return words if len(shown) <= most else f"{words} and {len(shown) - most} more"
 
 
 def quote_path(path: str | os.PathLike[str]) -> str:
@@ -53,8 +58,7 @@ def quote_path(path: str | os.PathLike[str]) -> str:
 
 def listed(names: list[str]) -> str:
     """Return the names for a message, the first eight of them."""
-    shown = ", ".join(repr(name) for name in names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+    return and_more([repr(name) for name in names], 8)
 
 
 def counted(number: int, what: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -204,10 +205,10 @@ class PartWriter:
 
 def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
     most = group_rows(len(columns)) / _ROWS_PER_ENTRY
-    dictionary = [column.name for column in columns if _spread_in_steps(column) <= most]
     plain = {column.name for column in columns if _is_nearly_exact(column)}
-    dictionary = [name for name in dictionary if name not in plain]
-    others = [column.name for column in columns if column.name not in plain | set(dictionary)]
+    spread = {column.name: _spread_in_steps(column) for column in columns if column.name not in plain}
+    dictionary = [name for name, steps in spread.items() if steps <= most]
+    others = [name for name, steps in spread.items() if steps > most]
     codecs = dict.fromkeys(dictionary, "SNAPPY") | dict.fromkeys(others, "ZSTD") | dict.fromkeys(plain, "NONE")
     encodings = dict.fromkeys(others, "BYTE_STREAM_SPLIT") | dict.fromkeys(plain, "PLAIN")
     return {
@@ -231,7 +232,7 @@ def _is_nearly_exact(column: Column) -> bool:
 def _spread_in_steps(column: Column) -> float:
     if column.response is not None:
         return 1.0
-    noise = column.cell_noise
     if column.bounds is None:
-        return float("inf")
-    return (column.bounds[1] - column.bounds[0] + 2 * _TAIL_SIGMAS * noise.sigma) / noise.granularity
+        return math.inf
+    spread = column.bounds[1] - column.bounds[0] + 2 * _TAIL_SIGMAS * column.cell_noise.sigma
+    return spread / column.cell_noise.granularity

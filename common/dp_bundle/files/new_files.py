@@ -4,7 +4,7 @@ Until then a folder has a hidden name beside it, and is locked. One of such a na
 run left, and the next run to the same place removes it.
 
 Linux renames to a new name that replaces nothing, and exchanges two names, by renameat2(2), on most file systems.
-Elsewhere `rename_new` raises an OSError and `exchange` returns False, with nothing changed.
+Elsewhere `rename_new` and `exchange` return False, with nothing changed.
 
 Locks keep processes from doing the same thing at once; they end with the process, however it ends.
 """
@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, cast
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
 
-UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK)
+_UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK)
 _HERE = -100  # AT_FDCWD
 _NO_REPLACE, _EXCHANGE = 1, 2
 _UNFINISHED = ".partial"
@@ -182,19 +182,19 @@ def _link_or_rename(partial: Path, trial: Path) -> _Give:
         os.link(partial, trial)
         trial.unlink()
     except OSError as error:
-        if error.errno not in UNSUPPORTED:
+        if error.errno not in _UNSUPPORTED:
             raise
     else:
         return lambda target: os.link(partial, target)
-    try:
-        rename_new(partial, trial)
-        rename_new(trial, partial)
-    except OSError as error:
-        if error.errno not in UNSUPPORTED:
-            raise
+    _require_renamed(partial, trial)
+    _require_renamed(trial, partial)
+    return lambda target: _require_renamed(partial, target)
+
+
+def _require_renamed(source: Path, target: Path) -> None:
+    if not rename_new(source, target):
         said = "its file system can neither link files nor rename them without replacing others, so use another folder"
-        raise OSError(error.errno, said, str(trial.parent)) from error
-    return lambda target: rename_new(partial, target)
+        raise OSError(errno.ENOTSUP, said, str(target.parent))
 
 
 def _is_named(descriptor: int, path: Path) -> bool:
@@ -230,11 +230,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         hidden.chmod(0o755)
         for inner in (hidden, *(path for path in hidden.rglob("*") if path.is_dir())):
             sync_folder(inner)
-        try:
-            rename_new(hidden, folder)
-        except OSError as error:
-            if error.errno not in UNSUPPORTED:
-                raise
+        if not rename_new(hidden, folder):
             hidden.rename(folder)
         sync_folder(folder.parent)
 
@@ -276,28 +272,22 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         settle(file)
 
 
-def rename_new(source: Path, target: Path) -> None:
-    """Rename a file or folder without replacing another.
+def rename_new(source: Path, target: Path) -> bool:
+    """Rename a file or folder without replacing another; return False where the system cannot.
 
     Raises
     ------
     FileExistsError
         There is something at the target.
     OSError
-        The system cannot do this (its number is in UNSUPPORTED), or failed to.
+        The system failed to.
     """
-    _rename(source, target, _NO_REPLACE)
+    return _rename(source, target, _NO_REPLACE)
 
 
 def exchange(one: Path, other: Path) -> bool:
     """Exchange the names of two files or folders in one step; return False where the system cannot."""
-    try:
-        _rename(one, other, _EXCHANGE)
-    except OSError as error:
-        if error.errno in UNSUPPORTED:
-            return False
-        raise
-    return True
+    return _rename(one, other, _EXCHANGE)
 
 
 def sync_folder(folder: Path) -> None:
@@ -312,13 +302,16 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _rename(source: Path, target: Path, flags: int) -> None:
+def _rename(source: Path, target: Path, flags: int) -> bool:
     call = _system_call()
     if call is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(target))
+        return False
     if call(_HERE, os.fsencode(source), _HERE, os.fsencode(target), flags):
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(target))
+        if number not in _UNSUPPORTED:
+            raise OSError(number, os.strerror(number), str(target))
+        return False
+    return True
 
 
 def _system_call() -> Callable[..., Any] | None:

@@ -24,7 +24,7 @@ from dp_bundle.base.errors import (
     TooFewSignersError,
     UntrustedKeyError,
 )
-from dp_bundle.base.quoting import quote_name
+from dp_bundle.base.quoting import and_more, quote_name
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import home_folder, read_own
 from dp_bundle.trust.judging import (
@@ -229,7 +229,8 @@ class TrustStore:
         good = [number for number in seen if first is None or number < first]
         if sighting.number in good and seen[sighting.number] == sighting.manifest_sha256:
             return ""
-        listed = f"only {_listed(good)}, verified here before" if good else "none, as none was verified here before"
+        listed = f"only release{'s' * (len(good) > 1)} {and_more(good, 10)}, verified here before"
+        listed = listed if good else "none, as none was verified here before"
         return (
             f"the signer {key.fingerprint} was revoked, with effect since {revoked.since}, and release "
             f"{sighting.number} ({sighting.manifest_sha256[:12]}...) is not one of its good ones "
@@ -300,11 +301,6 @@ def _as_bundle_error() -> Iterator[None]:
         yield
     except KeyStoreError as error:
         raise BundleError(str(error)) from error
-
-
-def _listed(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:10])) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
-    return f"release{'s' if len(numbers) > 1 else ''} {shown}"
 
 
 def accept_statement(store: TrustStore, content: bytes) -> str:
