@@ -276,11 +276,11 @@ def test_what_readers_would_refuse_is_not_published(monkeypatch: pytest.MonkeyPa
 def test_values_that_are_no_numbers_are_refused(value: float) -> None:
     """No noise produces a value that is not finite, and no sum is spoilt by one."""
     table = pa.Table.from_batches([values(20)])
-    for index in (0, 2):
+    for index, name in ((0, "narrow"), (2, r"free\.form")):
         changed = table.column(index).to_numpy().copy()
         changed[7] = value
         file = bomb(table.set_column(index, table.field(index), pa.array(changed)))
-        with pytest.raises(BundleFormatError, match="not a number"):
+        with pytest.raises(BundleFormatError, match=f"has a value in {name} that is not a number"):
             load([file], 20)
 
 
@@ -300,15 +300,7 @@ def test_row_groups_are_the_batches_in_any_order() -> None:
 
 
 def test_bad_row_groups_are_refused_when_they_are_read() -> None:
-    """A value that is no number, and bytes that do not decode, are errors of the bundle."""
-    broken = pa.RecordBatch.from_arrays(
-        [*values(100).columns[:2], pa.array([np.nan] * 100), *values(100).columns[3:]], schema=part_schema(COLUMNS)
-    )
-    (file,) = write([broken])
-    (group,) = find_groups([("part", lambda: io.BytesIO(file.getvalue()))], COLUMNS, 100)
-    with pytest.raises(BundleFormatError, match=r"part has a value in free\.form that is not a number"):
-        group.read()
-
+    """Bytes that do not decode are an error of the bundle."""
     content = bytearray(write([values(3000)])[0].getvalue())
     (group,) = find_groups([("part", lambda: io.BytesIO(content))], COLUMNS, 3000)
     content[60:400] = bytes(340)

@@ -36,14 +36,6 @@ def test_a_content_comes_whole_and_in_ranges(web: WebServer) -> None:
     assert len(web.requests) == 5
 
 
-def test_five_cuts_are_continued_where_they_were(web: WebServer) -> None:
-    """An answer that is cut short five times costs five more requests, and no byte is sent twice."""
-    web.cuts = 5
-    assert open_store(f"{web.url}/a").read("large", 1, len(CONTENT)) == CONTENT[1:]
-    assert len(web.requests) == 6
-    assert web.sent == len(CONTENT) - 1
-
-
 def test_what_comes_beyond_a_range_is_cut_off(web: WebServer) -> None:
     """A server that does not stop is left when there is enough."""
     web.endless = True

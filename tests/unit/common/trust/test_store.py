@@ -77,22 +77,29 @@ def sighting(
     return Sighting(dataset, series, number, kind, digest or f"{number:064x}", previous)
 
 
+def verdict(key: PublicKey, release: Sighting, **choices: bool) -> str:
+    """Return what the store of this test makes of a release: the name of an error, or its notes."""
+    try:
+        return "; ".join(TrustStore().admit(key, release, **choices))
+    except BundleError as error:
+        return type(error).__name__
+
+
 def test_older_releases_are_refused_per_signer_and_dataset(store: TrustStore) -> None:
     """The newest number counts, for its own dataset and signer alone, and it never sinks; its list is no key."""
-    assert store.admit(ONE, sighting(3)) == ()
+    assert verdict(ONE, sighting(3)) == ""
     assert store.keys() == []
-    assert store.admit(ONE, sighting(1), allow_older=True) == ()
+    assert verdict(ONE, sighting(1), allow_older=True) == ""
 
-    assert store.admit(ONE, sighting(3)) == ()
-    assert store.admit(ONE, sighting(1, dataset="beer")) == ()
-    assert store.admit(TWO, sighting(1)) == ()
+    assert verdict(ONE, sighting(3)) == ""
+    assert verdict(ONE, sighting(1, dataset="beer")) == ""
+    assert verdict(TWO, sighting(1)) == ""
     with pytest.raises(OlderReleaseError, match="release 3") as caught:
         TrustStore().admit(ONE, sighting(2))
     assert (caught.value.dataset, caught.value.release, caught.value.newest) == ("wine", 2, 3)
     assert (caught.value.received, caught.value.seen) == (f"{2:064x}", f"{3:064x}")
-    assert store.admit(ONE, sighting(2), beside_newer=True) == ()
-    with pytest.raises(OlderReleaseError):
-        TrustStore().admit(ONE, sighting(2))
+    assert verdict(ONE, sighting(2), beside_newer=True) == ""
+    assert verdict(ONE, sighting(2)) == "OlderReleaseError"
 
 
 def test_rollback_is_told_by_number_and_digest(store: TrustStore) -> None:
@@ -113,13 +120,12 @@ def test_rollback_is_told_by_number_and_digest(store: TrustStore) -> None:
 def test_release_that_was_read_before_passes_with_a_note(store: TrustStore) -> None:
     """Who has read release 4 may read it again after release 5, and is told of that one."""
     for number in (4, 5):
-        assert store.admit(ONE, sighting(number)) == ()
+        assert verdict(ONE, sighting(number)) == ""
     (note,) = TrustStore().admit(ONE, sighting(4))
     assert note == "this is release 4 of wine, which was read here before; release 5 (rows) has been seen since"
-    assert store.admit(ONE, sighting(5)) == ()
-    assert store.admit(ONE, sighting(4), allow_older=True) == ()
-    with pytest.raises(OlderReleaseError):
-        store.admit(ONE, sighting(3))
+    assert verdict(ONE, sighting(5)) == ""
+    assert verdict(ONE, sighting(4), allow_older=True) == ""
+    assert verdict(ONE, sighting(3)) == "OlderReleaseError"
 
 
 def test_another_kind_of_release_is_not_replaced(store: TrustStore) -> None:
@@ -127,10 +133,8 @@ def test_another_kind_of_release_is_not_replaced(store: TrustStore) -> None:
     store.admit(ONE, sighting(5, kind="covariance"))
     (note,) = store.admit(ONE, sighting(4))
     assert note == "this is release 4 of wine, whose kind is rows; release 5 (covariance) has been seen since"
-    with pytest.raises(OlderReleaseError):
-        store.admit(ONE, sighting(3))
-    with pytest.raises(OlderReleaseError):
-        store.admit(ONE, sighting(2, kind="covariance"))
+    assert verdict(ONE, sighting(3)) == "OlderReleaseError"
+    assert verdict(ONE, sighting(2, kind="covariance")) == "OlderReleaseError"
 
 
 @pytest.mark.parametrize("allow_older", [False, True])
@@ -147,7 +151,7 @@ def test_two_releases_of_one_number_are_an_equivocation(allow_older: bool, store
         with pytest.raises(EquivocationError, match="two different releases 3 of 'wine'") as caught:
             TrustStore().admit(ONE, other, allow_older=allow_older)
         assert (caught.value.exit_code, caught.value.received) == (3, "b" * 64)
-    assert store.admit(TWO, others[0]) == ()
+    assert verdict(TWO, others[0]) == ""
 
 
 def test_memory_of_earlier_versions_is_read(store: TrustStore) -> None:
@@ -155,12 +159,10 @@ def test_memory_of_earlier_versions_is_read(store: TrustStore) -> None:
     store.add(ONE, "one")
     (store.folder / "seen.json").write_text(json.dumps({f"{ONE.fingerprint} wine": 3}))
     for kind in ("rows", "covariance"):
-        with pytest.raises(OlderReleaseError):
-            store.admit(ONE, sighting(2, kind=kind))
+        assert verdict(ONE, sighting(2, kind=kind)) == "OlderReleaseError"
     store.admit(ONE, sighting(3))
     store.admit(ONE, sighting(4, kind="covariance"))
-    with pytest.raises(EquivocationError):
-        store.admit(ONE, sighting(3, digest="b" * 64))
+    assert verdict(ONE, sighting(3, digest="b" * 64)) == "EquivocationError"
     assert len(store.admit(ONE, sighting(3))) == 1
 
 
@@ -206,8 +208,8 @@ def test_damaged_memory_is_a_bundle_error(content: str, store: TrustStore) -> No
 
 def test_chain_that_does_not_follow_is_told(store: TrustStore) -> None:
     """A release whose predecessor is not the one that was seen is accepted with a note; one that follows has none."""
-    assert store.admit(ONE, sighting(4)) == ()
-    assert store.admit(ONE, sighting(6)) == ()  # after 5, which was not seen here
+    assert verdict(ONE, sighting(4)) == ""
+    assert verdict(ONE, sighting(6)) == ""  # after 5, which was not seen here
     forked = Sighting("wine", "wine", 7, "rows", "c" * 64, "d" * 64)
     (note,) = store.admit(ONE, forked)
     assert note.startswith("release 7 of wine does not follow release 6, which was seen here")
@@ -217,7 +219,7 @@ def test_chain_that_does_not_follow_is_told(store: TrustStore) -> None:
     circular = Sighting("wine", "wine", 8, "rows", "f" * 64, "e" * 64)
     (note,) = store.admit(ONE, circular, beside_newer=True)
     assert "follows release 9, which cannot be" in note
-    assert store.admit(ONE, forked, beside_newer=True) == ()  # told once
+    assert verdict(ONE, forked, beside_newer=True) == ""  # told once
 
 
 def test_leap_that_would_make_all_later_releases_old_is_told(store: TrustStore) -> None:
@@ -225,7 +227,7 @@ def test_leap_that_would_make_all_later_releases_old_is_told(store: TrustStore) 
     store.admit(ONE, sighting(4))
     (note,) = store.admit(ONE, sighting(10**9))
     assert note.startswith("release 1000000000 of wine is the next one seen here after release 4")
-    assert store.admit(TWO, sighting(10**9)) == ()  # whoever sees a dataset for the first time cannot tell
+    assert verdict(TWO, sighting(10**9)) == ""  # whoever sees a dataset for the first time cannot tell
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702])
@@ -319,5 +321,4 @@ def test_a_linked_memory_is_written_where_it_leads(store: TrustStore, tmp_path: 
     link.symlink_to(tmp_path / "elsewhere" / "seen.json")
     assert [store.admit(ONE, sighting(number)) for number in (1, 2)] == [(), ()]
     assert link.is_symlink()
-    with pytest.raises(EquivocationError):
-        store.admit(ONE, sighting(1, digest="ef" * 32))
+    assert verdict(ONE, sighting(1, digest="ef" * 32)) == "EquivocationError"
