@@ -88,16 +88,15 @@ def written(noisy: np.ndarray, labels: list[str] | None = None) -> io.BytesIO:
     return file
 
 
-def test_matrix_comes_back() -> None:
-    """What is read is what was written, bit for bit, and symmetric."""
-    found = read_triangle(written(matrix()), release())
+def test_plain_tools_read_the_triangle() -> None:
+    """Pandas finds a line for every pair of labels, in the triangle's order, and nothing of the writer.
+
+    What our reader finds is what was written, bit for bit, and symmetric.
+    """
+    file = written(matrix())
+    found = read_triangle(file, release())
     assert np.array_equal(found, matrix())
     assert np.array_equal(found, found.T)
-
-
-def test_plain_tools_read_the_triangle() -> None:
-    """Pandas finds a line for every pair of labels, in the triangle's order, and nothing of the writer."""
-    file = written(matrix())
     frame = pd.read_parquet(file)
     names = ["height", "weight", "age", "(constant)"]
     pairs = [(one, other) for i, one in enumerate(names) for other in names[i:]]
@@ -198,36 +197,18 @@ def test_garbage_and_giants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
         read_triangle(file, release())
 
 
-@pytest.fixture
-def bundle_file(tmp_path: Path, key: Ed25519PrivateKey) -> Callable[..., object]:
-    """Return a function that writes a covariance bundle with these data members and opens it."""
+def test_bundle_gives_the_matrix_and_says_what_it_is(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A covariance bundle has one data member, from which the matrix comes; asking it for rows is refused.
 
-    def make(*files: io.BytesIO) -> object:
-        with (tmp_path / "a.tar").open("wb") as file:
-            write_bundle(file, release(), list(files), key)
-        return open_bundle(tmp_path / "a.tar", UnsafeTrustAnyone())
-
-    return make
-
-
-def test_bundle_gives_the_matrix_and_no_rows(bundle_file: Callable[..., object]) -> None:
-    """A covariance bundle has one data member, from which the matrix comes; asking it for rows is refused."""
-    with bundle_file(written(matrix())) as opened:
+    README, data package and croissant name the three fields, the noise and the missing rows, and no cell's noise.
+    """
+    with (tmp_path / "a.tar").open("wb") as file:
+        write_bundle(file, release(), [written(matrix())], key)
+    with open_bundle(tmp_path / "a.tar", UnsafeTrustAnyone()) as opened:
         assert [name for name in opened.members if name.startswith("data/")] == ["data/covariance.parquet"]
         assert np.array_equal(opened.second_moments(), matrix())
         with pytest.raises(BundleFormatError, match="no rows"):
             opened.batches()
-
-
-def test_rows_have_no_second_moments(bundle: object) -> None:
-    """Asking a bundle of rows for its matrix is refused in one sentence."""
-    with open_bundle(bundle.path) as opened, pytest.raises(BundleFormatError, match="release of rows"):
-        opened.second_moments()
-
-
-def test_descriptions_say_what_the_file_is(bundle_file: Callable[..., object]) -> None:
-    """README, data package and croissant name the three fields, the noise and the missing rows, and no cell's noise."""
-    with bundle_file(written(matrix())) as opened:
         readme = opened.open("README.md").read().decode()
         package, croissant = (json.load(opened.open(f"{name}.json")) for name in ("datapackage", "croissant"))
 
@@ -243,6 +224,12 @@ def test_descriptions_say_what_the_file_is(bundle_file: Callable[..., object]) -
     assert records["name"] == "covariance"
     assert [field["name"] for field in records["field"]] == ["row", "column", "value"]
     assert "variance 16" in records["field"][2]["description"]
+
+
+def test_rows_have_no_second_moments(bundle: object) -> None:
+    """Asking a bundle of rows for its matrix is refused in one sentence."""
+    with open_bundle(bundle.path) as opened, pytest.raises(BundleFormatError, match="release of rows"):
+        opened.second_moments()
 
 
 def wide(labels: list[str]) -> Release:

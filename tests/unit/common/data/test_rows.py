@@ -163,18 +163,6 @@ def test_parts_of_version_1_may_have_larger_groups(monkeypatch: pytest.MonkeyPat
         list(read())
 
 
-@pytest.mark.usefixtures("_small")
-def test_large_data_goes_into_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part that has reached its size is finished, and the next one continues where it ended."""
-    monkeypatch.setattr(parts, "_PART_CELLS", 1)
-    batch = values(1000)
-    files = write([batch])
-
-    assert len(files) > 2
-    assert all(pq.read_metadata(file).num_rows >= 100 for file in files)
-    assert pa.Table.from_batches(load(files, 1000)).equals(pa.Table.from_batches([batch]))
-
-
 def test_parts_are_of_equal_size_and_few() -> None:
     """A part has whole row groups and about eight million cells; far on it is larger, but holds less than a GiB."""
     for n_columns in (1, 3, 10, 1000, 20_000):
@@ -187,10 +175,12 @@ def test_parts_are_of_equal_size_and_few() -> None:
 
 @pytest.mark.usefixtures("_small")
 def test_the_cuts_of_parts_do_not_depend_on_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same rows in one batch or in fifty make the same parts, byte by byte."""
+    """The same rows in one batch or in fifty make the same parts, byte by byte, which are read one after the other."""
     monkeypatch.setattr(parts, "_PART_CELLS", 300 * len(COLUMNS))
     whole = values(1000)
-    expected = [file.getvalue() for file in write([whole])]
+    files = write([whole])
+    assert pa.Table.from_batches(load(files, 1000)).equals(pa.Table.from_batches([whole]))
+    expected = [file.getvalue() for file in files]
     pieces = [file.getvalue() for file in write(whole.slice(start, 20) for start in range(0, 1000, 20))]
 
     assert [pq.read_metadata(io.BytesIO(content)).num_rows for content in expected] == [300, 300, 300, 100]

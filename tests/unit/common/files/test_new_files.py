@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,6 +27,8 @@ from dp_bundle.files.new_files import (
     write_whole,
 )
 
+_refuse = Mock(side_effect=PermissionError(errno.EPERM, "Operation not permitted"))
+
 
 @pytest.fixture(params=["unnamed", "hidden", "without links"])
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -35,10 +38,6 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if request.param == "without links":
         monkeypatch.setattr(os, "link", _refuse)
     return str(request.param)
-
-
-def _refuse(*_: object, **__: object) -> None:
-    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 def test_file_appears_at_the_end_and_not_before(tmp_path: Path, system: str) -> None:
@@ -125,12 +124,10 @@ def test_where_no_name_can_be_given_nothing_begins(tmp_path: Path, monkeypatch: 
     monkeypatch.delattr(os, "O_TMPFILE")
     monkeypatch.setattr(os, "link", _refuse)
     monkeypatch.setattr(new_files, "_system_call", lambda: None)
-    began = False
     with pytest.raises(OSError, match="use another folder"), whole_file(tmp_path / "a"):
-        began = True
+        pytest.fail("the block began")
     with pytest.raises(OSError, match="use another folder"):
         require_names(tmp_path)
-    assert not began
     assert list(tmp_path.iterdir()) == []
 
 
@@ -201,16 +198,9 @@ def test_names_change_places_in_one_step(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some file systems have no way to sync a folder; an error of the disk is one all the same."""
-
-    def fail(number: int) -> None:
-        def sync(_: int) -> None:
-            raise OSError(number, os.strerror(number))
-
-        monkeypatch.setattr(new_files.os, "fsync", sync)
-
-    fail(errno.EINVAL)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.EINVAL, "Invalid argument")))
     sync_folder(tmp_path)
-    fail(errno.EIO)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
     with pytest.raises(OSError, match="Input/output"):
         sync_folder(tmp_path)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.s3 import FaultyProxy
@@ -116,12 +117,7 @@ def test_a_server_that_never_answers_is_given_up(s3: FaultyProxy) -> None:
     """After some tries there is one sentence, which says where, and nothing of the request."""
     store = open_store(f"s3://{s3.bucket}/x")
     s3.unavailable = 1.0
-    for call in (
-        lambda: store.read("a"),
-        lambda: store.create("a", b"x"),
-        lambda: store.names(),
-        lambda: store.size("a"),
-    ):
+    for call in (lambda: store.read("a"), lambda: store.create("a", b"x"), store.names, lambda: store.size("a")):
         with pytest.raises(StoreError, match=rf"^s3://{s3.bucket}/x.*status 503, also when asked again$") as caught:
             call()
         assert caught.value.__suppress_context__ or "http" not in repr(caught.value.__cause__)
@@ -186,13 +182,9 @@ def test_a_file_whose_link_lost_its_answer_is_ones_own(tmp_path: Path, monkeypat
 
 def test_a_full_disk_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A create that failed and left nothing says so."""
-
-    def fail(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
     store = open_store(tmp_path / "x")
     store.create("before", b"")
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(StoreError, match="No space left"):
         store.create("mine", b"content")
     assert store.names() == ["before"]

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -107,10 +108,8 @@ def test_rollback_is_told_by_number_and_digest(store: TrustStore) -> None:
     store.admit(ONE, sighting(3, digest="c" * 64))
     with pytest.raises(OlderReleaseError) as caught:
         store.admit(ONE, sighting(2, digest="b" * 64))
-    assert (
-        "release 2 of 'wine' with the manifest bbbbbbbbbbbb..., and release 3 with the manifest cccccccccccc..."
-        in str(caught.value)
-    )
+    said = "release 2 of 'wine' with the manifest bbbbbbbbbbbb..., and release 3 with the manifest cccccccccccc..."
+    assert said in str(caught.value)
     (store.folder / "seen.json").write_text(json.dumps({f"{ONE.fingerprint} beer": 3}))
     with pytest.raises(OlderReleaseError, match="and release 3 has already been seen") as caught:
         store.admit(ONE, sighting(2, dataset="beer"))
@@ -142,11 +141,7 @@ def test_two_releases_of_one_number_are_an_equivocation(allow_older: bool, store
     """Another manifest under a number that has been seen is refused, in another partition or kind, too."""
     store.admit(ONE, sighting(4))
     store.admit(ONE, sighting(3), beside_newer=True)
-    others = [
-        sighting(3, digest="b" * 64),
-        sighting(3, digest="b" * 64, partition="2026-10"),
-        sighting(3, digest="b" * 64, kind="covariance"),
-    ]
+    others = [sighting(3, digest="b" * 64, **more) for more in ({}, {"partition": "2026-10"}, {"kind": "covariance"})]
     for other in others:
         with pytest.raises(EquivocationError, match="two different releases 3 of 'wine'") as caught:
             TrustStore().admit(ONE, other, allow_older=allow_older)
@@ -286,11 +281,7 @@ def test_link_into_a_folder_of_others_is_refused(store: TrustStore, tmp_path: Pa
 
 def test_memory_that_cannot_be_kept_is_told(store: TrustStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the store cannot be written the release is accepted, with a note that it will not be remembered."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr(seen, "write_whole", fail)
+    monkeypatch.setattr(seen, "write_whole", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
     (note,) = store.admit(ONE, sighting(2))
     assert note.endswith("cannot be written: Read-only file system")
 
