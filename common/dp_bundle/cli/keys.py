@@ -135,8 +135,7 @@ def keys_rotate(
       dp-bundle keys new office-2027
       dp-bundle keys rotate publisher office-2027
     """
-    from dp_bundle.trust.judging import today
-    from dp_bundle.trust.statements import Rotation, sign_statement
+    from dp_bundle.trust.judging import Rotation, sign_statement, today
     from dp_bundle.trust.store import accept_statement
 
     private = [load_key(old), load_key(new)]
@@ -177,8 +176,7 @@ def keys_revoke(
     Example:
       dp-bundle keys revoke publisher --by office-2027 --since 2026-11-01 --from wine=5
     """
-    from dp_bundle.trust.judging import today
-    from dp_bundle.trust.statements import Revocation, sign_statement
+    from dp_bundle.trust.judging import Revocation, sign_statement, today
     from dp_bundle.trust.store import accept_statement
 
     public = _own_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
@@ -328,7 +326,7 @@ def _conditions(entry: TrustedKey) -> str:
 
 def _statement_in(key: str) -> bytes | None:
     """Return the content of a file that is no key and begins like a signed envelope, up to a little over its limit."""
-    from dp_bundle.trust.statements import MOST_OF_A_STATEMENT
+    from dp_bundle.trust.judging import MOST_OF_A_STATEMENT
 
     if not Path(key).is_file():
         return None

@@ -1,11 +1,12 @@
-"""Judgement of a verified release by its signers, and the decisions of a reader that it goes by.
+"""What is decided about keys: by their owners, in signed statements, and by a reader, who goes by them in `store`.
 
-Is the key good? Is it trusted for this dataset? Have enough others signed? Nothing here asks about releases seen
-before, which `seen` does, but for those that a revoked key signed. Dates and numbers within a bundle prove nothing,
-as a thief writes them as he likes. A key belongs to a line of keys: a publisher's, from her first one on.
+A rotation names a key's successor, a revocation takes a key back. A rotation is signed by both keys, so that nobody can
+name another's key as his successor. A revocation is signed by the key itself or by its successor. Dates are what the
+signer says; only `expires` has an effect.
 
 `revoked/` and `quorums/` in the folder of trusted keys hold one JSON file each, which earlier versions do not look at:
-which keys were revoked, and how many of which must sign a dataset.
+which keys were revoked, and how many of which must sign a dataset. A key belongs to a line of keys: a publisher's, from
+her first one on.
 
 The protocol by which `open_bundle` asks about signers, and the policy that trusts anybody.
 """
@@ -14,27 +15,42 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from dp_bundle.base.errors import (
     BundleError,
+    BundleFormatError,
     DpGraphError,
+    KeyStatementError,
     ParameterError,
 )
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_own
 from dp_bundle.trust.seen import Sighting
-from dp_bundle.trust.signing import PublicKey
-from dp_bundle.trust.statements import Revocation
+from dp_bundle.trust.signing import (
+    PublicKey,
+    encode_pre_authentication,
+    join_signatures,
+    public_key_of,
+    split_signatures,
+    valid_signers,
+)
 
 T = TypeVar("T")
 _MOST = 100_000  # bytes of a file
+STATEMENT_TYPE = "application/vnd.dpgraph.key-statement+json"
+MOST_OF_A_STATEMENT = 20_000  # bytes
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_MOST_NAMES = 100
 
 
 @dataclass(frozen=True)
@@ -106,6 +122,121 @@ def line_of(key: PublicKey, entries: Entries) -> list[PublicKey]:
     root = root_of(key, entries)
     members = [each for entry in entries.values() if entry.root == root for each in (*entry.predecessors, entry.key)]
     return list(dict.fromkeys([root, *members, key]))
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Naming of a key's successor.
+
+    Attributes
+    ----------
+    key, successor : str
+        Fingerprints.
+    datasets : list of str or None
+        The datasets whose releases the successor may sign; None for all of this publisher's.
+    date, expires : str
+        When it was made, and the last day on which a reader accepts it, as YYYY-MM-DD in UTC.
+    """
+
+    key: str
+    successor: str
+    datasets: list[str] | None
+    date: str
+    expires: str
+    type: str = "rotation"
+
+
+@dataclass(frozen=True)
+class Revocation:
+    """Taking back of a key.
+
+    Attributes
+    ----------
+    key : str
+        Its fingerprint.
+    since, date : str
+        When the key got out of hand, and when this was made, as YYYY-MM-DD in UTC; for people.
+    releases : dict of str to int
+        For datasets, the first release that is not to be trusted even if it was verified before.
+    """
+
+    key: str
+    since: str
+    date: str
+    releases: dict[str, int] = field(default_factory=dict)
+    type: str = "revocation"
+
+
+Statement = Rotation | Revocation
+
+
+def sign_statement(statement: Statement, *keys: Ed25519PrivateKey) -> bytes:
+    """Return a statement as a signed file; `read_statement` is the inverse."""
+    payload = _spell(statement)
+    _parse(payload)
+    signed = encode_pre_authentication(payload, STATEMENT_TYPE)
+    content = join_signatures(payload, STATEMENT_TYPE, [(public_key_of(key), key.sign(signed)) for key in keys])
+    if len(content) > MOST_OF_A_STATEMENT:
+        raise ParameterError("--dataset", "fewer datasets: the statement has a limit of 20,000 bytes")
+    return content
+
+
+def read_statement(content: bytes) -> tuple[Statement, tuple[PublicKey, ...]]:
+    """Return a statement and who signed it; whether these may say so is the caller's question.
+
+    Raises
+    ------
+    KeyStatementError
+        It is not a statement in its one form, or a signature of it is wrong.
+    """
+    if len(content) > MOST_OF_A_STATEMENT:
+        raise KeyStatementError("this is no statement about a key: it has more than 20,000 bytes")
+    try:
+        payload, signatures = split_signatures(content, STATEMENT_TYPE)
+    except BundleFormatError as error:
+        raise KeyStatementError(f"this is no statement about a key: {error}") from error
+    signers = valid_signers(payload, STATEMENT_TYPE, signatures)
+    if len(signers) != len(signatures):
+        raise KeyStatementError("a signature of this statement is wrong: it was altered, fetch it again")
+    return _parse(payload), signers
+
+
+def _spell(statement: Statement) -> bytes:
+    return json.dumps(asdict(statement), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _parse(payload: bytes) -> Statement:
+    """Read the payload in its one spelling."""
+    unsound = KeyStatementError(
+        "this statement about a key is not in its one spelling, or of an unknown type: refuse it"
+    )
+    try:
+        fields: dict[str, Any] = json.loads(payload)
+        statement: Statement = {"rotation": Rotation, "revocation": Revocation}[fields["type"]](**fields)
+        if _spell(statement) == payload and _has_sound_fields(statement):
+            return statement
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise unsound from error
+    raise unsound
+
+
+def _has_sound_fields(statement: Statement) -> bool:
+    """Return True if every field has its type; dates and fingerprints that are none raise ValueError."""
+    PublicKey.from_fingerprint(statement.key)
+    for day in (statement.date, statement.expires if isinstance(statement, Rotation) else statement.since):
+        if not _DAY.fullmatch(day):
+            return False
+        date.fromisoformat(day)
+    if isinstance(statement, Rotation):
+        PublicKey.from_fingerprint(statement.successor)
+        names = statement.datasets
+        return names is None or (isinstance(names, list) and 0 < len(names) <= _MOST_NAMES and _are_names(names))
+    numbers = statement.releases.values()
+    return _are_names(list(statement.releases)) and all(type(number) is int and number > 0 for number in numbers)
+
+
+def _are_names(names: list[str]) -> bool:
+    return all(isinstance(name, str) and name and name.isprintable() for name in names)
 
 
 @dataclass(frozen=True)

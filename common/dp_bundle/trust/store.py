@@ -30,17 +30,19 @@ from dp_bundle.files.ownership import home_folder, read_own
 from dp_bundle.trust.judging import (
     Entries,
     Quorum,
+    Revocation,
+    Rotation,
     TrustedKey,
     has_passed,
     line_of,
     read_quorum,
     read_revocation,
+    read_statement,
     root_of,
     write_revocation,
 )
 from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered, remembered_by
 from dp_bundle.trust.signing import PublicKey
-from dp_bundle.trust.statements import Revocation, Rotation, read_statement
 
 _MOST = 10_000  # bytes of an entry
 

@@ -10,9 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import BundleError, RevokedKeyError, TooFewSignersError, UntrustedKeyError
-from dp_bundle.trust.judging import TrustedKey, write_quorum
+from dp_bundle.trust.judging import STATEMENT_TYPE, Revocation, Rotation, TrustedKey, sign_statement, write_quorum
 from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, join_signatures, public_key_of
-from dp_bundle.trust.statements import STATEMENT_TYPE, Revocation, Rotation, sign_statement
 from dp_bundle.trust.store import Sighting, TrustStore, accept_statement
 
 PRIVATE = [Ed25519PrivateKey.from_private_bytes(bytes([number] * 32)) for number in range(1, 5)]
