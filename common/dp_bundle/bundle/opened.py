@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from dp_bundle.base.errors import BundleFormatError, DpGraphError
 from dp_bundle.bundle.part_tasks import PartTask, part_tasks
 from dp_bundle.engines.engine import Engine
-from dp_bundle.files.folder import FolderMembers, packed_path
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import RemotePath
+from dp_bundle.files.tar import FolderMembers, packed_path
 from dp_bundle.files.windows import (
     MOST_IN_MEMORY,
     CheckedReader,

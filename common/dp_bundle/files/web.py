@@ -190,15 +190,9 @@ class RedirectError(Exception):
 def make_opener() -> urllib.request.OpenerDirector:
     """Return what opens a `PacedRequest`; certificates and names are verified by this system's authorities."""
     opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        _Plain(),
-        _Secure(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        _Redirects(),
-    ):
-        opener.add_handler(handler)
+    usual = urllib.request.ProxyHandler, urllib.request.HTTPDefaultErrorHandler, urllib.request.HTTPErrorProcessor
+    for handler in (*usual, _Plain, _Secure, _Redirects):
+        opener.add_handler(handler())
     return opener
 
 
