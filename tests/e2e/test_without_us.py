@@ -25,8 +25,7 @@ from dp_bundle.bundle.minisig import minisig_path
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.minisign import minisign_public_key
-from dp_bundle.trust.signing import Envelope, PublicKey, public_key_of
+from dp_bundle.trust.signing import Envelope, PublicKey, minisign_public_key, public_key_of
 from dp_publish import Policy, publish
 from dp_publish.release.beside import sign_beside
 

@@ -22,7 +22,7 @@ from tests.tamper.archives import members_of, write
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError, UntrustedKeyError
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.data.row_reader import read_parts
+from dp_bundle.data.row_reader import find_groups
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -112,7 +112,7 @@ READ_ALL = """
 import io, json, re, sys, time
 from pathlib import Path
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.data.row_reader import read_parts
+from dp_bundle.data.row_reader import find_groups
 from tests.fuzz.hostile import COLUMN, N_ROWS, PARTS
 status, found = Path("/proc/self/status"), {}
 contents = {name: make() for name, make in PARTS.items()}
@@ -121,7 +121,8 @@ for name, content in contents.items():
     Path("/proc/self/clear_refs").write_text("5")
     before, used = int(re.search(r"VmHWM:\\s*(\\d+)", status.read_text())[1]), time.process_time()
     try:
-        rows = sum(batch.num_rows for batch in read_parts([("part", io.BytesIO(content))], (COLUMN,), 2 * N_ROWS))
+        groups = find_groups([("part", lambda: io.BytesIO(content))], (COLUMN,), 2 * N_ROWS)
+        rows = sum(group.read().num_rows for group in groups)
         outcome = f"{rows} rows"
     except BundleFormatError as error:
         outcome = "promises" if "promises" in str(error) else "refused"
@@ -154,10 +155,13 @@ def test_hostile_parts_are_refused_by_their_headers(name: str, outcomes: dict[st
 def test_parts_are_compared_with_what_the_manifest_promises() -> None:
     """However many rows a manifest promises, an honest part is read, and then found to be too small."""
     content = honest()
-    assert sum(batch.num_rows for batch in read_parts([("part", io.BytesIO(content))], (COLUMN,), N_ROWS)) == N_ROWS
+    assert (
+        sum(group.read().num_rows for group in find_groups([("part", lambda: io.BytesIO(content))], (COLUMN,), N_ROWS))
+        == N_ROWS
+    )
     for n_rows in (N_ROWS + 1, 2**31, 2**49, 2**53):
         with pytest.raises(BundleFormatError, match="promises"):
-            list(read_parts([("part", io.BytesIO(content))], (COLUMN,), n_rows))
+            list(find_groups([("part", lambda: io.BytesIO(content))], (COLUMN,), n_rows))
 
 
 def _integer_columns(widths: list[int], sigmas: list[float]) -> list[dict[str, Any]]:

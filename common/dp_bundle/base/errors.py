@@ -42,7 +42,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from dp_bundle.base.quoting import round_up
+from dp_bundle.base.quoting import and_more, format_size, round_up
 
 _SHOWN = 20  # columns, or breaks of a chain, that are named
 _NOTHING: Any = object()
@@ -123,8 +123,7 @@ class CellError(SchemaError):
     def __init__(self, columns: list[str], line: int, said: str) -> None:
         self.columns = columns
         self.line = line
-        more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
-        shown = ", ".join(repr(name) for name in columns[:_SHOWN]) + more
+        shown = and_more([repr(name) for name in columns], _SHOWN)
         place = f"column {shown}: the value" if len(columns) == 1 else f"columns {shown}: each value"
         super().__init__(f"line {line}, {place} {said}")
 
@@ -272,32 +271,20 @@ class MemoryLimitError(DpGraphError):
         What it is for, as the beginning of a sentence.
     needed, allowed : int
         Bytes.
-    needed_size, allowed_size : str
-        The same, as sizes in words.
     from_machine : bool
         Whether the limit is what the machine has to give, rather than one that was asked for.
     remedy : str
         What else could be done than to allow more memory, if anything.
     """
 
-    def __init__(
-        self,
-        work: str,
-        needed: int,
-        allowed: int,
-        needed_size: str,
-        allowed_size: str,
-        *,
-        from_machine: bool,
-        remedy: str = "",
-    ) -> None:
+    def __init__(self, work: str, needed: int, allowed: int, *, from_machine: bool, remedy: str = "") -> None:
         self.work = work
         self.needed = needed
         self.allowed = allowed
-        whose = "this machine can give" if from_machine else "the limit is"
+        size, whose = format_size(needed), "this machine can give" if from_machine else "the limit is"
         super().__init__(
-            f"{work} may need {needed_size} of memory, and {whose} {allowed_size}: nothing was begun; "
-            f"{remedy}{', or ' if remedy else ''}allow it with --max-memory {needed_size} where there is as much"
+            f"{work} may need {size} of memory, and {whose} {format_size(allowed)}: nothing was begun; "
+            f"{remedy}{', or ' if remedy else ''}allow it with --max-memory {size} where there is as much"
         )
 
 

@@ -20,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from dp_bundle.base.machine import cache_folder
+
 _KERNELS = (".nbi", ".nbc")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,7 +83,7 @@ class _Kept:
 
 def _keep(kernel: Any, code: Path) -> None:
     """Let numba keep a kernel in the first place that nobody else can change, of those that it can write to."""
-    for find in (_chosen_folder, _user_folder, _temporary_folder):
+    for find in (_chosen_folder, lambda: cache_folder() / "kernels", _temporary_folder):
         try:
             with _cache_folder(find()):
                 kernel.enable_caching()
@@ -89,27 +91,14 @@ def _keep(kernel: Any, code: Path) -> None:
             continue
         if _is_ours(Path(kernel._cache.cache_path), code):
             return
-    kernel._cache = _no_cache()
+    kernel._cache = importlib.import_module("numba.core.caching").NullCache()
     _unkept.append(kernel.__name__)
-
-
-def _no_cache() -> Any:
-    caching: Any = importlib.import_module("numba.core.caching")
-    return caching.NullCache()
 
 
 def _chosen_folder() -> Path | None:
     """Return the folder that the user named for kernels; None to have numba choose: the code's own, or the user's."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     return Path(chosen).absolute() if chosen else None
-
-
-def _user_folder() -> Path:
-    """Return a folder where this system keeps what can be lost of a user."""
-    from platformdirs import user_cache_path
-
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    return (Path(chosen, "dpgraph") if chosen else user_cache_path("dpgraph", appauthor=False)) / "kernels"
 
 
 @cache
@@ -165,7 +154,7 @@ def _shared_cache(function: Callable[..., Any]) -> Any:
     if os.access(folder, os.W_OK) or not any(folder.glob("*.nbi")) or not _is_ours(folder, code):
         return None
     try:
-        caching: Any = importlib.import_module("numba.core.caching")
+        caching = importlib.import_module("numba.core.caching")
         in_tree = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
         read_only = type("ReadOnly", (in_tree,), {"ensure_cache_path": lambda _: None})
         layout = type("Layout", (caching.CompileResultCacheImpl,), {"_locator_classes": [read_only]})

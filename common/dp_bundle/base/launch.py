@@ -132,12 +132,8 @@ def _complete_streams() -> None:
     closed = [number for number in range(3) if not _is_open(number)]
     for number in closed:
         os.open(os.devnull, os.O_WRONLY if number == 2 else os.O_RDONLY)  # the lowest number that is free
-    if 0 in closed:
-        sys.stdin = open(0)  # noqa: SIM115
-    if 1 in closed:
-        sys.stdout = open(1, "w")  # noqa: SIM115
-    if 2 in closed:
-        sys.stderr = open(2, "w")  # noqa: SIM115
+    for number in closed:
+        setattr(sys, ("stdin", "stdout", "stderr")[number], open(number, "w" if number else "r"))  # noqa: SIM115, PTH123
     if 1 in closed and "--quiet" not in sys.argv:
         _leave(_CLOSED)
 

@@ -3,7 +3,7 @@
 What work will need is known from the shape of its table before it starts, so that nobody's file, however soundly
 signed, makes a machine swap or the system end its processes.
 
-The cores that this process may use.
+The cores that this process may use, the machine's own address, and where it keeps what can be lost.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from dp_bundle.base.errors import MemoryLimitError, ParameterError
+from dp_bundle.base.quoting import format_size
 
 
 def count_cores() -> int:
@@ -22,10 +23,29 @@ def count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def is_loopback(host: str | None) -> bool:
+    """Return True for this machine's own address."""
+    import ipaddress  # takes longer to import than the rest of this module
+
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+def cache_folder() -> Path:
+    """Return the folder of downloads: `dpgraph` in `$XDG_CACHE_HOME`, or where this system keeps what can be lost."""
+    from platformdirs import user_cache_path
+
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    return Path(chosen, "dpgraph") if chosen else user_cache_path("dpgraph", appauthor=False)
+
+
 _WORTH_TELLING = 2 * 10**9  # bytes
 _SIZE = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*([kmgt])(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
-_SYSTEM = Path("/")
 _CONTROLLERS = {  # of control groups: where their folders are, and the file with the limit, in versions 2 and 1
     "": ("sys/fs/cgroup", "memory.max"),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
@@ -48,16 +68,7 @@ def parse_size(text: str) -> int:
     return n_bytes
 
 
-def format_size(n_bytes: int) -> str:
-    """Return a number of bytes as a size of at least two digits, rounded up."""
-    for unit, one in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
-        if n_bytes >= one:
-            tenths = -(-10 * n_bytes // one)
-            return f"{tenths // 10}.{tenths % 10}{unit}" if tenths < 100 else f"{-(-tenths // 10)}{unit}"
-    return f"{-(-n_bytes // 1000)}kB"
-
-
-def usable_memory(system: Path = _SYSTEM) -> int:
+def usable_memory(system: Path = Path("/")) -> int:
     """Return the bytes of memory that this process can have: the least of what is available and of its limits.
 
     Parameters
@@ -89,15 +100,7 @@ def require_memory(needed: int, limit: int | None, work: str, remedy: str = "use
     """
     allowed = usable_memory() if limit is None else limit
     if needed > allowed:
-        raise MemoryLimitError(
-            work,
-            needed,
-            allowed,
-            format_size(needed),
-            format_size(allowed),
-            from_machine=limit is None,
-            remedy=remedy,
-        )
+        raise MemoryLimitError(work, needed, allowed, from_machine=limit is None, remedy=remedy)
     return needed
 
 
@@ -124,23 +127,11 @@ def _limits_of_groups(system: Path) -> Iterator[int]:
     for line in lines:
         _, names, inner = [*line.split(":", 2), "", ""][:3]
         for root, name in (_CONTROLLERS[each] for each in names.split(",") if each in _CONTROLLERS):
-            yield from _numbers(folder / name for folder in _folders(system / root, inner))
-
-
-def _folders(root: Path, inner: str) -> Iterator[Path]:
-    """Yield a control group's folder and those above it; inside a container the outermost may be its own."""
-    place = root / inner.lstrip("/")
-    yield place
-    for folder in place.parents:
-        if not folder.is_relative_to(root):
-            break
-        yield folder
-
-
-def _numbers(files: Iterable[Path]) -> Iterator[int]:
-    for file in files:
-        with contextlib.suppress(OSError, ValueError):  # there is none, or it says "max"
-            yield int(file.read_text())
+            place = system / root / inner.lstrip("/")  # inside a container the outermost may be its own
+            for folder in (place, *place.parents):
+                if folder.is_relative_to(system / root):
+                    with contextlib.suppress(OSError, ValueError):  # there is none, or it says "max"
+                        yield int((folder / name).read_text())
 
 
 def _limits_of_process() -> Iterator[int]:

@@ -4,7 +4,7 @@ Titles, names and units are whatever their signer wrote, and a signer need not b
 could begin a line of its own that looks like one of ours, an escape sequence could colour or move it, and an override
 of the writing direction could reverse it.
 
-Privacy parameters and probabilities as numbers for a person to read, rounded to the side that promises less.
+Privacy parameters and probabilities as numbers for a person to read, rounded to the side that promises less, and sizes.
 """
 
 from __future__ import annotations
@@ -41,8 +41,13 @@ def quote_name(text: str, *, longest: int = 300) -> str:
 
 def name_columns(names: Sequence[str], most: int = 10) -> str:
     """Return so many names of columns for a sentence, each cut after 60 characters, and how many more there are."""
-    shown = ", ".join(quote_name(name, longest=_LONGEST_IN_SENTENCE) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return and_more([quote_name(name, longest=_LONGEST_IN_SENTENCE) for name in names], most)
+
+
+def and_more(shown: Sequence[object], most: int) -> str:
+    """Return so many things for a sentence, and how many more there are."""
+    words = ", ".join(map(str, shown[:most]))
+    return words if len(shown) <= most else f"{words} and {len(shown) - most} more"
 
 
 def quote_path(path: str | os.PathLike[str]) -> str:
@@ -53,8 +58,7 @@ def quote_path(path: str | os.PathLike[str]) -> str:
 
 def listed(names: list[str]) -> str:
     """Return the names for a message, the first eight of them."""
-    shown = ", ".join(repr(name) for name in names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+    return and_more([repr(name) for name in names], 8)
 
 
 def counted(number: int, what: str) -> str:
@@ -107,6 +111,15 @@ def round_up(value: float, digits: int = 6) -> str:
     """
     shown = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value * MARGIN))
     return f"{float(shown):.{digits}g}"
+
+
+def format_size(n_bytes: int) -> str:
+    """Return a number of bytes as a size of at least two digits, rounded up; `machine.parse_size` is the inverse."""
+    for unit, one in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
+        if n_bytes >= one:
+            tenths = -(-10 * n_bytes // one)
+            return f"{tenths // 10}.{tenths % 10}{unit}" if tenths < 100 else f"{-(-tenths // 10)}{unit}"
+    return f"{-(-n_bytes // 1000)}kB"
 
 
 def percent_at_most(share: float) -> str:

@@ -26,8 +26,16 @@ from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.statement import MAX_PAYLOAD
-from dp_bundle.trust.signatures import MOST_SIGNATURES, join_signatures, split_signatures, valid_signers
-from dp_bundle.trust.signing import PAYLOAD_TYPE, PublicKey, encode_pre_authentication, public_key_of
+from dp_bundle.trust.signing import (
+    MOST_SIGNATURES,
+    PAYLOAD_TYPE,
+    PublicKey,
+    encode_pre_authentication,
+    join_signatures,
+    public_key_of,
+    split_signatures,
+    valid_signers,
+)
 
 _ENTRY = 200  # bytes of a signature, at most
 

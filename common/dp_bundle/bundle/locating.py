@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.files.folder import FolderMembers
 from dp_bundle.files.places import RemotePath
-from dp_bundle.files.tar import TarMembers
+from dp_bundle.files.tar import FolderMembers, TarMembers
 from dp_bundle.files.windows import Members
 
 

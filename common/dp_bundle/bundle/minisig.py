@@ -20,8 +20,7 @@ from dp_bundle.files.opening import open_store
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.minisign import DigestWriter, minisign_digest, verify_minisign
-from dp_bundle.trust.signing import public_key_of
+from dp_bundle.trust.signing import DigestWriter, minisign_digest, public_key_of, verify_minisign
 
 AnyPath = TypeVar("AnyPath", Path, RemotePath, Path | RemotePath)
 

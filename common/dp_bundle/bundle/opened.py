@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from dp_bundle.base.errors import BundleFormatError, DpGraphError
 from dp_bundle.bundle.part_tasks import PartTask, part_tasks
 from dp_bundle.engines.engine import Engine
-from dp_bundle.files.folder import FolderMembers, packed_path
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import RemotePath
+from dp_bundle.files.tar import FolderMembers, packed_path
 from dp_bundle.files.windows import (
     MOST_IN_MEMORY,
     CheckedReader,
@@ -26,7 +26,7 @@ from dp_bundle.files.windows import (
     read_unchanged,
 )
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
-from dp_bundle.trust.rules import TrustedKey
+from dp_bundle.trust.judging import TrustedKey
 
 if TYPE_CHECKING:
     import numpy as np
@@ -146,11 +146,7 @@ class Bundle:
         BundleFormatError
             It is a covariance release, or its data are not what the manifest says.
         """
-        from dp_bundle.data.row_reader import read_parts  # only readers of data need pyarrow
-
-        parts = ((name, self.open(name)) for name in self._row_members())
-        version_1 = self.release.format_version == "1"
-        return read_parts(parts, self.release.columns, self.release.n_rows, version_1=version_1)
+        return (group.read() for group in self.row_groups())
 
     def row_groups(self) -> Iterator[RowGroup]:
         """Yield the batches of `batches` as row groups, which any thread may read.
@@ -160,7 +156,7 @@ class Bundle:
         BundleFormatError
             It is a covariance release, or its data are not what the manifest says.
         """
-        from dp_bundle.data.row_reader import find_groups
+        from dp_bundle.data.row_reader import find_groups  # only readers of data need pyarrow
 
         parts = ((name, self._views(name)) for name in self._row_members())
         version_1 = self.release.format_version == "1"

@@ -18,8 +18,7 @@ from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.files.new_files import require_folder, whole_file
-from dp_bundle.files.new_folders import new_file, new_folder
+from dp_bundle.files.new_files import new_file, new_folder, require_folder, whole_file
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath, Store
 from dp_bundle.files.tar import write_archive

@@ -22,15 +22,13 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.part_tasks import PartTask, digest_part, part_tasks
 from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST, data_names
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.engines.batches import map_in_order
-from dp_bundle.engines.engine import Engine
+from dp_bundle.engines.engine import Engine, map_in_order
 from dp_bundle.files.places import RemotePath, located
 from dp_bundle.files.tar import MAX_MEMBER_SIZE
 from dp_bundle.files.windows import Digests, Member, MemberReader, Members, digest_member
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import Shape, Statement, Subject
-from dp_bundle.trust.judging import TrustPolicy
-from dp_bundle.trust.rules import TrustedKey
+from dp_bundle.trust.judging import TrustedKey, TrustPolicy
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import ENVELOPE_END, Envelope, PublicKey, signer_of, verify_envelope
 from dp_bundle.trust.store import TrustStore

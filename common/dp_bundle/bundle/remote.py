@@ -23,7 +23,7 @@ from dp_bundle.bundle.writing import MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
 from dp_bundle.files.cache import Cache
 from dp_bundle.files.opening import open_store
-from dp_bundle.files.pace import Pace
+from dp_bundle.files.patience import Pace
 from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import first_member, signed_members
 from dp_bundle.files.windows import Member, read_at

@@ -16,7 +16,7 @@ from dp_bundle.bundle.companions import belongs, read_beside
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.pages import Refused
 from dp_bundle.catalog.survey import find_cosigners
-from dp_bundle.files.folder import packed_path
+from dp_bundle.files.tar import packed_path
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey

@@ -20,8 +20,8 @@ from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, site
 from dp_bundle.catalog.pages import Refused, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.catalog.survey import digest_bundle, survey
-from dp_bundle.files.folder import packed_path
-from dp_bundle.files.locking import locked_folder
+from dp_bundle.files.new_files import locked_folder
+from dp_bundle.files.tar import packed_path
 from dp_bundle.trust.store import TrustStore
 
 _PACKAGE = Path(__file__).parents[1]

@@ -23,8 +23,7 @@ from dp_bundle.manifest.dataset import WEB, dataset_details
 from dp_bundle.manifest.release import Release
 from dp_bundle.portals.dcat import dcat_dataset
 from dp_bundle.portals.schema_org import schema_org_document
-from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.rules import read_quorum
+from dp_bundle.trust.judging import UnsafeTrustAnyone, read_quorum
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 

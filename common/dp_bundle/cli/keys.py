@@ -15,6 +15,7 @@ from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.cli.console import NewPath, answer, json_option, quiet_option, tell
 from dp_bundle.cli.options import ALWAYS, Where, With, Without, option
 from dp_bundle.files.new_files import write_whole
+from dp_bundle.trust.judging import TrustedKey, has_passed, quorums, read_revocation, remove_quorum, write_quorum
 from dp_bundle.trust.keys import (
     DEFAULT_KEY,
     derived_public_key,
@@ -26,9 +27,7 @@ from dp_bundle.trust.keys import (
     private_key_path,
     public_key_path,
 )
-from dp_bundle.trust.minisign import minisign_public_key
-from dp_bundle.trust.rules import TrustedKey, has_passed, quorums, read_revocation, remove_quorum, write_quorum
-from dp_bundle.trust.signing import PublicKey, public_key_of
+from dp_bundle.trust.signing import PublicKey, minisign_public_key, public_key_of
 from dp_bundle.trust.store import TrustStore
 
 _LOCKED = "locked: not compared with its private key, as DPGRAPH_PASSPHRASE does not open it"
@@ -136,9 +135,8 @@ def keys_rotate(
       dp-bundle keys new office-2027
       dp-bundle keys rotate publisher office-2027
     """
-    from dp_bundle.trust.rules import today
-    from dp_bundle.trust.statements import Rotation, sign_statement
-    from dp_bundle.trust.succession import accept_statement
+    from dp_bundle.trust.judging import Rotation, sign_statement, today
+    from dp_bundle.trust.store import accept_statement
 
     private = [load_key(old), load_key(new)]
     former, successor = (public_key_of(key).fingerprint for key in private)
@@ -178,9 +176,8 @@ def keys_revoke(
     Example:
       dp-bundle keys revoke publisher --by office-2027 --since 2026-11-01 --from wine=5
     """
-    from dp_bundle.trust.rules import today
-    from dp_bundle.trust.statements import Revocation, sign_statement
-    from dp_bundle.trust.succession import accept_statement
+    from dp_bundle.trust.judging import Revocation, sign_statement, today
+    from dp_bundle.trust.store import accept_statement
 
     public = _own_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
     if since is not None and since.date() > today():
@@ -283,7 +280,7 @@ def trust(
         raise ParameterError("KEY", "given with --name, --until and --remove")
     key = keys[0] if keys else None
     if key is not None and (content := _statement_in(key)) is not None:
-        from dp_bundle.trust.succession import accept_statement
+        from dp_bundle.trust.store import accept_statement
 
         if remove or name is not None or until is not None:
             raise ParameterError("KEY", "a key with --name, --until and --remove: a statement has its own")
@@ -329,7 +326,7 @@ def _conditions(entry: TrustedKey) -> str:
 
 def _statement_in(key: str) -> bytes | None:
     """Return the content of a file that is no key and begins like a signed envelope, up to a little over its limit."""
-    from dp_bundle.trust.statements import MOST_OF_A_STATEMENT
+    from dp_bundle.trust.judging import MOST_OF_A_STATEMENT
 
     if not Path(key).is_file():
         return None

@@ -72,7 +72,8 @@ def triangle_table(matrix: NDArray[np.float64], labels: list[str]) -> pa.Table:
     """Return the upper triangle of a symmetric matrix as a table: its labels in the order of the file, and values."""
     rows, columns = np.triu_indices(len(labels))
     values = to_arrow(np.ascontiguousarray(matrix[rows, columns], dtype=np.float64))
-    return pa.Table.from_arrays([_named(labels, rows), _named(labels, columns), values], schema=_SCHEMA)
+    named = [text_to_arrow(labels).take(to_arrow(indices)) for indices in (rows, columns)]
+    return pa.Table.from_arrays([*named, values], schema=_SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,7 @@ def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME)
     if described.noisy is None:
         check_transform(matrix)
     else:
-        _check_corner(matrix, described, described.noisy)
-        _check_size(matrix, described, described.noisy)
+        _check_against_rows(matrix, described, described.noisy)
     return matrix
 
 
@@ -170,10 +170,6 @@ def check_transform(matrix: NDArray[np.float64]) -> None:
 def stated_rows(matrix: NDArray[np.float64], constant: float, bias: float) -> int:
     """Return the number of rows that a manifest states where rows may come and go: the matrix's own, at least 1."""
     return round(min(max(estimate_rows(matrix, constant, bias), 1.0), 2.0**53))
-
-
-def _named(labels: list[str], indices: NDArray[np.intp]) -> pa.Array:
-    return text_to_arrow(labels).take(to_arrow(indices))
 
 
 def _describe(release: Release, name: str) -> _Described:
@@ -235,26 +231,16 @@ def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], described
         raise BundleFormatError(f"{described.name} holds a value that is no multiple of {granularity:g}")
 
 
-def _check_corner(matrix: NDArray[np.float64], described: _Described, noisy: NoisyMatrix) -> None:
-    """Check that the constant's own entry agrees with the number of rows."""
-    if not noisy.constant:
-        return
-    n_rows = described.release.n_rows
-    if described.is_counted:
-        fits = matrix[-1, -1] == n_rows * noisy.constant**2
-    else:
-        fits = n_rows == stated_rows(matrix, noisy.constant, noisy.bias)
-    if not fits:
-        raise BundleFormatError(f"{described.name} has another number of rows than its manifest promises")
-
-
-def _check_size(matrix: NDArray[np.float64], described: _Described, noisy: NoisyMatrix) -> None:
-    """Check that rows within the radius and the stated noise can have given every entry."""
-    most = _MOST
-    if noisy.diagonal_variance is not None and noisy.off_diagonal_variance is not None:
+def _check_against_rows(matrix: NDArray[np.float64], described: _Described, noisy: NoisyMatrix) -> None:
+    """Check that the constant's own entry agrees with the rows, and that they and the noise can give every entry."""
+    n_rows, most = described.release.n_rows, _MOST
+    if noisy.constant:
+        exact = matrix[-1, -1] == n_rows * noisy.constant**2
+        if not (exact if described.is_counted else n_rows == stated_rows(matrix, noisy.constant, noisy.bias)):
+            raise BundleFormatError(f"{described.name} has another number of rows than its manifest promises")
+    if noisy.diagonal_variance is not None and noisy.off_diagonal_variance is not None and noisy.constant:
         noise = noisy.bias + _DEVIATIONS * math.sqrt(max(noisy.diagonal_variance, noisy.off_diagonal_variance))
-        if noisy.constant:
-            n_rows = described.release.n_rows + (0.0 if described.is_counted else noise / noisy.constant**2)
-            most = min(most, n_rows * noisy.radius**2 + noise)  # the constant is no larger than the radius
+        n_likely = n_rows + (0.0 if described.is_counted else noise / noisy.constant**2)
+        most = min(most, n_likely * noisy.radius**2 + noise)  # the constant is no larger than the radius
     if np.abs(matrix).max() > most:
         raise BundleFormatError(f"{described.name} holds a value beyond {most:g}, which its noise and rows cannot give")

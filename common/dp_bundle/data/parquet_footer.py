@@ -4,24 +4,30 @@ A library trusts a footer: it allocates what lists announce, and some of its che
 footer has the columns of the manifest, and row groups that are full except the last, each with a chunk for every
 column. Chunks lie end to end from the start of the file to the footer. There is no index, filter, key or other text.
 
+Headers are in the Thrift compact protocol, which is read strictly. A form says which fields a struct may have, each of
+its type, once. Fields come in ascending order, numbers in their shortest spelling, and are never negative; texts and
+lists have a maximal length, which is checked before anything is allocated.
+
 References
 ----------
-Apache Parquet format 2.10, parquet.thrift (FileMetaData).
+Apache Parquet format 2.10, parquet.thrift (FileMetaData). Apache Thrift compact protocol,
+doc/specs/thrift-compact-protocol.md.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import pyarrow as pa
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.data.thrift import BOOL, I16, I32, I64, BoundedBytes, Kind, Listing, Struct, read_struct
 
 MOST_CELLS_PER_BYTE = 64
+_MOST_BITS = 70  # of a number, in bytes of 7 bits
 _MAGIC = b"PAR1"
 _VERSION = 2  # of the format
 _MAKER = re.compile(rb"parquet-cpp-arrow version [0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(-SNAPSHOT)?")
@@ -31,6 +37,152 @@ _CODECS = (0, 1, 6)  # none, Snappy, Zstandard
 _NUMBER = 8  # bytes of a value
 _PER_FILE, _PER_COLUMN, _PER_GROUP, _PER_CHUNK = 256, 64, 64, 256  # bytes of a footer, in addition to names and labels
 _OTHER_COLUMNS = "does not have the columns that its manifest describes"
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A non-negative number: its type on the wire, and its largest value."""
+
+    wire: int
+    most: int
+
+    def read(self, content: bytes, position: int) -> tuple[int, int]:
+        """Return the number, and the position after it."""
+        value = content[position]
+        if value < 128:
+            position += 1
+        else:
+            value, position = _varint(content, position)
+        if value & 1 or value > 2 * self.most:  # zigzag: odd are the negative ones
+            raise BundleFormatError("has a header with a number out of range")
+        return value >> 1, position
+
+
+@dataclass(frozen=True, slots=True)
+class Bool:
+    """A Boolean, which a field encodes in its type: 1 is true, 2 is false."""
+
+    wire: ClassVar[int] = 2
+
+
+I16, I32, I64 = Integer(4, 2**15 - 1), Integer(5, 2**31 - 1), Integer(6, 2**63 - 1)
+BOOL = Bool()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedBytes:
+    """Bytes, at most so many."""
+
+    most: int
+    wire: ClassVar[int] = 8
+
+    def read(self, content: bytes, position: int) -> tuple[bytes, int]:
+        """Return the bytes, and the position after them."""
+        size, start = _varint(content, position)
+        if size > self.most or start + size > len(content):
+            raise BundleFormatError("has a header with a text that is too long")
+        return content[start : start + size], start + size
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list of one kind of values, of bounded length; `make` turns it into an object."""
+
+    kind: Integer | BoundedBytes | Struct
+    least: int
+    most: int
+    make: Callable[[list[Any]], Any] | None = None
+    wire: ClassVar[int] = 9
+
+    def read(self, content: bytes, position: int) -> tuple[Any, int]:
+        """Return the values, or the object made of them, and the position after them."""
+        size, wire = content[position] >> 4, content[position] & 15
+        position += 1
+        if size == 15:
+            size, position = _varint(content, position)
+        if wire != self.kind.wire or not self.least <= size <= self.most:
+            raise BundleFormatError("has a header with a list that no release has")
+        values = []
+        for _ in range(size):
+            value, position = self.kind.read(content, position)
+            values.append(value)
+        return (self.make(values) if self.make else values), position
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A form: the allowed fields, the required ones, and `make`, which turns them into an object."""
+
+    fields: Mapping[int, Kind]
+    required: frozenset[int] = field(default=frozenset())
+    make: Callable[[dict[int, Any]], Any] | None = None
+    wire: ClassVar[int] = 12
+
+    def read(self, content: bytes, position: int) -> tuple[Any, int]:
+        """Return the fields by their numbers, or the object made of them, and the position after them."""
+        fields, found, number = self.fields, dict[int, Any](), 0
+        while head := content[position]:
+            position += 1
+            number += head >> 4
+            kind, wire = fields.get(number), head & 15
+            if kind is None or head < 16:  # a step of 0 is the long form, which no number needs
+                raise BundleFormatError("has a header with a field that no release has")
+            if isinstance(kind, Bool):
+                found[number], wire = wire == 1, kind.wire if wire == 1 else wire
+            elif wire == kind.wire:
+                found[number], position = kind.read(content, position)
+            if wire != kind.wire:
+                raise BundleFormatError("has a header with a field of another type")
+        if not self.required <= found.keys():
+            raise BundleFormatError("has a header that lacks a field")
+        return (self.make(found) if self.make else found), position + 1
+
+
+Kind = Integer | Bool | BoundedBytes | Listing | Struct
+
+
+def read_struct(content: bytes, position: int, form: Struct) -> tuple[Any, int]:
+    """Read one struct.
+
+    Parameters
+    ----------
+    content : bytes
+        What holds it.
+    position : int
+        Where it begins.
+    form : Struct
+        What it may be.
+
+    Returns
+    -------
+    tuple
+        Its fields by their numbers, or what the form makes of them, and the position behind it.
+
+    Raises
+    ------
+    BundleFormatError
+        It is not of that form, or not whole; the sentence lacks its subject, the file.
+    """
+    try:
+        return form.read(content, position)
+    except IndexError as error:
+        raise BundleFormatError("has a header that is cut off") from error
+
+
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < _MOST_BITS:
+        byte = content[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if shift and not byte:
+                break
+            return value, position
+        shift += 7
+    raise BundleFormatError("has a header with a number that is not in its one spelling")
+
+
 _EMPTY = Struct({})
 
 
@@ -83,15 +235,8 @@ class Chunk(NamedTuple):
     pages: dict[tuple[int, int], int] | None  # their number for each type and encoding
 
 
-class Group(NamedTuple):
-    """A row group."""
-
-    n_rows: int
-    chunks: list[Chunk]
-
-
-def read_footer(file: BinaryIO, shape: FileShape) -> list[Group]:
-    """Return the row groups of a Parquet file, if our writer could have written its footer for that shape.
+def read_footer(file: BinaryIO, shape: FileShape) -> list[list[Chunk]]:
+    """Return the chunks of each row group, if our writer could have written the footer of a file of that shape.
 
     Raises
     ------
@@ -106,7 +251,9 @@ def read_footer(file: BinaryIO, shape: FileShape) -> list[Group]:
     if size < len(start) + len(end) or start != _MAGIC or end[4:] != _MAGIC:
         raise BundleFormatError("is not readable as Parquet: ask the publisher for a sound bundle")
 
-    length, most_groups = int.from_bytes(end[:4], "little"), _most_groups(shape, size)
+    length = int.from_bytes(end[:4], "little")
+    most_rows = min(shape.n_rows, MOST_CELLS_PER_BYTE * size // max(1, len(shape.schema)))
+    most_groups = max(1, -(-most_rows // shape.group_rows))
     if length > min(_largest_footer(shape, most_groups), size - len(start) - len(end)):
         raise BundleFormatError("has a footer larger than that of any release")
     file.seek(size - len(end) - length)
@@ -118,7 +265,7 @@ def read_footer(file: BinaryIO, shape: FileShape) -> list[Group]:
         raise BundleFormatError("was not written by dp-publish")
     _check_rows(footer[3], [group[3] for group in footer[4]], shape, size)
     _check_layout(footer[4], size - len(end) - length)
-    return [Group(group[3], group[1]) for group in footer[4]]
+    return [group[1] for group in footer[4]]
 
 
 def statistics_form(shape: FileShape) -> Struct:
@@ -127,11 +274,6 @@ def statistics_form(shape: FileShape) -> Struct:
         return _EMPTY
     value = BoundedBytes(max(_NUMBER, shape.longest_label))
     return Struct({1: value, 2: value, 3: I64, 4: I64, 5: value, 6: value, 7: BOOL, 8: BOOL})
-
-
-def _most_groups(shape: FileShape, size: int) -> int:
-    rows = min(shape.n_rows, MOST_CELLS_PER_BYTE * size // max(1, len(shape.schema)))
-    return max(1, -(-rows // shape.group_rows))
 
 
 def _largest_footer(shape: FileShape, n_groups: int) -> int:
@@ -149,20 +291,9 @@ def _file_form(shape: FileShape, most_groups: int) -> Struct:
     count = Struct({1: I32, 2: I32, 3: I32}, frozenset({1, 2, 3}))
     no_levels = Listing(I64, 0, 0)
     sizes = Struct({1: I64, 2: no_levels, 3: no_levels}, frozenset({1}))
-    described: dict[int, Kind] = {
-        1: I32,
-        2: Listing(I32, 1, 5),
-        3: Listing(name, 1, 1),
-        4: I32,
-        5: I64,
-        6: I64,
-        7: I64,
-        9: I64,
-        11: I64,
-        12: statistics_form(shape),
-        13: Listing(count, 1, 5),
-        16: sizes,
-    }
+    described: dict[int, Kind] = {1: I32, 2: Listing(I32, 1, 5), 3: Listing(name, 1, 1), 4: I32}
+    described |= dict.fromkeys((5, 6, 7, 9, 11), I64)
+    described |= {12: statistics_form(shape), 13: Listing(count, 1, 5), 16: sizes}
     columns = {column.encode(): index for index, column in enumerate(shape.schema.names)}
     types = [_TYPES[kind] for kind in shape.schema.types]
 

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import BundleFormatError, DataError
-from dp_bundle.data.parquet_footer import Chunk, FileShape, read_footer, statistics_form
-from dp_bundle.data.thrift import BOOL, I32, Struct, read_struct
+from dp_bundle.data.parquet_footer import BOOL, I32, Chunk, FileShape, Struct, read_footer, read_struct, statistics_form
 
 _DATA, _DICTIONARY = 0, 2  # types of pages
 _PLAIN, _LEVELS, _INDICES, _SPLIT = 0, 3, 8, 9  # encodings
@@ -117,8 +116,8 @@ def check_headers(file: BinaryIO, shape: FileShape) -> None:
     groups = read_footer(file, shape)
     kinds = {kind: _column(shape, kind == pa.string()) for kind in set(shape.schema.types)}
     columns = [kinds[kind] for kind in shape.schema.types]
-    for group in groups:
-        for column, chunk in zip(columns, group.chunks, strict=True):
+    for chunks in groups:
+        for column, chunk in zip(columns, chunks, strict=True):
             _check_chunk(file, chunk, column)
 
 

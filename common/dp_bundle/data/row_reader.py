@@ -1,4 +1,4 @@
-"""The rows of verified data members: whole parts in order, or their row groups, each by any thread.
+"""The rows of verified data members: their row groups in order, each to be read by any thread.
 
 Reading needs memory for one batch, in every thread.
 
@@ -49,41 +49,6 @@ def text_to_arrow(texts: Sequence[str]) -> pa.StringArray:
 _PAGE_BUFFER = 2**18  # bytes read ahead per column
 
 
-def read_parts(
-    parts: Iterable[tuple[str, BinaryIO]], columns: tuple[Column, ...], n_rows: int, *, version_1: bool = False
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of all parts in order, after checking them against the manifest.
-
-    Parameters
-    ----------
-    parts : iterable of (name, file)
-        Verified data members, seekable.
-    columns : tuple of Column
-        What the manifest says of them.
-    n_rows : int
-        How many rows it promises in all.
-    version_1 : bool
-        Whether they are of format version 1, whose parts may have statistics, and larger row groups of many columns.
-
-    Raises
-    ------
-    BundleFormatError
-        A part is not Parquet as our writer writes it, its schema or row count is not the promised one, or a value is no
-        number.
-    """
-    schema = part_schema(columns)
-    seen, rows = 0, (batch_rows if version_1 else group_rows)(len(columns))
-    for name, file in parts:
-        with _in_our_words(name):
-            shape = FileShape(n_rows - seen, rows, schema, statistics=version_1)
-            parquet = open_parquet(name, file, shape, buffer_size=_PAGE_BUFFER, pre_buffer=False)
-            for batch in parquet.iter_batches(rows, use_threads=False):
-                _check_cells(name, batch, columns)
-                seen += batch.num_rows
-                yield batch
-    require_all_rows(seen, n_rows)
-
-
 @dataclass(frozen=True)
 class RowGroup:
     """A row group of a part, of which footer and page headers were checked; what a reader takes at a time.
@@ -113,19 +78,24 @@ def find_groups(
     *,
     version_1: bool = False,
 ) -> Iterator[RowGroup]:
-    """Yield the row groups of all parts in order, each to be read by any thread, like the batches of `read_parts`.
+    """Yield the row groups of all parts in order, each to be read by any thread.
 
     Parameters
     ----------
     parts : iterable of (name, callable)
         Verified data members, and what opens a new view of each.
-    columns, n_rows, version_1
-        As of `read_parts`.
+    columns : tuple of Column
+        What the manifest says of them.
+    n_rows : int
+        How many rows it promises in all.
+    version_1 : bool
+        Whether they are of format version 1, whose parts may have statistics, and larger row groups of many columns.
 
     Raises
     ------
     BundleFormatError
-        As `read_parts` does, here or when a group is read.
+        Here or when a group is read: a part is not Parquet as our writer writes it, its schema or row count is not the
+        promised one, or a value is no number.
     """
     seen = 0
     for name, new_view in parts:
@@ -151,14 +121,14 @@ def part_groups(
     name, new_view
         The part, and what opens a new view of it.
     columns, n_rows, version_1
-        As of `read_parts`.
+        As of `find_groups`.
     start : int
         The number of its first row.
 
     Raises
     ------
     BundleFormatError
-        As `read_parts` does, here or when a group is read.
+        As `find_groups` does.
     """
     rows = (batch_rows if version_1 else group_rows)(len(columns))
     shape = FileShape(n_rows - start, rows, part_schema(columns), statistics=version_1)

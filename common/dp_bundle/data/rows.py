@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -186,30 +187,28 @@ class PartWriter:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-            self._require_entropy()
+
+            # A reader would take a part of nearly equal values with little noise for a decompression bomb.
+            size = self.parts[-1].seek(0, os.SEEK_END)
+            if self._rows_in_part * len(self._schema) > MOST_CELLS_PER_BYTE * size:
+                raise DataError(
+                    "the noise is so weak that the published values are nearly all the same, which no reader accepts: "
+                    "choose a smaller mu, or drop columns that are nearly constant"
+                )
             check_written(self.parts[-1], FileShape(self._rows_in_part, self._group_rows, self._schema))
             self.digests.append(self._hashed.sha256())
-            place, size = self._first_part + len(self.digests) - 1, self.parts[-1].seek(0, os.SEEK_END)
+            place = self._first_part + len(self.digests) - 1
             _log.info("part %d is written: %d rows, %d bytes", place, self._rows_in_part, size)
             self.part_sizes.append(self._rows_in_part)
             self._rows_in_part = 0
 
-    def _require_entropy(self) -> None:
-        """Refuse a part that a reader would take for a decompression bomb: nearly equal values with little noise."""
-        n_cells = self._rows_in_part * len(self._schema)
-        if n_cells > MOST_CELLS_PER_BYTE * self.parts[-1].seek(0, os.SEEK_END):
-            raise DataError(
-                "the noise is so weak that the published values are nearly all the same, which no reader accepts: "
-                "choose a smaller mu, or drop columns that are nearly constant"
-            )
-
 
 def _parquet_settings(columns: tuple[Column, ...]) -> dict[str, object]:
     most = group_rows(len(columns)) / _ROWS_PER_ENTRY
-    dictionary = [column.name for column in columns if _spread_in_steps(column) <= most]
     plain = {column.name for column in columns if _is_nearly_exact(column)}
-    dictionary = [name for name in dictionary if name not in plain]
-    others = [column.name for column in columns if column.name not in plain | set(dictionary)]
+    spread = {column.name: _spread_in_steps(column) for column in columns if column.name not in plain}
+    dictionary = [name for name, steps in spread.items() if steps <= most]
+    others = [name for name, steps in spread.items() if steps > most]
     codecs = dict.fromkeys(dictionary, "SNAPPY") | dict.fromkeys(others, "ZSTD") | dict.fromkeys(plain, "NONE")
     encodings = dict.fromkeys(others, "BYTE_STREAM_SPLIT") | dict.fromkeys(plain, "PLAIN")
     return {
@@ -233,7 +232,7 @@ def _is_nearly_exact(column: Column) -> bool:
 def _spread_in_steps(column: Column) -> float:
     if column.response is not None:
         return 1.0
-    noise = column.cell_noise
     if column.bounds is None:
-        return float("inf")
-    return (column.bounds[1] - column.bounds[0] + 2 * _TAIL_SIGMAS * noise.sigma) / noise.granularity
+        return math.inf
+    spread = column.bounds[1] - column.bounds[0] + 2 * _TAIL_SIGMAS * column.cell_noise.sigma
+    return spread / column.cell_noise.granularity

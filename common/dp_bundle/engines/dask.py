@@ -7,18 +7,16 @@ the tasks.
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import itertools
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
-from dp_bundle.base.machine import count_cores
+from dp_bundle.base.machine import count_cores, is_loopback
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,8 +34,8 @@ _MOST_BYTES = 2**14  # of a function that goes with every task
 _AHEAD = 3  # tasks for each worker that are handed out at a time
 
 
-class Dask:
-    """Workers of Dask; a context manager.
+class Dask(contextlib.ExitStack):
+    """Workers of Dask; closing it, as the end of a `with` block does, ends the cluster that was started here.
 
     Parameters
     ----------
@@ -57,6 +55,7 @@ class Dask:
     """
 
     def __init__(self, scheduler: str | None = None, n_workers: int | None = None) -> None:
+        super().__init__()
         if scheduler is not None:
             _require_private(scheduler)
         try:
@@ -68,8 +67,7 @@ class Dask:
         for name in ("distributed", "distributed.client", "tornado.application"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # an error is told once, by us
         dask.config.set(_SETTINGS)
-        self._cluster: Any = None
-        self._client: Any = None
+        self._cluster: Any = scheduler
         if scheduler is None:
             self._cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
                 n_workers=n_workers or count_cores(),
@@ -78,8 +76,10 @@ class Dask:
                 security=True,  # or every user of this machine could send it tasks
                 silence_logs=logging.CRITICAL,
             )
+            self.callback(self._cluster.close)
         try:
-            self._client = distributed.Client(self._cluster or scheduler, timeout=_SECONDS)  # type: ignore[no-untyped-call]
+            self._client: Any = distributed.Client(self._cluster, timeout=_SECONDS)  # type: ignore[no-untyped-call]
+            self.callback(self._client.close)
             self._client.wait_for_workers(1, timeout=_SECONDS)
         except OSError as error:  # also where time is over
             self.close()
@@ -123,21 +123,6 @@ class Dask:
             with contextlib.suppress(Exception):  # the first error is the one that is told
                 self._distributed.wait(list(running))
 
-    def close(self) -> None:
-        """Leave the scheduler; end the cluster that was started here."""
-        if self._client is not None:
-            self._client.close()
-        if self._cluster is not None:
-            self._cluster.close()
-
-    def __enter__(self) -> Dask:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def _given(function: T) -> T:
     return function
@@ -155,11 +140,5 @@ def _require_private(scheduler: str) -> None:
         _ = parts.port
     except ValueError:
         raise wrong from None
-    if parts.scheme == "tls":
-        return
-    try:
-        here = parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        here = False
-    if parts.scheme != "tcp" or not here:
+    if parts.scheme != "tls" and not (parts.scheme == "tcp" and is_loopback(parts.hostname)):
         raise wrong

@@ -7,21 +7,24 @@ business alone, so that an error of a PUT is never followed by another before th
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from dp_bundle.base.errors import StoreError
-from dp_bundle.files.pace import Pace
-from dp_bundle.files.patience import PassingError, patiently, pause, read_patiently
-from dp_bundle.files.places import is_loopback, missing, plain_uri, require_name
+from dp_bundle.base.machine import is_loopback
+from dp_bundle.files.patience import Pace, PassingError, patiently, pause, read_patiently
+from dp_bundle.files.places import missing, plain_uri, require_name
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore, GCSStore, S3Store
+
+T = TypeVar("T")
 
 _CHUNK = 2**12  # of an answer; what comes after the last whole one is lost with the connection
 _LISTED = 300  # bytes of a list for each name
@@ -76,34 +79,27 @@ class BucketStore:
         """Return all names, or those below a folder."""
         inside = f"{require_name(folder)}/" if folder else None
 
-        pace = self._pace or Pace()
-
-        def attempt() -> list[str]:
+        def listed(pace: Pace) -> list[str]:
             found: list[str] = []
-            try:
-                for batch in self._obstore.list(self._store, inside):
-                    found += [each["path"] for each in batch]
-                    pace.received(len(batch) * _LISTED)
-            except Exception as error:
-                raise self._judge(self.uri, error) from None
+            for batch in self._obstore.list(self._store, inside):
+                found += [each["path"] for each in batch]
+                pace.received(len(batch) * _LISTED)
             return found
 
-        return sorted(patiently(self.uri, attempt, pace))
+        return sorted(self._ask(self.uri, listed))
 
     def size(self, name: str) -> int:
         """Return the number of bytes of an object."""
-        place = self._place(name)
 
-        def attempt() -> int:
+        def stated(_: Pace) -> int:
             try:
                 return int(self._obstore.head(self._store, name)["size"])
             except FileNotFoundError:
-                self._require_bucket(name, place)
-                raise missing(place) from None
-            except Exception as error:
-                raise self._judge(place, error) from None
+                # Only the content of an answer tells whether there is a bucket, and HEAD has none.
+                self._obstore.get(self._store, name, options={"range": (0, 1)})
+                raise
 
-        return patiently(place, attempt, self._pace or Pace())
+        return self._ask(self._place(name), stated)
 
     def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
         """Return `length` bytes of an object, or fewer at its end, in one request if none fails."""
@@ -144,30 +140,26 @@ class BucketStore:
             pause(failures)
         raise StoreError(place, f"{last}, also when asked again")
 
-    def copy(self, source: str, target: str) -> bytes:
-        """Read an object and create another: the copies that stores make themselves replace what is there."""
-        return self.create(target, self.read(source))
-
     def delete(self, name: str) -> None:
         """Remove an object."""
-        place = self._place(name)
 
-        def attempt() -> None:
-            try:
+        def remove(_: Pace) -> None:
+            with contextlib.suppress(FileNotFoundError):
                 self._obstore.delete(self._store, name)
-            except FileNotFoundError:
-                return
+
+        self._ask(self._place(name), remove)
+
+    def _ask(self, place: str, ask: Callable[[Pace], T]) -> T:
+        """Return the answer to a request of obstore's, which is sent again after failures that may pass."""
+        pace = self._pace or Pace()
+
+        def attempt() -> T:
+            try:
+                return ask(pace)
             except Exception as error:
                 raise self._judge(place, error) from None
 
-        patiently(place, attempt, Pace())
-
-    def _require_bucket(self, name: str, place: str) -> None:
-        """Raise an error if there is no bucket; only the content of an answer tells, and HEAD has none."""
-        try:
-            self._obstore.get(self._store, name, options={"range": (0, 1)})
-        except Exception as error:
-            raise self._judge(place, error) from None
+        return patiently(place, attempt, pace)
 
     def _connect(self, scheme: str, bucket: str, prefix: str, seconds: float) -> S3Store | GCSStore | AzureStore:
         """Return obstore's own store; TLS is decided on here, whatever the environment says."""

@@ -17,28 +17,20 @@ import shlex
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from dp_bundle.base.errors import DigestMismatchError, ParameterError, StoreError
-from dp_bundle.files.locking import locked
-from dp_bundle.files.new_files import make_private_folder
+from dp_bundle.base.errors import DigestMismatchError, StoreError
+from dp_bundle.base.machine import cache_folder
+from dp_bundle.files.new_files import locked, make_private_folder
+from dp_bundle.files.patience import number_chosen
 
 RANGE = 2**23  # bytes of one request, each of which has its own limits of time
-_CHUNK = 2**20
 _DEFAULT_GB = 16.0
 _FREE_SHARE = 0.9  # of a disk's free room may be taken
 _CONTENT = re.compile(r"[0-9a-f]{64}(\.partial)?")
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # links and pipes are no contents
 _APPEND = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-
-
-def cache_folder() -> Path:
-    """Return the folder of downloads: `dpgraph` in `$XDG_CACHE_HOME`, or where this system keeps what can be lost."""
-    from platformdirs import user_cache_path
-
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    return Path(chosen, "dpgraph") if chosen else user_cache_path("dpgraph", appauthor=False)
 
 
 class Cache:
@@ -65,7 +57,12 @@ class Cache:
 
     def __init__(self, folder: Path | None = None, limit: int | None = None) -> None:
         self.folder = folder if folder is not None else cache_folder()
-        self.limit = limit if limit is not None else _limit()
+        if limit is None:
+            chosen = number_chosen(
+                "DPGRAPH_CACHE_GB", _DEFAULT_GB, "a number of gigabytes", lambda number: 0 <= number < math.inf
+            )
+            limit = int(chosen * 10**9)
+        self.limit = limit
         self.copies: set[str] = set()
         self._fetched: set[str] = set()
         try:
@@ -124,7 +121,7 @@ class Cache:
             partial.unlink(missing_ok=True)
         for _ in range(2):
             with _opened(partial, _APPEND) as file:
-                digest = _take_digest(file)
+                digest = hashlib.file_digest(file, "sha256")
                 begun = have = file.tell()
                 while have < size and (content := read(have, min(RANGE, size - have))):
                     file.write(content)
@@ -132,7 +129,7 @@ class Cache:
                     have += len(content)
             if digest.hexdigest() == path.name:
                 partial.replace(path)
-                return begun > 0
+                return bool(begun)
             partial.unlink()
             if not begun:
                 break
@@ -161,14 +158,16 @@ class Cache:
             status = folder.stat()
             is_shared = folder != self.folder and status.st_mode & stat.S_ISVTX  # where nobody renames others' files
             if status.st_mode & _OTHERS and not is_shared:
-                said = f"others may write there: see that its content is yours, then run: chmod go-w {_shown(folder)}"
-                raise StoreError(str(folder), said)
+                command = f"chmod go-w {shlex.quote(str(folder))}"
+                raise StoreError(
+                    str(folder), f"others may write there: see that its content is yours, then run: {command}"
+                )
             if status.st_uid not in (0, os.geteuid()):
                 raise StoreError(str(folder), "it belongs to another user: set XDG_CACHE_HOME to a folder of yours")
 
     def _error(self, error: OSError) -> StoreError:
         if error.errno == errno.ELOOP:
-            said = f"symbolic links in it are not followed: remove {_shown(error.filename or self.folder)}"
+            said = f"symbolic links in it are not followed: remove {shlex.quote(str(error.filename or self.folder))}"
         else:
             reason = error.strerror or error
             said = f"downloads cannot be kept there ({reason}): set XDG_CACHE_HOME to another folder"
@@ -176,7 +175,7 @@ class Cache:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int) -> Iterator[BinaryIO]:
+def _opened(path: Path, flags: int) -> Iterator[Any]:
     """Open a regular file in the folder."""
     with os.fdopen(os.open(path, flags, 0o600), "ab+" if flags & os.O_CREAT else "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -185,33 +184,10 @@ def _opened(path: Path, flags: int) -> Iterator[BinaryIO]:
         yield file
 
 
-def _take_digest(file: BinaryIO) -> Any:
-    """Return the SHA-256 of a file from its position to its end, to which more can be added."""
-    digest = hashlib.sha256()
-    while chunk := file.read(_CHUNK):
-        digest.update(chunk)
-    return digest
-
-
 def _digest(path: Path) -> str | None:
     """Return the SHA-256 of a file; None if there is none."""
     try:
         with _opened(path, _READ) as file:
-            return str(_take_digest(file).hexdigest())
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return None
-
-
-def _shown(path: str | Path) -> str:
-    return shlex.quote(os.fspath(path))
-
-
-def _limit() -> int:
-    given = os.environ.get("DPGRAPH_CACHE_GB", str(_DEFAULT_GB))
-    try:
-        limit = float(given)
-    except ValueError:
-        limit = math.nan
-    if not 0 <= limit < math.inf:
-        raise ParameterError("DPGRAPH_CACHE_GB", "a number of gigabytes", given)
-    return int(limit * 10**9)

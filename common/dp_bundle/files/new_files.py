@@ -1,19 +1,38 @@
-"""Files that appear whole or not at all, are on the disk by then, and never replace another by accident."""
+"""Files and folders that appear whole or not at all, are on the disk by then, and never replace another by accident.
+
+Until then a folder has a hidden name beside it, and is locked. One of such a name that nobody holds is what a killed
+run left, and the next run to the same place removes it.
+
+Linux renames to a new name that replaces nothing, and exchanges two names, by renameat2(2), on most file systems.
+Elsewhere `rename_new` and `exchange` return False, with nothing changed.
+
+Locks keep processes from doing the same thing at once; they end with the process, however it ends.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import fcntl
+import math
 import os
+import re
 import secrets
+import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
-from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.files.renaming import UNSUPPORTED, rename_new, sync_folder
+
+_UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK)
+_HERE = -100  # AT_FDCWD
+_NO_REPLACE, _EXCHANGE = 1, 2
+_UNFINISHED = ".partial"
 
 
 def make_private_folder(folder: Path) -> None:
@@ -163,22 +182,19 @@ def _link_or_rename(partial: Path, trial: Path) -> _Give:
         os.link(partial, trial)
         trial.unlink()
     except OSError as error:
-        if error.errno not in UNSUPPORTED:
+        if error.errno not in _UNSUPPORTED:
             raise
-        _try_renaming(partial, trial)
-        return lambda target: rename_new(partial, target)
-    return lambda target: os.link(partial, target)
+    else:
+        return lambda target: os.link(partial, target)
+    _require_renamed(partial, trial)
+    _require_renamed(trial, partial)
+    return lambda target: _require_renamed(partial, target)
 
 
-def _try_renaming(partial: Path, trial: Path) -> None:
-    try:
-        rename_new(partial, trial)
-        rename_new(trial, partial)
-    except OSError as error:
-        if error.errno not in UNSUPPORTED:
-            raise
+def _require_renamed(source: Path, target: Path) -> None:
+    if not rename_new(source, target):
         said = "its file system can neither link files nor rename them without replacing others, so use another folder"
-        raise OSError(error.errno, said, str(trial.parent)) from error
+        raise OSError(errno.ENOTSUP, said, str(target.parent))
 
 
 def _is_named(descriptor: int, path: Path) -> bool:
@@ -190,4 +206,161 @@ def _is_named(descriptor: int, path: Path) -> bool:
 
 
 def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{_UNFINISHED}")
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Make a hidden folder that gets its name when the block ends, and vanishes if it ends by an error.
+
+    Raises
+    ------
+    DpGraphError
+        The folder that is to hold it does not exist.
+    FileExistsError
+        There is something of that name when the block ends; it is left as it is.
+    OSError
+        It cannot be written.
+    """
+    if not folder.parent.is_dir():
+        raise DpGraphError(f"the folder must be in one that exists: there is no folder {quote_path(folder.parent)}")
+    clear_unfinished(folder)
+    with hidden_folder(folder) as hidden:
+        yield hidden
+        hidden.chmod(0o755)
+        for inner in (hidden, *(path for path in hidden.rglob("*") if path.is_dir())):
+            sync_folder(inner)
+        if not rename_new(hidden, folder):
+            hidden.rename(folder)
+        sync_folder(folder.parent)
+
+
+@contextlib.contextmanager
+def hidden_folder(folder: Path, mode: int = 0o700) -> Iterator[Path]:
+    """Make a hidden folder beside `folder`, and hold it; if it still has its name in the end, it is removed."""
+    hidden = _partial(folder)
+    hidden.mkdir(mode)
+    made = hidden.stat()
+    try:
+        with contextlib.ExitStack() as lock:
+            with contextlib.suppress(OSError):  # of a file system without locks, where nobody removes it either
+                lock.enter_context(locked_folder(hidden))
+            yield hidden
+    finally:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(made, hidden.lstat()):  # and not what changed places with it
+                shutil.rmtree(hidden, ignore_errors=True)
+
+
+def clear_unfinished(folder: Path, may_go: Callable[[Path], bool] = lambda _: True) -> None:
+    """Remove the user's own hidden folders that killed runs left beside `folder`; `may_go` looks at each before."""
+    name = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{16}}{re.escape(_UNFINISHED)}")
+    with contextlib.suppress(OSError):
+        for path in [each for each in folder.parent.iterdir() if name.fullmatch(each.name)]:
+            with contextlib.suppress(OSError):  # it is held, or another run removed it
+                if not path.is_symlink() and path.stat().st_uid == os.geteuid():
+                    with locked_folder(path, 0.0):
+                        if may_go(path):
+                            shutil.rmtree(path)
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file in such a folder, whose content is on the disk when the block ends."""
+    with path.open("xb") as file:
+        yield file
+        settle(file)
+
+
+def rename_new(source: Path, target: Path) -> bool:
+    """Rename a file or folder without replacing another; return False where the system cannot.
+
+    Raises
+    ------
+    FileExistsError
+        There is something at the target.
+    OSError
+        The system failed to.
+    """
+    return _rename(source, target, _NO_REPLACE)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two files or folders in one step; return False where the system cannot."""
+    return _rename(one, other, _EXCHANGE)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, where its file system can do that."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _rename(source: Path, target: Path, flags: int) -> bool:
+    call = _system_call()
+    if call is None:
+        return False
+    if call(_HERE, os.fsencode(source), _HERE, os.fsencode(target), flags):
+        number = ctypes.get_errno()
+        if number not in _UNSUPPORTED:
+            raise OSError(number, os.strerror(number), str(target))
+        return False
+    return True
+
+
+def _system_call() -> Callable[..., Any] | None:
+    """Return the C library's renameat2, if it has one."""
+    try:
+        call = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return None
+    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    return call
+
+
+def locked(path: Path, patience: float = math.inf) -> contextlib.AbstractContextManager[None]:
+    """Hold a lock file, which is made if missing, so that no other process holds it at the same time.
+
+    Raises
+    ------
+    OSError
+        It cannot be made, or others held it for longer than so many seconds (TimeoutError).
+    """
+    make_private_folder(path.parent)
+    return _held(path, os.O_CREAT | os.O_RDWR, patience)
+
+
+def locked_folder(folder: Path, patience: float = math.inf) -> contextlib.AbstractContextManager[None]:
+    """Hold a folder itself, which leaves no file in it, so that no other process holds it at the same time.
+
+    Raises
+    ------
+    OSError
+        It is not there, or others held it for longer than so many seconds (TimeoutError).
+    """
+    return _held(folder, os.O_RDONLY | os.O_DIRECTORY, patience)
+
+
+@contextlib.contextmanager
+def _held(path: Path, flags: int, patience: float) -> Iterator[None]:
+    """Open and lock a file or folder, and close it in the end, which gives the lock back."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + patience
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(errno.ETIMEDOUT, "another process holds it", str(path)) from error
+                time.sleep(0.005)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,16 +1,26 @@
-"""From a path or URI to the store behind it."""
+"""From a path or URI to the store behind it, or to one content as a binary file that is never kept on a disk.
+
+A local folder is a store, too: every content is a file that appears whole, by a link, and is on the disk by then.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from dp_bundle.base.errors import ParameterError, StoreError
-from dp_bundle.files.pace import Pace
-from dp_bundle.files.places import Store, located
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.files.new_files import sync_folder, whole_file
+from dp_bundle.files.patience import Pace
+from dp_bundle.files.places import RemotePath, Store, located, missing, require_name
+from dp_bundle.files.windows import RangeReader, read_at, regular_file
 
+_AT_ONCE = 2**23  # bytes of a request, where a file is read from its start to its end
 _SCHEMES = "a folder, file://, s3://, gs://, az://, or https:// to read"
 
 
@@ -34,8 +44,6 @@ def open_store(place: str | os.PathLike[str], pace: Pace | None = None) -> Store
     """
     found = located(place)
     if isinstance(found, Path):
-        from dp_bundle.files.local import FolderStore
-
         return FolderStore(found)
     scheme = urlsplit(found.uri).scheme
     if scheme in ("s3", "gs", "az"):
@@ -66,3 +74,117 @@ def require_create_only(store: Store) -> None:
             raise StoreError(store.uri, "this storage replaces objects although it was told not to: use another")
     finally:
         store.delete(name)
+
+
+def open_remote(path: RemotePath) -> io.BufferedReader:
+    """Open a content elsewhere for reading from its start to its end, in few requests."""
+    return io.BufferedReader(RemoteFile(path), _AT_ONCE)
+
+
+class RemoteFile(RangeReader):
+    """A seekable file; every read is one request, so wrap it where reads are small.
+
+    Parameters
+    ----------
+    path : RemotePath
+        Where it is.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is nothing.
+    StoreError
+        The place cannot be read.
+    """
+
+    def __init__(self, path: RemotePath) -> None:
+        self._store, self._name = open_store(path.folder), path.name
+        super().__init__(self._store.size(path.name))
+
+    def _content(self, position: int, size: int) -> bytes:
+        return self._store.read(self._name, position, size)
+
+
+class FolderStore:
+    """Contents in the files of a folder, which is made with the first one; `Store` says the rest.
+
+    Parameters
+    ----------
+    folder : Path
+        It may not exist yet; so may its parents.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.uri = str(self.folder)
+
+    def names(self, folder: str = "") -> list[str]:
+        """Return all names, or those below a folder; files whose names begin with a dot are not whole yet."""
+        top = self.folder / require_name(folder) if folder else self.folder
+        found = []
+        for place, folders, files in os.walk(top, onerror=self._refuse):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found += [Path(place, name) for name in files if not name.startswith(".")]
+        return sorted(path.relative_to(self.folder).as_posix() for path in found)
+
+    def size(self, name: str) -> int:
+        """Return the number of bytes of a file."""
+        with self._opened(name) as descriptor:
+            return os.fstat(descriptor).st_size
+
+    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return `length` bytes of a file, or fewer at its end."""
+        with self._opened(name) as descriptor:
+            rest = max(0, os.fstat(descriptor).st_size - start)
+            return read_at(descriptor, start, rest if length is None else min(length, rest))
+
+    def create(self, name: str, content: bytes) -> bytes:
+        """Make a new file; a file system on a network may lose the answer, so after an error the name is read."""
+        path = self.folder / require_name(name)
+        try:
+            self._make_folders(path.parent)
+            with whole_file(path) as file:
+                file.write(content)
+        except OSError as error:
+            try:
+                found = self.read(name)
+            except FileNotFoundError:
+                raise self._error(name, error) from error
+            if found == content:
+                sync_folder(path.parent)
+            return found
+        return content
+
+    def delete(self, name: str) -> None:
+        """Remove a file."""
+        path = self.folder / require_name(name)
+        try:
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir():
+                sync_folder(path.parent)
+        except OSError as error:
+            raise self._error(name, error) from error
+
+    def _make_folders(self, folder: Path) -> None:
+        """Make a folder and those above it; names of new ones are on the disk, too."""
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        for path in reversed(missing):
+            path.mkdir(exist_ok=True)
+            sync_folder(path.parent)
+
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        try:
+            with regular_file(self.folder / require_name(name)) as descriptor:
+                yield descriptor
+        except (FileNotFoundError, NotADirectoryError):
+            raise missing(quote_path(self.folder / name)) from None
+        except OSError as error:
+            raise self._error(name, error) from error
+
+    def _refuse(self, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise self._error("", error) from error
+
+    def _error(self, name: str, error: OSError) -> StoreError:
+        return StoreError(quote_path(self.folder / name), error.strerror or type(error).__name__)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dp_bundle.base.errors import KeyStoreError
 from dp_bundle.base.quoting import quote_path
+from dp_bundle.files.windows import read_at, regular_file
 
 
 def home_folder() -> Path:
@@ -169,10 +170,7 @@ def read_regular(path: Path, most: int) -> bytes:
     OSError
         It is not there, no regular file (reading a pipe would wait for ever), or has more than so many bytes.
     """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        if status.st_size > most:
+    with regular_file(path) as descriptor:
+        if os.fstat(descriptor).st_size > most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        return file.read(most)
+        return read_at(descriptor, 0, most)

@@ -76,17 +76,6 @@ class Store(Protocol):
             The place cannot be written or read, so that nobody knows; the content may be there, or come yet.
         """
 
-    def copy(self, source: str, target: str) -> bytes:
-        """Put what is under one name under another, as `create` does, and return what is there afterwards.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is nothing under the source.
-        StoreError
-            As of `create`.
-        """
-
     def delete(self, name: str) -> None:
         """Remove a name; one that is not there is no error.
 
@@ -129,9 +118,7 @@ class RemotePath(os.PathLike[str]):
 
     def with_name(self, name: str) -> RemotePath:
         """Return the same with another name."""
-        parts = urlsplit(self.folder)
-        last = quote(name) if self._is_escaped else name
-        return RemotePath(urlunsplit(parts._replace(path=f"{parts.path}/{last}")))
+        return RemotePath(self.folder).joined(name)
 
     def joined(self, name: str) -> RemotePath:
         """Return the path of what has this name in it."""
@@ -202,15 +189,3 @@ def require_name(name: str) -> str:
     if len(name) > _LONGEST_NAME or _NAME.fullmatch(name) is None:
         raise ParameterError("a name", "of letters, digits, spaces, ._~+=@,()- and single slashes", name)
     return name
-
-
-def is_loopback(host: str | None) -> bool:
-    """Return True for this machine's own address."""
-    import ipaddress  # takes longer to import than the rest of this module
-
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return False

@@ -1,23 +1,32 @@
-"""The tar around a bundle, of which exactly one form is written, and read.
+"""The tar around a bundle, of which exactly one form is written, and read, and the folder that it is unpacked to.
 
 Every header is the one that `write_archive` makes for a member's name and size (`_header` says which bytes), padding is
 zero, and the file ends after the two zero blocks, filled to a record of 10 KiB. The reader checks all of that byte by
 byte, so nothing hides between members, and never extracts: members are windows into the open file.
+
+A folder holds the members as files, and nothing else. Every path is taken from the folder as it was opened, and no link
+inside it is followed, so a folder that is renamed or replaced while it is read stays the one that was verified. A file
+is opened for each read, because a bundle may have more parts than a process may have open files; what was exchanged in
+between has other digests (`windows`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import BinaryIO
 
 from dp_bundle.base.errors import BundleFormatError, ClosedBundleError
-from dp_bundle.files.windows import CHUNK, Member, read_at
+from dp_bundle.base.quoting import quote_name
+from dp_bundle.files.windows import CHUNK, Member, read_at, regular_file
 
-MAX_MEMBERS = 65_536
 MAX_MEMBER_SIZE = 8 * 2**30 - 1  # what the header's eleven octal digits hold
+_READ_FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 _BLOCK = 512
 _RECORD = 20 * _BLOCK
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
@@ -47,10 +56,12 @@ class TarMembers:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._read = partial(read_at, file.fileno())
+        self._size = os.fstat(file.fileno()).st_size
 
     def first(self, name: str) -> Member:  # noqa: ARG002  the caller compares it
         """Return the first member, whatever its name; nothing behind its header is looked at."""
-        return first_member(partial(read_at, self._file.fileno()), os.fstat(self._file.fileno()).st_size)
+        return first_member(self._read, self._size)
 
     def scan(self, signed: Mapping[str, str], largest: object = None) -> list[Member]:  # noqa: ARG002
         """Return all members, whose names are these, in this order.
@@ -60,13 +71,12 @@ class TarMembers:
         BundleFormatError
             They are others, or the file is not an archive that `write_archive` made.
         """
-        size = os.fstat(self._file.fileno()).st_size
-        return signed_members(partial(read_at, self._file.fileno()), size, signed)
+        return signed_members(self._read, self._size, signed)
 
     def read(self, member: Member, position: int, size: int) -> bytes:
         """Return `size` bytes of a member, or fewer at the end of the file."""
         self.require_open()
-        return read_at(self._file.fileno(), member.offset + position, size)
+        return self._read(member.offset + position, size)
 
     def require_open(self) -> None:
         """Raise `ClosedBundleError` if it was closed: its number may be another file's by now."""
@@ -109,8 +119,8 @@ def is_member_name(name: str) -> bool:
     return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
 
 
-def first_member(read: ReadAt, file_size: int) -> Member:
-    """Return the first member of an archive; nothing behind its header is looked at.
+def first_member(read: ReadAt, file_size: int, position: int = 0) -> Member:
+    """Return the first member of an archive, or that from a position on; nothing behind its header is looked at.
 
     Parameters
     ----------
@@ -118,13 +128,19 @@ def first_member(read: ReadAt, file_size: int) -> Member:
         Takes a position in the archive and a number of bytes, and returns them, or fewer at its end.
     file_size : int
         Of the archive.
+    position : int
+        Where the header is.
 
     Raises
     ------
     BundleFormatError
         There is no such header, or the file ends before the member does.
     """
-    return _member_at(read, 0, file_size)
+    name, size = _parse_header(read(position, _BLOCK))
+    member = Member(name, position + _BLOCK, size)
+    if member.offset + size + -size % _BLOCK > file_size:
+        raise BundleFormatError(f"the bundle ends inside {name}: it is truncated; fetch it again")
+    return member
 
 
 def signed_members(read: ReadAt, file_size: int, signed: Mapping[str, str]) -> list[Member]:
@@ -142,19 +158,19 @@ def signed_members(read: ReadAt, file_size: int, signed: Mapping[str, str]) -> l
     BundleFormatError
         They are others, or the archive is none that `write_archive` made.
     """
-    members = _scan(read, file_size, len(signed))
+    members = scan_archive(read, file_size, len(signed))
     if [member.name for member in members] != list(signed):
         raise BundleFormatError("the bundle has members that were not signed, or lacks some that were: it was altered")
     return members
 
 
-def scan_archive(descriptor: int, most: int = MAX_MEMBERS) -> list[Member]:
+def scan_archive(read: ReadAt, file_size: int, most: int) -> list[Member]:
     """Read every header and all padding, and return the members in order; their content is not looked at.
 
     Parameters
     ----------
-    descriptor : int
-        An open file, which stays the caller's to close.
+    read, file_size
+        As of `first_member`.
     most : int
         How many members there may be; the scan ends at the first that is too many.
 
@@ -163,14 +179,10 @@ def scan_archive(descriptor: int, most: int = MAX_MEMBERS) -> list[Member]:
     BundleFormatError
         The file is not an archive that `write_archive` made, byte for byte outside the members' content.
     """
-    return _scan(partial(read_at, descriptor), os.fstat(descriptor).st_size, most)
-
-
-def _scan(read: ReadAt, file_size: int, most: int) -> list[Member]:
     members: dict[str, Member] = {}
     position = 0
     while read(position, _BLOCK) != bytes(_BLOCK):
-        member = _member_at(read, position, file_size)
+        member = first_member(read, file_size, position)
         if len(members) == most or member.name in members:
             raise BundleFormatError(
                 f"the bundle has too many members, or {member.name} twice: it was not made by dp-publish"
@@ -183,14 +195,6 @@ def _scan(read: ReadAt, file_size: int, most: int) -> list[Member]:
     if len(trailer) != _trailer_size(position) or any(trailer):
         raise BundleFormatError("the bundle does not end where it should: it is truncated or was appended to")
     return list(members.values())
-
-
-def _member_at(read: ReadAt, position: int, file_size: int) -> Member:
-    name, size = _parse_header(read(position, _BLOCK))
-    member = Member(name, position + _BLOCK, size)
-    if member.offset + size + -size % _BLOCK > file_size:
-        raise BundleFormatError(f"the bundle ends inside {name}: it is truncated; fetch it again")
-    return member
 
 
 def _header(name: str, size: int) -> bytes:
@@ -240,3 +244,126 @@ def _parse_header(header: bytes) -> tuple[str, int]:
     ):
         raise BundleFormatError("this is not a bundle made by dp-publish, or its headers were altered: fetch it again")
     return name, size
+
+
+def end_in_name(path: Path) -> Path:
+    """Return a path whose last part is a name: `.` and `..` are resolved."""
+    return path.resolve() if path.name in ("", "..") else path
+
+
+def packed_path(folder: Path) -> Path:
+    """Return the path of the tar that a folder packs to, beside it; signatures are beside that."""
+    named = end_in_name(folder)
+    return named.with_name(f"{named.name}.tar")
+
+
+class FolderMembers:
+    """The members of a bundle in a local folder.
+
+    Parameters
+    ----------
+    descriptor : int
+        The open folder; it is closed with this object.
+    """
+
+    copies: Collection[str] = ()
+
+    def __init__(self, descriptor: int) -> None:
+        self._folders = {"": descriptor}
+
+    def first(self, name: str) -> Member:
+        """Return the member of this name; nothing else in the folder is looked at.
+
+        Raises
+        ------
+        BundleFormatError
+            It is not there, or no regular file.
+        """
+        with self._opened(name) as descriptor:
+            size = os.fstat(descriptor).st_size
+        if size > MAX_MEMBER_SIZE:
+            raise BundleFormatError(f"{name} is larger than a member of a bundle may be: it was not made by dp-publish")
+        return Member(name, 0, size)
+
+    def scan(self, signed: Mapping[str, str], largest: object = None) -> list[Member]:  # noqa: ARG002
+        """Return the members with these names, in this order; nothing else may be in the folder.
+
+        Raises
+        ------
+        BundleFormatError
+            A member is missing, or no regular file, or there is something else.
+        """
+        within: dict[str, set[str]] = {"": set()}
+        for name in signed:
+            folder, _, own = name.rpartition("/")
+            within.setdefault(folder, set()).add(own)
+        within[""] |= within.keys() - {""}
+        for folder, inside in within.items():
+            self._require_no_others(folder, inside)
+        return [self.first(name) for name in signed]
+
+    def read(self, member: Member, position: int, size: int) -> bytes:
+        """Return `size` bytes of a member, or fewer at the end of its file.
+
+        Raises
+        ------
+        BundleFormatError
+            It can no longer be read.
+        """
+        self.require_open()
+        with self._opened(member.name) as descriptor:
+            return read_at(descriptor, position, size)
+
+    def require_open(self) -> None:
+        """Raise `ClosedBundleError` if it was closed: its number may be another file's by now."""
+        if not self._folders:
+            raise ClosedBundleError
+
+    def close(self) -> None:
+        """Close the folder; a second time does nothing."""
+        while self._folders:
+            os.close(self._folders.popitem()[1])
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _require_no_others(self, folder: str, names: Collection[str]) -> None:
+        """Refuse a folder with anything that has another name, at the first such thing."""
+        with os.scandir(self._folder(folder)) as entries:
+            for entry in entries:
+                if entry.name not in names:
+                    found = quote_name(f"{folder}/{entry.name}" if folder else entry.name)
+                    raise BundleFormatError(
+                        f"{found} in the folder of the bundle was not signed: move it away, or unpack the bundle again"
+                    )
+
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        """Open a member's file, which must be a regular one."""
+        if not is_member_name(name):
+            raise BundleFormatError("the bundle has a member whose name no bundle has: it was not made by dp-publish")
+        folder, _, own = name.rpartition("/")
+        try:
+            with regular_file(own, os.O_NOFOLLOW, self._folder(folder)) as descriptor:
+                yield descriptor
+        except OSError as error:
+            raise _unreadable(name, error) from error
+
+    def _folder(self, name: str) -> int:
+        """Return the open folder of that name; it is opened once, and the same from then on."""
+        if name not in self._folders:
+            try:
+                self._folders[name] = os.open(name, _READ_FOLDER, dir_fd=self._folders[""])
+            except OSError as error:
+                raise _unreadable(name, error) from error
+        return self._folders[name]
+
+
+def _unreadable(name: str, error: OSError) -> BundleFormatError:
+    if error.errno == errno.ENOENT:
+        return BundleFormatError(f"{name} is missing in the folder: give that of a whole bundle, or unpack it again")
+    if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):  # a link, or a file where the folder should be
+        return BundleFormatError(f"{name} in the folder of the bundle is a link, or no folder: unpack the bundle again")
+    if error.errno == errno.EINVAL:
+        return BundleFormatError(f"{name} in the folder of the bundle is no regular file: unpack the bundle again")
+    return BundleFormatError(f"{name} in the folder of the bundle cannot be read: {error.strerror}")

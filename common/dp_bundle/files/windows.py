@@ -8,13 +8,16 @@ A content that is read in ranges, as a seekable binary file.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import io
 import os
+import stat
 from abc import abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Protocol
 
 from dp_bundle.base.errors import BundleFormatError
@@ -166,8 +169,7 @@ class CheckedReader(MemberReader):
 
     def __init__(self, source: Members, member: Member, digests: Digests) -> None:
         super().__init__(source, member)
-        self._digests = digests
-        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._block = lru_cache(_KEPT)(partial(_read_block, source, member, digests))
 
     def _content(self, position: int, size: int) -> bytes:
         """Return at most `size` bytes of one block.
@@ -182,17 +184,12 @@ class CheckedReader(MemberReader):
         index, start = divmod(position, _BLOCK)
         return self._block(index)[start : start + size]
 
-    def _block(self, index: int) -> bytes:
-        if index in self._kept:
-            self._kept.move_to_end(index)
-            return self._kept[index]
-        block = super()._content(index * _BLOCK, min(_BLOCK, self._member.size - index * _BLOCK))
-        if hashlib.sha256(block).digest() != self._digests.blocks[index]:
-            raise changed(self._member.name)
-        self._kept[index] = block
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
-        return block
+
+def _read_block(source: Members, member: Member, digests: Digests, index: int) -> bytes:
+    block = source.read(member, index * _BLOCK, min(_BLOCK, member.size - index * _BLOCK))
+    if hashlib.sha256(block).digest() != digests.blocks[index]:
+        raise changed(member.name)
+    return block
 
 
 def changed(name: str) -> BundleFormatError:
@@ -212,6 +209,33 @@ def read_unchanged(source: Members, member: Member, sha256: str) -> bytes:
     if hashlib.sha256(content).hexdigest() != sha256:
         raise changed(member.name)
     return content
+
+
+@contextlib.contextmanager
+def regular_file(path: str | os.PathLike[str], flags: int = 0, folder: int | None = None) -> Iterator[int]:
+    """Open a file for reading, as a number; a pipe with nobody behind it is no reason to wait.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    flags : int
+        Further flags of open(2).
+    folder : int, optional
+        The open folder that a relative path starts from.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened, or is no regular file (EINVAL).
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | flags, dir_fd=folder)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def read_at(descriptor: int, position: int, size: int) -> bytes:

@@ -21,7 +21,7 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.published import published_files, signature_files
 from dp_bundle.describe.subject import PublishedFile
-from dp_bundle.files.new_folders import new_file, new_folder
+from dp_bundle.files.new_files import new_file, new_folder
 from dp_bundle.portals.card import hugging_face_card
 from dp_bundle.portals.datacite import datacite_document
 from dp_bundle.portals.dataverse import dataverse_dataset, dataverse_files

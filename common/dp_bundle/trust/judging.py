@@ -1,31 +1,91 @@
-"""Judgement of a verified release by its signers.
+"""What is decided about keys: by their owners, in signed statements, and by a reader, who goes by them in `store`.
 
-Is the key good? Is it trusted for this dataset? Have enough others signed? Nothing here asks about releases seen
-before, which `seen` does, but for those that a revoked key signed. Dates and numbers within a bundle prove nothing,
-as a thief writes them as he likes.
+A rotation names a key's successor, a revocation takes a key back. A rotation is signed by both keys, so that nobody can
+name another's key as his successor. A revocation is signed by the key itself or by its successor. Dates are what the
+signer says; only `expires` has an effect.
+
+`revoked/` and `quorums/` in the folder of trusted keys hold one JSON file each, which earlier versions do not look at:
+which keys were revoked, and how many of which must sign a dataset. A key belongs to a line of keys: a publisher's, from
+her first one on.
 
 The protocol by which `open_bundle` asks about signers, and the policy that trusts anybody.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from dp_bundle.base.errors import RevokedKeyError, TooFewSignersError, UntrustedKeyError
-from dp_bundle.base.quoting import quote_name
-from dp_bundle.trust.rules import (
-    Entries,
-    Quorum,
-    TrustedKey,
-    has_passed,
-    line_of,
-    read_quorum,
-    read_revocation,
-    root_of,
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle.base.errors import (
+    BundleError,
+    BundleFormatError,
+    DpGraphError,
+    KeyStatementError,
+    ParameterError,
 )
-from dp_bundle.trust.seen import Sighting, remembered_by
-from dp_bundle.trust.signing import PublicKey
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.ownership import read_own
+from dp_bundle.trust.seen import Sighting
+from dp_bundle.trust.signing import (
+    PublicKey,
+    encode_pre_authentication,
+    join_signatures,
+    public_key_of,
+    split_signatures,
+    valid_signers,
+)
+
+T = TypeVar("T")
+_MOST = 100_000  # bytes of a file
+STATEMENT_TYPE = "application/vnd.dpgraph.key-statement+json"
+MOST_OF_A_STATEMENT = 20_000  # bytes
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_MOST_NAMES = 100
+
+
+@dataclass(frozen=True)
+class TrustedKey:
+    """A key the reader trusts, with the name that the reader gave it.
+
+    Attributes
+    ----------
+    key : PublicKey
+    name : str
+    until : str or None
+        The last day of the reader's trust, as YYYY-MM-DD in UTC.
+    datasets : tuple of str or None
+        The datasets for which it is trusted; None for all.
+    predecessors : tuple of PublicKey
+        The keys whose successor it is, oldest first.
+    """
+
+    key: PublicKey
+    name: str
+    until: str | None = None
+    datasets: tuple[str, ...] | None = None
+    predecessors: tuple[PublicKey, ...] = ()
+
+    @property
+    def root(self) -> PublicKey:
+        """The oldest key of its line, which stands for the publisher."""
+        return self.predecessors[0] if self.predecessors else self.key
+
+    def covers(self, dataset: str) -> bool:
+        """Return True if the key is trusted for a dataset."""
+        return self.datasets is None or dataset in self.datasets
+
+
+Entries = Mapping[PublicKey, TrustedKey]
 
 
 class TrustPolicy(Protocol):
@@ -52,102 +112,246 @@ class UnsafeTrustAnyone:
         return ()
 
 
-def judge(folder: Path, key: PublicKey, sighting: Sighting, entries: Entries) -> list[PublicKey]:
-    """Refuse a release for its signers, or return the keys that share its chain of releases.
+def root_of(key: PublicKey, entries: Entries) -> PublicKey:
+    """Return the oldest key of a key's line, as far as the trusted keys tell."""
+    return entries[key].root if key in entries else key
 
-    Parameters
+
+def line_of(key: PublicKey, entries: Entries) -> list[PublicKey]:
+    """Return the keys of one publisher, who share one chain of releases: this one, predecessors and successors."""
+    root = root_of(key, entries)
+    members = [each for entry in entries.values() if entry.root == root for each in (*entry.predecessors, entry.key)]
+    return list(dict.fromkeys([root, *members, key]))
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """Naming of a key's successor.
+
+    Attributes
     ----------
-    folder : Path
-        The folder of trusted keys.
-    key : PublicKey
-        Its signer. A key that is not trusted here is not refused for that.
-    sighting : Sighting
-        What it is, and who else signed it.
-    entries : dict of PublicKey to TrustedKey
-        All trusted keys.
+    key, successor : str
+        Fingerprints.
+    datasets : list of str or None
+        The datasets whose releases the successor may sign; None for all of this publisher's.
+    date, expires : str
+        When it was made, and the last day on which a reader accepts it, as YYYY-MM-DD in UTC.
+    """
+
+    key: str
+    successor: str
+    datasets: list[str] | None
+    date: str
+    expires: str
+    type: str = "rotation"
+
+
+@dataclass(frozen=True)
+class Revocation:
+    """Taking back of a key.
+
+    Attributes
+    ----------
+    key : str
+        Its fingerprint.
+    since, date : str
+        When the key got out of hand, and when this was made, as YYYY-MM-DD in UTC; for people.
+    releases : dict of str to int
+        For datasets, the first release that is not to be trusted even if it was verified before.
+    """
+
+    key: str
+    since: str
+    date: str
+    releases: dict[str, int] = field(default_factory=dict)
+    type: str = "revocation"
+
+
+Statement = Rotation | Revocation
+
+
+def sign_statement(statement: Statement, *keys: Ed25519PrivateKey) -> bytes:
+    """Return a statement as a signed file; `read_statement` is the inverse."""
+    payload = _spell(statement)
+    _parse(payload)
+    signed = encode_pre_authentication(payload, STATEMENT_TYPE)
+    content = join_signatures(payload, STATEMENT_TYPE, [(public_key_of(key), key.sign(signed)) for key in keys])
+    if len(content) > MOST_OF_A_STATEMENT:
+        raise ParameterError("--dataset", "fewer datasets: the statement has a limit of 20,000 bytes")
+    return content
+
+
+def read_statement(content: bytes) -> tuple[Statement, tuple[PublicKey, ...]]:
+    """Return a statement and who signed it; whether these may say so is the caller's question.
 
     Raises
     ------
-    RevokedKeyError
-        The key was revoked, and the release was not verified here before.
-    UntrustedKeyError
-        The key is trusted for other datasets only, or the decision about this one has ended.
-    TooFewSignersError
-        Too few of the keys that must sign have done so.
+    KeyStatementError
+        It is not a statement in its one form, or a signature of it is wrong.
     """
-    reason = revoked_for(folder, key, sighting)
-    if reason:
-        raise RevokedKeyError(key.fingerprint, reason)
-    if key in entries and not entries[key].covers(sighting.dataset):
-        name = quote_name(sighting.dataset)
-        raise UntrustedKeyError(
-            key.fingerprint,
-            f"the signer {key.fingerprint} is trusted on this machine for other datasets than {name}: if you trust "
-            f"that key for all run: dp-bundle trust {key.fingerprint}",
-        )
-    quorum = read_quorum(folder, sighting.dataset)
-    if quorum is not None:
-        _require_quorum(folder, quorum, key, sighting, entries)
-    return sharing(key, quorum, entries)
+    if len(content) > MOST_OF_A_STATEMENT:
+        raise KeyStatementError("this is no statement about a key: it has more than 20,000 bytes")
+    try:
+        payload, signatures = split_signatures(content, STATEMENT_TYPE)
+    except BundleFormatError as error:
+        raise KeyStatementError(f"this is no statement about a key: {error}") from error
+    signers = valid_signers(payload, STATEMENT_TYPE, signatures)
+    if len(signers) != len(signatures):
+        raise KeyStatementError("a signature of this statement is wrong: it was altered, fetch it again")
+    return _parse(payload), signers
 
 
-def sharing(key: PublicKey, quorum: Quorum | None, entries: Entries) -> list[PublicKey]:
-    """Return the keys that share one chain of releases: a line of keys, or the lines of all keys of a quorum."""
-    seats = {key} if quorum is None else {key, *map(PublicKey.from_fingerprint, quorum.keys)}
-    lines = (line_of(seat, entries) for seat in sorted(seats, key=lambda seat: seat.raw))
-    return list(dict.fromkeys(each for line in lines for each in line))
+def _spell(statement: Statement) -> bytes:
+    return json.dumps(asdict(statement), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def revoked_for(folder: Path, key: PublicKey, sighting: Sighting) -> str:
-    """Return why a revoked key is not good for a release, or nothing.
+def _parse(payload: bytes) -> Statement:
+    """Read the payload in its one spelling."""
+    unsound = KeyStatementError(
+        "this statement about a key is not in its one spelling, or of an unknown type: refuse it"
+    )
+    try:
+        fields: dict[str, Any] = json.loads(payload)
+        statement: Statement = {"rotation": Rotation, "revocation": Revocation}[fields["type"]](**fields)
+        if _spell(statement) == payload and _has_sound_fields(statement):
+            return statement
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise unsound from error
+    raise unsound
 
-    It is good for what was verified here before, as a thief cannot change that, and below the number that the
-    revocation names.
+
+def _has_sound_fields(statement: Statement) -> bool:
+    """Return True if every field has its type; dates and fingerprints that are none raise ValueError."""
+    PublicKey.from_fingerprint(statement.key)
+    for day in (statement.date, statement.expires if isinstance(statement, Rotation) else statement.since):
+        if not _DAY.fullmatch(day):
+            return False
+        date.fromisoformat(day)
+    if isinstance(statement, Rotation):
+        PublicKey.from_fingerprint(statement.successor)
+        names = statement.datasets
+        return names is None or (isinstance(names, list) and 0 < len(names) <= _MOST_NAMES and _are_names(names))
+    numbers = statement.releases.values()
+    return _are_names(list(statement.releases)) and all(type(number) is int and number > 0 for number in numbers)
+
+
+def _are_names(names: list[str]) -> bool:
+    return all(isinstance(name, str) and name and name.isprintable() for name in names)
+
+
+@dataclass(frozen=True)
+class Quorum:
+    """Decision that `threshold` of these keys must have signed a release of a dataset.
+
+    Attributes
+    ----------
+    dataset : str
+    keys : list of str
+        Fingerprints.
+    threshold : int
+    until : str or None
+        The last day of the decision, as YYYY-MM-DD in UTC.
     """
-    revoked = read_revocation(folder, key)
-    if revoked is None:
-        return ""
-    first = revoked.releases.get(sighting.dataset)
-    seen = remembered_by(folder, key.fingerprint).get(sighting.dataset, {})
-    good = [number for number in seen if first is None or number < first]
-    if sighting.number in good and seen[sighting.number] == sighting.manifest_sha256:
-        return ""
-    listed = f"only {_listed(good)}, verified here before" if good else "none, as none was verified here before"
-    return (
-        f"the signer {key.fingerprint} was revoked, with effect since {revoked.since}, and release "
-        f"{sighting.number} ({sighting.manifest_sha256[:12]}...) is not one of its good ones "
-        f"({listed}): fetch the release that the publisher signed with another key"
+
+    dataset: str
+    keys: list[str]
+    threshold: int
+    until: str | None = None
+
+
+def has_passed(day: str | None) -> bool:
+    """Return True if a day, written YYYY-MM-DD, is over in UTC."""
+    return day is not None and date.fromisoformat(day) < today()
+
+
+def today() -> date:
+    """Return the day in UTC, by this machine's clock."""
+    return datetime.now(UTC).date()
+
+
+def write_quorum(folder: Path, dataset: str, keys: Sequence[PublicKey], threshold: int, until: str | None) -> None:
+    """Keep a decision about a dataset, in place of an earlier one."""
+    if not 1 <= threshold <= len(set(keys)):
+        raise ParameterError("--threshold", f"from 1 to the number of different keys, {len(set(keys))}", threshold)
+    fingerprints = [key.fingerprint for key in dict.fromkeys(keys)]
+    _write(_quorum_path(folder, dataset), asdict(Quorum(dataset, fingerprints, threshold, until)))
+
+
+def read_quorum(folder: Path, dataset: str) -> Quorum | None:
+    """Return the decision about a dataset, or None."""
+    return _read(_quorum_path(folder, dataset), Quorum, partial(_is_sound, folder))
+
+
+def _is_sound(folder: Path, path: Path, quorum: Quorum) -> bool:
+    has_passed(quorum.until)  # raises ValueError if it is no day
+    return _quorum_path(folder, quorum.dataset) == path and 1 <= quorum.threshold <= len(quorum.keys)
+
+
+def remove_quorum(folder: Path, dataset: str) -> bool:
+    """Forget the decision about a dataset; returns whether there was one."""
+    known = _quorum_path(folder, dataset).exists()
+    _quorum_path(folder, dataset).unlink(missing_ok=True)
+    return known
+
+
+def quorums(folder: Path) -> list[Quorum]:
+    """Return all decisions about datasets, by name."""
+    paths = sorted((folder / "quorums").glob("*.json"))
+    found = [_read(path, Quorum, partial(_is_sound, folder)) for path in paths]
+    return sorted((quorum for quorum in found if quorum is not None), key=lambda quorum: quorum.dataset)
+
+
+def write_revocation(folder: Path, revocation: Revocation) -> None:
+    """Keep a revocation; a second one of the same key can only take back more."""
+    key = PublicKey.from_fingerprint(revocation.key)
+    before = read_revocation(folder, key)
+    if before is not None:
+        releases = {**before.releases, **revocation.releases}
+        for dataset in before.releases.keys() & revocation.releases.keys():
+            releases[dataset] = min(before.releases[dataset], revocation.releases[dataset])
+        since = min(before.since, revocation.since)
+        revocation = Revocation(revocation.key, since, before.date, releases)
+    _write(_revocation_path(folder, key), asdict(revocation))
+
+
+def read_revocation(folder: Path, key: PublicKey) -> Revocation | None:
+    """Return the revocation of a key that was accepted here, or None."""
+    return _read(
+        _revocation_path(folder, key),
+        Revocation,
+        lambda _, found: found.key == key.fingerprint and all(type(first) is int for first in found.releases.values()),
     )
 
 
-def _require_quorum(folder: Path, quorum: Quorum, key: PublicKey, sighting: Sighting, entries: Entries) -> None:
-    """Refuse a release with too few signers; a key and its successors have one seat, and count once."""
-    name = quote_name(sighting.dataset)
-    if has_passed(quorum.until):
-        message = f"your decision about who signs {name} ended on {quorum.until}: decide again with dp-bundle trust"
-        raise UntrustedKeyError(key.fingerprint, message)
-
-    seats = {root_of(PublicKey.from_fingerprint(each), entries) for each in quorum.keys}
-    signers = [each for each in (key, *sighting.cosigners) if _counts(folder, each, sighting, entries)]
-    counted = len({root_of(each, entries) for each in signers} & seats)
-    if counted < quorum.threshold or root_of(key, entries) not in seats:
-        raise TooFewSignersError(
-            key.fingerprint,
-            f"release {sighting.number} of {name} ({sighting.manifest_sha256[:12]}...) has valid signatures of "
-            f"{counted} of the {len(seats)} keys that you trust for it, and you require {quorum.threshold}, its "
-            "first signer among them: fetch the file of signatures beside it (.dsse.json), or ask the co-signers",
-            counted,
-            quorum.threshold,
-        )
+def _quorum_path(folder: Path, dataset: str) -> Path:
+    return folder / "quorums" / f"{hashlib.sha256(dataset.encode()).hexdigest()}.json"
 
 
-def _counts(folder: Path, key: PublicKey, sighting: Sighting, entries: Entries) -> bool:
-    """Return True if a key is trusted for a release, today."""
-    entry = entries.get(key)
-    trusted = entry is not None and not has_passed(entry.until) and entry.covers(sighting.dataset)
-    return trusted and not revoked_for(folder, key, sighting)
+def _revocation_path(folder: Path, key: PublicKey) -> Path:
+    return folder / "revoked" / f"{key.raw.hex()}.json"
 
 
-def _listed(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:10])) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
-    return f"release{'s' if len(numbers) > 1 else ''} {shown}"
+def _read(path: Path, kind: type[T], is_sound: Callable[[Path, T], bool]) -> T | None:
+    """Return what a file holds; None if there is no file."""
+    try:
+        found = kind(**json.loads(read_own(path, _MOST)))
+        if is_sound(path, found):
+            return found
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise _unreadable(path) from error
+    raise _unreadable(path)
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    try:
+        write_whole(path, json.dumps(document, indent=1).encode() + b"\n", replace=True)
+    except OSError as error:
+        raise DpGraphError(
+            f"{quote_path(path)} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
+        ) from error
+
+
+def _unreadable(path: Path) -> BundleError:
+    return BundleError(f"{quote_path(path)}, a decision about whom to trust, is unreadable: remove it and decide again")

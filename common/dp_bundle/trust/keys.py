@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import KeyStoreError, ParameterError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.files.locking import locked
-from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.ownership import home_folder, read_own
 from dp_bundle.trust.signing import (
     MOST_OF_A_KEY,
@@ -179,10 +178,9 @@ def signing_key(name: str = DEFAULT_KEY) -> tuple[Ed25519PrivateKey, bool]:
         is_new = not path.exists()
         if is_new:
             _make(name, passphrase_given())
-        key = load_private_key(path, passphrase_given())
+        key = _load_pair(name, passphrase_given())
         if not public_key_path(name).exists():
             _complete(name, key)
-        _require_pair(name, _read_public_key(name), public_key_of(key))
     return key, is_new
 
 
@@ -204,26 +202,18 @@ def _complete(name: str, key: Ed25519PrivateKey) -> PublicKey:
     """Trust a key on this machine, and write its public half."""
     public = public_key_of(key)
     TrustStore().add(public, f"{name} (own key)")
-    try:
-        write_whole(public_key_path(name), public.to_pem(), replace=True)
-    except OSError as error:
-        raise _unwritable(error) from error
+    write_whole(public_key_path(name), public.to_pem(), replace=True)
     return public
 
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """Keep other processes from making keys at the same time."""
-    with contextlib.ExitStack() as lock:
-        try:
-            lock.enter_context(locked(home_folder() / "keys" / "keys.lock"))
-        except OSError as error:
-            raise _unwritable(error) from error
-        yield
-
-
-def _unwritable(error: OSError) -> KeyStoreError:
+    """Keep other processes from making keys at the same time, and say where they cannot be written."""
     folder = home_folder() / "keys"
-    return KeyStoreError(
-        f"the folder of keys {folder} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
-    )
+    try:
+        with locked(folder / "keys.lock"):
+            yield
+    except OSError as error:
+        raise KeyStoreError(
+            f"the folder of keys {folder} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
+        ) from error

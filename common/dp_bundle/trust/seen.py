@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_bundle.base.errors import BundleError, EquivocationError, OlderReleaseError
 from dp_bundle.base.quoting import quote_name, quote_path
-from dp_bundle.files.locking import locked
-from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.ownership import read_own
 
 if TYPE_CHECKING:
@@ -106,12 +105,7 @@ def admit(
 
 
 def _judge(
-    memory: dict[str, _Remembered],
-    signers: Sequence[str],
-    sighting: Sighting,
-    *,
-    allow_older: bool,
-    beside_newer: bool,
+    memory: dict[str, _Remembered], signers: Sequence[str], sighting: Sighting, *, allow_older: bool, beside_newer: bool
 ) -> tuple[str, ...]:
     """Add the release to the memory and return notes for the reader, or refuse it."""
     for signer in signers:

@@ -1,22 +1,35 @@
-"""Ed25519 keys and the DSSE envelope: what was signed, by whom, as bytes.
+"""Ed25519 keys and DSSE envelopes: what was signed, by whom, as bytes.
 
-The signed bytes are the DSSE pre-authentication encoding of the payload and its type; the payload is an in-toto
-Statement (see `manifest`). A key's fingerprint is `ed25519:` and its 32 public bytes in hexadecimal, that is, the key
-itself: whoever trusts the fingerprint needs nothing else to verify. An envelope has exactly one serialised form, and a
-reader refuses every other, so no bit of it is free; by that form the signer is found at its end, before anything that a
-stranger wrote is parsed.
+The signed bytes are the DSSE pre-authentication encoding of the payload and its type; a manifest's is an in-toto
+Statement (see `manifest`), with one signature. Statements about keys, and a manifest with its co-signers', have more:
+one that does not verify, and a second one by the same key, count for nothing; neither makes the others invalid.
+
+A key's fingerprint is `ed25519:` and its 32 public bytes in hexadecimal, that is, the key itself: whoever trusts the
+fingerprint needs nothing else to verify. An envelope has exactly one serialised form, and a reader refuses every other,
+so no bit of it is free; by that form the signer is found at its end, before anything that a stranger wrote is parsed.
+
+Whole files are signed in the form of minisign, too, for whoever has that tool and not this one. Minisign signs the
+BLAKE2b-512 digest of a file, and then that signature together with a comment. The key is the one that signs manifests;
+no message of one kind can pass for one of another (docs/adr/0025-minisign.md shows why). A key's number, by which
+minisign tells keys apart, is its first eight bytes.
 
 References
 ----------
-DSSE 1.0.2, protocol.md (secure-systems-lab); RFC 8032 (Ed25519).
+DSSE 1.0.2, protocol.md and envelope.md (secure-systems-lab); RFC 8032 (Ed25519). Minisign,
+https://jedisct1.github.io/minisign/, "Signature format" and "Public key format".
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -28,14 +41,19 @@ from dp_bundle.files.ownership import read_own
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 MOST_OF_A_KEY = 10_000  # bytes of its file
+MOST_SIGNATURES = 64
 _PREFIX = "ed25519:"
 _START = b'{"payload":"'
-_BEFORE_KEY = b'","payloadType":"%s","signatures":[{"keyid":"' % PAYLOAD_TYPE.encode()
-_BEFORE_SIGNATURE = b'","sig":"'
-_LAST = b'"}]}\n'
-_KEY_ID = slice(len(_BEFORE_KEY), len(_BEFORE_KEY) + len(_PREFIX) + 64)
-_SIGNATURE = slice(_KEY_ID.stop + len(_BEFORE_SIGNATURE), _KEY_ID.stop + len(_BEFORE_SIGNATURE) + 88)
-ENVELOPE_END = _SIGNATURE.stop + len(_LAST)  # bytes from which the signer can be told
+_MIDDLE = b'","payloadType":"%s","signatures":['
+_ENTRY, _LAST = b'{"keyid":"%s","sig":"%s"}', b"]}\n"
+_ENTRY_FORM = rb'\{"keyid":"(ed25519:[0-9a-f]{64})","sig":"([A-Za-z0-9+/]{86}==)"\}'
+_ENTRIES_FORM = re.compile(rb"%s(?:,%s){0,%d}\]\}\n" % (_ENTRY_FORM, _ENTRY_FORM, MOST_SIGNATURES - 1))
+_END = _MIDDLE % PAYLOAD_TYPE.encode(), _ENTRY % (bytes(72), bytes(88)), _LAST  # of a manifest
+_END_FORM = re.compile(rb'%s\{"keyid":"(ed25519:[0-9a-f]{64})","sig":".{88}"\}\]\}\n' % re.escape(_END[0]), re.DOTALL)
+ENVELOPE_END = sum(map(len, _END))  # bytes from which the signer can be told
+_KEY, _PREHASHED = b"Ed", b"ED"  # what minisign calls the algorithms
+_NUMBER = 8  # bytes
+_TRUSTED = b"trusted comment: "
 _FIELD = 2**255 - 19
 _OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826  # y, and its negative
 _SMALL_ORDER = {0, 1, _FIELD - 1, _OF_ORDER_8, _FIELD - _OF_ORDER_8}  # y of all points whose order divides 8
@@ -57,6 +75,14 @@ class PublicKey:
         """False for keys of small order, which accept signatures that nobody made (RFC 8032, 8.9)."""
         y = int.from_bytes(self.raw, "little") & (2**255 - 1)
         return y < _FIELD and y not in _SMALL_ORDER
+
+    def verifies(self, signature: bytes, message: bytes) -> bool:
+        """Return True if a signature of a message is this key's, which is a sound one."""
+        try:
+            Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, message)
+        except (InvalidSignature, ValueError):
+            return False
+        return self.is_sound
 
     @classmethod
     def from_fingerprint(cls, fingerprint: str) -> PublicKey:
@@ -90,9 +116,12 @@ class PublicKey:
         return cls.from_fingerprint(_PREFIX + key.public_bytes_raw().hex())
 
 
+Signed = tuple[PublicKey, bytes]
+
+
 @dataclass(frozen=True)
 class Envelope:
-    """A DSSE envelope with one signature; not yet verified."""
+    """A DSSE envelope with one signature, as manifests have; not yet verified."""
 
     payload: bytes
     signer: PublicKey
@@ -100,7 +129,7 @@ class Envelope:
 
     def to_bytes(self) -> bytes:
         """Return the envelope's one serialised form: JSON, keys sorted, no spaces, a final newline."""
-        return _START + base64.b64encode(self.payload) + _end(self.signer, base64.b64encode(self.signature))
+        return join_signatures(self.payload, PAYLOAD_TYPE, [(self.signer, self.signature)])
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Envelope:
@@ -111,41 +140,67 @@ class Envelope:
         BundleFormatError
             The bytes are not an envelope in its one serialised form.
         """
-        signer = signer_of(content)
+        signer_of(content)
         try:
-            payload = base64.b64decode(content[len(_START) : -ENVELOPE_END], validate=True)
-            signature = base64.b64decode(content[-ENVELOPE_END:][_SIGNATURE], validate=True)
-        except binascii.Error as error:
-            raise _not_an_envelope() from error
-        envelope = cls(payload, signer, signature)
-        if envelope.to_bytes() != content:
-            raise _not_an_envelope()
-        return envelope
+            payload, ((signer, signature),) = split_signatures(content, PAYLOAD_TYPE)
+        except (BundleFormatError, ValueError) as error:
+            raise _not_a_manifest() from error
+        return cls(payload, signer, signature)
 
 
 def signer_of(content: bytes) -> PublicKey:
-    """Return the key that an envelope names, from its last ENVELOPE_END bytes or more; nothing of it is verified.
+    """Return the key that a manifest names, from its last ENVELOPE_END bytes or more; nothing of it is verified.
 
     Raises
     ------
     BundleFormatError
-        The bytes are not the end of an envelope.
+        The bytes are not the end of an envelope with one signature.
     """
-    end = content[-ENVELOPE_END:]
+    found = _END_FORM.fullmatch(content[-ENVELOPE_END:])
     try:
-        signer = PublicKey.from_fingerprint(end[_KEY_ID].decode("ascii"))
-    except (ParameterError, UnicodeDecodeError) as error:
-        raise _not_an_envelope() from error
-    if end != _end(signer, end[_SIGNATURE]):
-        raise _not_an_envelope()
-    return signer
+        return PublicKey.from_fingerprint(found[1].decode() if found else "")
+    except ParameterError as error:
+        raise _not_a_manifest() from error
 
 
-def _end(signer: PublicKey, signature: bytes) -> bytes:
-    return _BEFORE_KEY + signer.fingerprint.encode() + _BEFORE_SIGNATURE + signature + _LAST
+def join_signatures(payload: bytes, kind: str, signatures: Sequence[Signed]) -> bytes:
+    """Return an envelope in its one form; `split_signatures` is the inverse."""
+    entries = [_ENTRY % (key.fingerprint.encode(), base64.b64encode(signature)) for key, signature in signatures]
+    return _START + base64.b64encode(payload) + _MIDDLE % kind.encode() + b",".join(entries) + _LAST
 
 
-def _not_an_envelope() -> BundleFormatError:
+def split_signatures(content: bytes, kind: str) -> tuple[bytes, list[Signed]]:
+    """Return the payload of an envelope of that payload type, and its signatures, none of which is verified.
+
+    Raises
+    ------
+    BundleFormatError
+        The bytes are not such an envelope in its one form, or have more than 64 signatures.
+    """
+    wrong = BundleFormatError(f"this is not a signed envelope of the type {kind} in its one form: fetch it again")
+    head, _, tail = content.partition(_MIDDLE % kind.encode())
+    if not _ENTRIES_FORM.fullmatch(tail):
+        raise wrong
+    try:
+        payload = base64.b64decode(head.removeprefix(_START), validate=True)
+        signatures = [
+            (PublicKey.from_fingerprint(key.decode()), base64.b64decode(signature, validate=True))
+            for key, signature in re.findall(_ENTRY_FORM, tail)
+        ]
+    except (binascii.Error, ParameterError) as error:
+        raise wrong from error
+    if join_signatures(payload, kind, signatures) != content:
+        raise wrong
+    return payload, signatures
+
+
+def valid_signers(payload: bytes, kind: str, signatures: Sequence[Signed]) -> tuple[PublicKey, ...]:
+    """Return the keys whose signatures belong to the payload, each once, in their order."""
+    signed = encode_pre_authentication(payload, kind)
+    return tuple(dict.fromkeys(key for key, signature in signatures if key.verifies(signature, signed)))
+
+
+def _not_a_manifest() -> BundleFormatError:
     return BundleFormatError("the manifest is not a signed envelope in its one form: the file was damaged or altered")
 
 
@@ -170,14 +225,8 @@ def verify_envelope(envelope: Envelope) -> bytes:
     """
     if not envelope.signer.is_sound:
         raise BadSignatureError("the signer's key is one for which anybody can sign: do not use this bundle")
-    try:
-        Ed25519PublicKey.from_public_bytes(envelope.signer.raw).verify(
-            envelope.signature, encode_pre_authentication(envelope.payload)
-        )
-    except (InvalidSignature, ValueError) as error:
-        raise BadSignatureError(
-            "the signature does not belong to this manifest: the bundle was altered, do not use it"
-        ) from error
+    if not envelope.signer.verifies(envelope.signature, encode_pre_authentication(envelope.payload)):
+        raise BadSignatureError("the signature does not belong to this manifest: the bundle was altered, do not use it")
     return envelope.payload
 
 
@@ -260,3 +309,98 @@ def open_private_key(path: Path, passphrase: str | None) -> Ed25519PrivateKey | 
         return load_private_key(path, passphrase)
     except KeyStoreError:
         return None
+
+
+class DigestWriter:
+    """A binary file that takes the digest of what is written to it, and writes it to another, if one is given.
+
+    A thread takes the digest of one piece while the file gets it.
+
+    Parameters
+    ----------
+    file : binary file, optional
+        Where the bytes go.
+    """
+
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        self._file = file
+        self._digest = hashlib.blake2b()
+        self._hasher = ThreadPoolExecutor(max_workers=1)
+        self._taken = self._hasher.submit(self._digest.update, b"")
+
+    def write(self, content: bytes) -> int:
+        """Write bytes, and return their number."""
+        self._taken.result()
+        self._taken = self._hasher.submit(self._digest.update, content)
+        if self._file is not None:
+            self._file.write(content)
+        return len(content)
+
+    def digest(self) -> bytes:
+        """Return the BLAKE2b-512 digest of all bytes so far."""
+        self._taken.result()
+        return self._digest.digest()
+
+
+def minisign_public_key(key: PublicKey) -> bytes:
+    """Return the content of a public key file for `minisign -V -p`."""
+    content = base64.b64encode(_KEY + key.raw[:_NUMBER] + key.raw)
+    return b"untrusted comment: minisign public key %s\n%s\n" % (_shown(key), content)
+
+
+def minisign_digest(digest: bytes, comment: str, key: Ed25519PrivateKey) -> bytes:
+    """Return the content of a signature file for `minisign -V`; the same for the same arguments.
+
+    Parameters
+    ----------
+    digest : bytes
+        The BLAKE2b-512 digest of the signed file, 64 bytes.
+    comment : str
+        The trusted comment: one line, which is signed too. Minisign takes up to 8 kB.
+    key : Ed25519PrivateKey
+        The signing key.
+    """
+    said = comment.encode()
+    signature = key.sign(digest)
+    return _spell(public_key_of(key), signature, said, key.sign(signature + said))
+
+
+def verify_minisign(content: bytes, digest: bytes, key: PublicKey) -> bool:
+    """Return True if a signature file is one that `minisign_digest` makes: of that digest, by that key.
+
+    Parameters
+    ----------
+    content : bytes
+        The signature file, from whomever.
+    digest : bytes
+        The BLAKE2b-512 digest of the signed file, 64 bytes.
+    key : PublicKey
+        The key that must have signed.
+    """
+    lines = content.split(b"\n")
+    if len(lines) != 5:
+        return False
+    said = lines[2].removeprefix(_TRUSTED)
+    try:
+        signature = base64.b64decode(lines[1], validate=True)[len(_PREHASHED) + _NUMBER :]
+        whole = base64.b64decode(lines[3], validate=True)
+    except ValueError:
+        return False
+    verified = key.verifies(signature, digest) and key.verifies(whole, signature + said)
+    return verified and _spell(key, signature, said, whole) == content
+
+
+def _spell(key: PublicKey, signature: bytes, said: bytes, whole: bytes) -> bytes:
+    """Return a signature file of a signature, its trusted comment, and the signature of both."""
+    lines = (
+        b"untrusted comment: signature by the key %s" % _shown(key),
+        base64.b64encode(_PREHASHED + key.raw[:_NUMBER] + signature),
+        _TRUSTED + said,
+        base64.b64encode(whole),
+    )
+    return b"\n".join(lines) + b"\n"
+
+
+def _shown(key: PublicKey) -> bytes:
+    """Return a key's number as minisign shows it: a little-endian number, in hexadecimal."""
+    return key.raw[:_NUMBER][::-1].hex().upper().encode()

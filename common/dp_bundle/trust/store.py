@@ -3,6 +3,8 @@
 `trusted/` in the state folder holds one JSON file per trusted key, named by its hexadecimal digits, and the memory of
 releases that were seen (`seen`). Further decisions are in folders of their own (`rules`). What all of them mean for a
 release is judged in `judging`.
+
+Acceptance of statements about keys by a reader: the rules by which a key gets a successor or is taken back.
 """
 
 from __future__ import annotations
@@ -13,12 +15,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.base.errors import BundleError, DpGraphError, KeyStoreError, RevokedKeyError, UntrustedKeyError
+from dp_bundle.base.errors import (
+    BundleError,
+    DpGraphError,
+    KeyStatementError,
+    KeyStoreError,
+    RevokedKeyError,
+    TooFewSignersError,
+    UntrustedKeyError,
+)
+from dp_bundle.base.quoting import and_more, quote_name
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import home_folder, read_own
-from dp_bundle.trust.judging import judge, sharing
-from dp_bundle.trust.rules import TrustedKey, has_passed, read_quorum, read_revocation
-from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered
+from dp_bundle.trust.judging import (
+    Entries,
+    Quorum,
+    Revocation,
+    Rotation,
+    TrustedKey,
+    has_passed,
+    line_of,
+    read_quorum,
+    read_revocation,
+    read_statement,
+    root_of,
+    write_revocation,
+)
+from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered, remembered_by
 from dp_bundle.trust.signing import PublicKey
 
 _MOST = 10_000  # bytes of an entry
@@ -146,34 +169,104 @@ class TrustStore:
             What has been seen cannot be read, or others may write it.
         """
         with _as_bundle_error():
-            signers = judge(self.folder, key, sighting, self._entries())
-            return admit(
-                self.folder,
-                [each.fingerprint for each in signers],
-                sighting,
-                allow_older=allow_older,
-                beside_newer=beside_newer,
-            )
+            chain = [each.fingerprint for each in self.vouch(key, sighting)]
+            return admit(self.folder, chain, sighting, allow_older=allow_older, beside_newer=beside_newer)
 
-    def vouch(self, key: PublicKey, sighting: Sighting) -> None:
-        """Refuse a verified release for its signers alone, as `admit` does; nothing is noted, and its age is no matter.
+    def vouch(self, key: PublicKey, sighting: Sighting) -> list[PublicKey]:
+        """Refuse a verified release for its signers alone, or return the keys that share its chain of releases.
 
-        A key that is not in the store is not refused: `require` does that.
+        Nothing is noted, and its age is no matter. A key that is not in the store is not refused: `require` does that.
+
+        Raises
+        ------
+        RevokedKeyError
+            The key was revoked, and the release was not verified here before.
+        UntrustedKeyError
+            The key is trusted for other datasets only, or the decision about this one has ended.
+        TooFewSignersError
+            Too few of the keys that must sign have done so.
         """
+        entries = self.entries()
         with _as_bundle_error():
-            judge(self.folder, key, sighting, self._entries())
+            reason = self._revoked_for(key, sighting)
+            if reason:
+                raise RevokedKeyError(key.fingerprint, reason)
+            if key in entries and not entries[key].covers(sighting.dataset):
+                name = quote_name(sighting.dataset)
+                raise UntrustedKeyError(
+                    key.fingerprint,
+                    f"the signer {key.fingerprint} is trusted on this machine for other datasets than {name}: if you "
+                    f"trust that key for all run: dp-bundle trust {key.fingerprint}",
+                )
+            quorum = read_quorum(self.folder, sighting.dataset)
+            if quorum is not None:
+                self._require_quorum(quorum, key, sighting, entries)
+        return self.sharing(key, sighting.dataset)
 
     def sharing(self, key: PublicKey, dataset: str) -> list[PublicKey]:
         """Return the keys whose releases of a dataset form one chain with this key's: its line, or a quorum's."""
+        entries = self.entries()
         with _as_bundle_error():
-            return sharing(key, read_quorum(self.folder, dataset), self._entries())
+            quorum = read_quorum(self.folder, dataset)
+        seats = {key} if quorum is None else {key, *map(PublicKey.from_fingerprint, quorum.keys)}
+        lines = (line_of(seat, entries) for seat in sorted(seats, key=lambda seat: seat.raw))
+        return list(dict.fromkeys(each for line in lines for each in line))
 
     def remembered(self, key: PublicKey, dataset: str) -> dict[int, str]:
         """Return the manifest digests of releases of a dataset that were verified here before, by number."""
         with _as_bundle_error():
             return remembered(self.folder, [each.fingerprint for each in self.sharing(key, dataset)], dataset)
 
-    def _entries(self) -> dict[PublicKey, TrustedKey]:
+    def _revoked_for(self, key: PublicKey, sighting: Sighting) -> str:
+        """Return why a revoked key is not good for a release, or nothing.
+
+        It is good for what was verified here before, as a thief cannot change that, and below the number that the
+        revocation names.
+        """
+        revoked = read_revocation(self.folder, key)
+        if revoked is None:
+            return ""
+        first = revoked.releases.get(sighting.dataset)
+        seen = remembered_by(self.folder, key.fingerprint).get(sighting.dataset, {})
+        good = [number for number in seen if first is None or number < first]
+        if sighting.number in good and seen[sighting.number] == sighting.manifest_sha256:
+            return ""
+        listed = f"only release{'s' * (len(good) > 1)} {and_more(good, 10)}, verified here before"
+        listed = listed if good else "none, as none was verified here before"
+        return (
+            f"the signer {key.fingerprint} was revoked, with effect since {revoked.since}, and release "
+            f"{sighting.number} ({sighting.manifest_sha256[:12]}...) is not one of its good ones "
+            f"({listed}): fetch the release that the publisher signed with another key"
+        )
+
+    def _require_quorum(self, quorum: Quorum, key: PublicKey, sighting: Sighting, entries: Entries) -> None:
+        """Refuse a release with too few signers; a key and its successors have one seat, and count once."""
+        name = quote_name(sighting.dataset)
+        if has_passed(quorum.until):
+            message = f"your decision about who signs {name} ended on {quorum.until}: decide again with dp-bundle trust"
+            raise UntrustedKeyError(key.fingerprint, message)
+
+        seats = {root_of(PublicKey.from_fingerprint(each), entries) for each in quorum.keys}
+        signers = [each for each in (key, *sighting.cosigners) if self._counts(each, sighting, entries)]
+        counted = len({root_of(each, entries) for each in signers} & seats)
+        if counted < quorum.threshold or root_of(key, entries) not in seats:
+            raise TooFewSignersError(
+                key.fingerprint,
+                f"release {sighting.number} of {name} ({sighting.manifest_sha256[:12]}...) has valid signatures of "
+                f"{counted} of the {len(seats)} keys that you trust for it, and you require {quorum.threshold}, its "
+                "first signer among them: fetch the file of signatures beside it (.dsse.json), or ask the co-signers",
+                counted,
+                quorum.threshold,
+            )
+
+    def _counts(self, key: PublicKey, sighting: Sighting, entries: Entries) -> bool:
+        """Return True if a key is trusted for a release, today."""
+        entry = entries.get(key)
+        trusted = entry is not None and not has_passed(entry.until) and entry.covers(sighting.dataset)
+        return trusted and not self._revoked_for(key, sighting)
+
+    def entries(self) -> dict[PublicKey, TrustedKey]:
+        """Return every trusted key with what the reader said of it."""
         return {entry.key: entry for entry in self.keys()}
 
     def _path(self, key: PublicKey) -> Path:
@@ -210,3 +303,92 @@ def _as_bundle_error() -> Iterator[None]:
         yield
     except KeyStoreError as error:
         raise BundleError(str(error)) from error
+
+
+def accept_statement(store: TrustStore, content: bytes) -> str:
+    """Act on a signed statement about a key, and return what follows from it, as a sentence.
+
+    Raises
+    ------
+    KeyStatementError
+        It was altered, has expired, or is not for those who signed it to make.
+    UntrustedKeyError
+        It is a rotation of a key that is not trusted here.
+    """
+    statement, signers = read_statement(content)
+    if isinstance(statement, Rotation):
+        return _accept_rotation(store, statement, signers)
+    return _accept_revocation(store, statement, signers)
+
+
+def _accept_rotation(store: TrustStore, rotation: Rotation, signers: tuple[PublicKey, ...]) -> str:
+    old, new = PublicKey.from_fingerprint(rotation.key), PublicKey.from_fingerprint(rotation.successor)
+    if old == new or set(signers) != {old, new}:
+        raise KeyStatementError("this rotation is not signed by the old key and by the new one: do not accept it")
+    if has_passed(rotation.expires):
+        raise KeyStatementError(f"this rotation expired on {rotation.expires}: ask the publisher for a new one")
+    for key in (old, new):
+        revoked = read_revocation(store.folder, key)
+        if revoked is not None:
+            raise KeyStatementError(
+                f"this rotation is void, as {key.fingerprint} was revoked, with effect since {revoked.since}: compare "
+                "the fingerprint of the publisher's present key, and trust that"
+            )
+
+    # A line of keys has no circles and no branches.
+    before, entries = store.require(old), store.entries()
+    if new in before.predecessors:
+        raise KeyStatementError("this rotation names a key that came before: a key cannot be its own successor")
+    for entry in entries.values():
+        if entry.key != new and entry.predecessors and entry.predecessors[-1] == old:
+            raise KeyStatementError(
+                f"{old.fingerprint} has named another successor before, {entry.key.fingerprint}: one of the two may be "
+                "a thief's, ask the publisher which one counts"
+            )
+    known = entries.get(new)
+    if known is not None and known.predecessors and known.predecessors[-1] != old:
+        raise KeyStatementError(f"{new.fingerprint} is the successor of another key already: ask the publisher")
+
+    # The successor may sign what the statement and the reader's trust in the old key both cover.
+    named = rotation.datasets
+    datasets = before.datasets if named is None else tuple(name for name in named if before.covers(name))
+    if datasets == ():
+        raise KeyStatementError("this rotation is for datasets for which the old key is not trusted here: refuse it")
+    name = known.name if known is not None else before.name
+    store.keep(TrustedKey(new, name, until=before.until, datasets=datasets, predecessors=(*before.predecessors, old)))
+    scope = "" if datasets is None else f" for {', '.join(map(quote_name, datasets))}"
+    return (
+        f"{new.fingerprint} is trusted from now on{scope}, as the successor of {old.fingerprint} ({quote_name(name)}); "
+        "the old key stays trusted until it is revoked or removed"
+    )
+
+
+def _accept_revocation(store: TrustStore, revocation: Revocation, signers: tuple[PublicKey, ...]) -> str:
+    key = PublicKey.from_fingerprint(revocation.key)
+    for signer in signers:
+        if signer != key and not _succeeds(store, signer, key):
+            raise KeyStatementError(
+                f"this revocation of {key.fingerprint} is signed by {signer.fingerprint}, which is not its successor "
+                "here: do not accept it"
+            )
+    write_revocation(store.folder, revocation)
+    good = remembered_by(store.folder, key.fingerprint)
+    kept = sum(
+        number < revocation.releases.get(name, number + 1) for name, numbers in good.items() for number in numbers
+    )
+    text = f"{key.fingerprint} is revoked, with effect since {revocation.since}: "
+    text += f"{kept} releases that were verified here before stay good, and no others of this key"
+    heirs = [entry.key.fingerprint for entry in store.entries().values() if key in entry.predecessors]
+    if heirs:
+        text += f"; its successor {', '.join(heirs)} stays trusted, so ask the publisher if you doubt that it is hers"
+    return text
+
+
+def _succeeds(store: TrustStore, signer: PublicKey, key: PublicKey) -> bool:
+    """Return True if one key succeeded another for all its datasets, is still trusted, and is not revoked itself."""
+    entries = store.entries()
+    heir, before = entries.get(signer), entries.get(key)
+    if heir is None or key not in heir.predecessors or has_passed(heir.until):
+        return False
+    covers_all = heir.datasets is None or (before is not None and heir.datasets == before.datasets)
+    return covers_all and read_revocation(store.folder, signer) is None

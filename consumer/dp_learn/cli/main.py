@@ -34,8 +34,8 @@ from dp_bundle.cli.console import (
     version_option,
 )
 from dp_bundle.cli.options import ALWAYS, Where, With, Without, option
-from dp_bundle.files.folder import end_in_name
 from dp_bundle.files.places import RemotePath
+from dp_bundle.files.tar import end_in_name
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.weights import Weights

@@ -18,8 +18,7 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.part_tasks import PartTask, open_part
 from dp_bundle.data.row_reader import RowGroup, require_all_rows, to_numpy
 from dp_bundle.data.rows import group_rows, part_rows
-from dp_bundle.engines.batches import map_batches, map_in_order
-from dp_bundle.engines.engine import Engine
+from dp_bundle.engines.engine import Engine, map_batches, map_in_order
 from dp_learn.matrices.linalg import FloatArray, few_threads
 
 R = TypeVar("R")

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import guard_cell, quote_path
-from dp_bundle.files.new_files import settle
-from dp_bundle.files.new_folders import clear_unfinished, hidden_folder
-from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
+from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
 from dp_learn.output.graph_files import write_estimate
 from dp_learn.output.result import Result
 
@@ -135,11 +133,7 @@ def _change_places(new: Path, target: Path) -> None:
 
 
 def _rename(new: Path, target: Path) -> None:
-    try:
-        rename_new(new, target)
-    except OSError as error:
-        if error.errno not in UNSUPPORTED:
-            raise
+    if not rename_new(new, target):
         os.rename(new, target)  # noqa: PTH104  onto nothing, or onto an empty folder
 
 

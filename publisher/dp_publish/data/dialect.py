@@ -24,8 +24,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from dp_bundle.base.errors import HeaderError, ParameterError, SchemaError
 from dp_bundle.base.quoting import unguard_cell
+from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place
-from dp_bundle.files.remote_file import open_remote
 from dp_publish.data.cells import describe_as_record
 
 _LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time

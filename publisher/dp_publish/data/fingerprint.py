@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import SchemaError
+from dp_bundle.files.opening import RemoteFile
 from dp_bundle.files.places import Place
-from dp_bundle.files.remote_file import RemoteFile
 from dp_publish.data.row_ranges import is_folder, parquet_files
 
 _PIECE = 2**16  # bytes at each end

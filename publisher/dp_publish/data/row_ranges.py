@@ -26,9 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import DataError, SchemaError
-from dp_bundle.files.opening import open_store
+from dp_bundle.files.opening import RemoteFile, open_store
 from dp_bundle.files.places import Place
-from dp_bundle.files.remote_file import RemoteFile
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.text_file import TextFile, is_text_file
 

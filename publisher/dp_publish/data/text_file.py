@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from dp_bundle.base.errors import SchemaError
+from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place, RemotePath
-from dp_bundle.files.remote_file import open_remote
 from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
 from dp_publish.data.coding import AS_IT_IS, TYPES
 from dp_publish.data.dialect import PACKED, Dialect, Layout, find_layout, unpacked_name

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
-from dp_bundle.files.locking import locked
-from dp_bundle.files.new_files import make_private_folder, write_whole
+from dp_bundle.files.new_files import locked, make_private_folder, write_whole
 from dp_bundle.files.ownership import home_folder
 from dp_publish.ledger.books import BOOKED, Books, chain, encode_line, line_that_restores, marked, read_books
 from dp_publish.ledger.budget import Account

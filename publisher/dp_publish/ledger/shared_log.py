@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError, StoreError
-from dp_bundle.files.locking import locked
-from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.places import Store
 from dp_publish.ledger.books import Books, encode_line, line_that_restores, read_books
 from dp_publish.ledger.budget import Account

@@ -20,10 +20,8 @@ from typing import Any, BinaryIO, TypeVar, cast
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.files.locking import locked_folder
-from dp_bundle.files.new_files import settle, write_whole
+from dp_bundle.files.new_files import locked_folder, settle, sync_folder, write_whole
 from dp_bundle.files.ownership import require_private
-from dp_bundle.files.renaming import sync_folder
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments

@@ -29,7 +29,7 @@ from dp_bundle.describe.sentences import REPLACEMENT
 from dp_bundle.files.new_files import settle
 from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.minisign import DigestWriter
+from dp_bundle.trust.signing import DigestWriter
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source, open_table
 from dp_publish.ledger.ledger import Ledger, Reservation

@@ -21,10 +21,10 @@ from dp_bundle.bundle.opened import tar_beside
 from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.files.folder import end_in_name
 from dp_bundle.files.new_files import require_folder, require_names, whole_file
 from dp_bundle.files.opening import open_store, require_create_only
 from dp_bundle.files.places import RemotePath, located
+from dp_bundle.files.tar import end_in_name
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 _MOST = 2**25  # bytes of a manifest, and more

@@ -11,8 +11,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from dp_bundle.data.rows import batch_rows
-from dp_bundle.engines.batches import map_in_order
-from dp_bundle.engines.engine import Threads
+from dp_bundle.engines.engine import Threads, map_in_order
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import CappedRanges, EntityCap
 from dp_publish.data.missing import RowReport

@@ -19,7 +19,7 @@ from typing import BinaryIO, TypeVar, cast
 import pyarrow as pa
 
 from dp_bundle.base.errors import DataError, StoreError
-from dp_bundle.engines.batches import map_in_order
+from dp_bundle.engines.engine import map_in_order
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_bundle.files.windows import RangeReader

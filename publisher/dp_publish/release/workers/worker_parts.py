@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from dp_bundle.base.errors import StoreError
 from dp_bundle.data.rows import PartWriter, batch_rows
-from dp_bundle.engines.batches import map_batches
+from dp_bundle.engines.engine import map_batches
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_bundle.manifest.columns import Column

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from dp_bundle.base import launch
-from dp_bundle.base.errors import KeyStoreError
 from dp_bundle.base.launch import interrupts_held
-from dp_bundle.files.ownership import home_folder
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = """
@@ -33,6 +31,10 @@ sys.exit(getattr(import_module(module), function)())
 """
 
 
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+
+
 @pytest.mark.parametrize(
     ("command", "module"),
     [("dp-bundle", "click"), ("dp-learn", "dp_bundle.cli.console"), ("dp-publish", "cryptography")],
@@ -41,7 +43,7 @@ def test_an_interrupt_during_imports_is_one_sentence(command: str, module: str) 
     """Whoever presses Ctrl-C while a command still loads its libraries reads no traceback."""
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"][command]
     script = SCRIPT.format(module=module, command=command, words=["--help"], entry=entry)
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    ended = _run(sys.executable, "-c", script)
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "error: interrupted: nothing was completed\n")
 
 
@@ -51,36 +53,18 @@ def test_an_interrupt_while_a_command_runs_is_one_sentence(module: str, tmp_path
     (tmp_path / "a.tar").write_bytes(b"no bundle")
     words = ["verify", str(tmp_path / "a.tar")]
     script = SCRIPT.format(module=module, command="dp-bundle", words=words, entry="dp_bundle.__main__:main")
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    ended = _run(sys.executable, "-c", script)
     assert ended.returncode == 1
     assert ended.stderr.split() == ["error:", "interrupted"]
 
 
 def test_software_that_cannot_be_loaded_is_one_sentence() -> None:
     """A library that is missing, or that this user may not read, is told without a traceback."""
-    ended = subprocess.run(
-        [sys.executable, "-c", "from dp_bundle.base.launch import launch; launch('dp_no_such')"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = _run(sys.executable, "-c", "from dp_bundle.base.launch import launch; launch('dp_no_such')")
     assert ended.returncode == 1
     assert ended.stderr == (
         "error: dpgraph cannot be loaded (ModuleNotFoundError: No module named 'dp_no_such'): install it again\n"
     )
-
-
-def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing says where keys may be kept, one sentence says what to set."""
-
-    def no_home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("DPGRAPH_HOME")
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", no_home)
-    with pytest.raises(KeyStoreError, match="set DPGRAPH_HOME"):
-        home_folder()
 
 
 DESTRUCTOR = """
@@ -109,7 +93,7 @@ launch("made_up")
 
 def test_an_interrupt_where_nothing_can_be_raised_is_not_lost() -> None:
     """One that comes in a destructor ends the command all the same, without a trace."""
-    ended = subprocess.run([sys.executable, "-c", DESTRUCTOR], capture_output=True, text=True, check=False, timeout=30)
+    ended = _run(sys.executable, "-c", DESTRUCTOR)
     assert (ended.returncode, ended.stderr) == (1, "error: interrupted\n")
 
 
@@ -152,8 +136,7 @@ def test_streams_that_are_closed_or_full(line: str, code: int, said: str, tmp_pa
     bin_folder = Path(sys.executable).parent
     subprocess.run([bin_folder / "dp-bundle", "keys", "new", "other", "--quiet"], check=True)
     key.write_bytes((Path(os.environ["DPGRAPH_HOME"]) / "keys" / "other.pub").read_bytes())
-    words = ["setsid", "bash", "-c", line.format(bin=bin_folder, key=key)]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    ended = _run("setsid", "bash", "-c", line.format(bin=bin_folder, key=key))
     assert ended.returncode == code, ended.stderr
     assert "Traceback" not in ended.stderr
     assert "Exception ignored" not in ended.stderr

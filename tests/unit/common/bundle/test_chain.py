@@ -14,11 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.base.errors import BrokenChainError, MissingValuesError
 from dp_bundle.bundle.chain import Chain, check_chain, describe_chain
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_bundle.trust.judging import Revocation, Rotation, UnsafeTrustAnyone, sign_statement
 from dp_bundle.trust.signing import PublicKey, public_key_of
-from dp_bundle.trust.statements import Revocation, Rotation, sign_statement
-from dp_bundle.trust.store import TrustStore
-from dp_bundle.trust.succession import accept_statement
+from dp_bundle.trust.store import TrustStore, accept_statement
 from dp_publish import Policy, publish
 
 OLD, NEW = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()

@@ -17,7 +17,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError, DpGraphError, ParameterError, StoreError
 from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
-from dp_bundle.files.pace import LEAST_RATE, Pace
+from dp_bundle.files.patience import LEAST_RATE, Pace
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 _MOST_BYTES = 256 * 10**6

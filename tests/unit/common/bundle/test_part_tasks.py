@@ -16,9 +16,8 @@ from tests.web import WebServer
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGraphError, StoreError
 from dp_bundle.data import rows
-from dp_bundle.engines.batches import map_in_order
 from dp_bundle.engines.dask import Dask
-from dp_bundle.engines.engine import Engine
+from dp_bundle.engines.engine import Engine, map_in_order
 from dp_bundle.files.opening import open_store
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import private_key_path

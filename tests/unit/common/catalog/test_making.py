@@ -24,14 +24,11 @@ from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog
 from dp_bundle.catalog.site import STATE
-from dp_bundle.files.locking import locked_folder
-from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_bundle.files.new_files import locked_folder
+from dp_bundle.trust.judging import Revocation, UnsafeTrustAnyone, sign_statement, write_quorum
 from dp_bundle.trust.keys import new_key_pair
-from dp_bundle.trust.rules import write_quorum
 from dp_bundle.trust.signing import load_private_key, public_key_of
-from dp_bundle.trust.statements import Revocation, sign_statement
-from dp_bundle.trust.store import TrustStore
-from dp_bundle.trust.succession import accept_statement
+from dp_bundle.trust.store import TrustStore, accept_statement
 from dp_publish import Policy, load_key, publish
 
 GOLDEN = Path(__file__).parents[3] / "golden"

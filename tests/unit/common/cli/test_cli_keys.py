@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import DpGraphError, KeyStoreError, ParameterError
 from dp_bundle.cli.main import cli
+from dp_bundle.trust.judging import quorums, read_revocation
 from dp_bundle.trust.keys import key_names, load_public_key, new_key_pair, public_key_path
-from dp_bundle.trust.rules import quorums, read_revocation
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Receipt

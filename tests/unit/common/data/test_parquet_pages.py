@@ -11,7 +11,7 @@ from tests.unit.common.data.test_rows import load, values, write
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.data import parquet_pages
-from dp_bundle.data.thrift import Struct
+from dp_bundle.data.parquet_footer import Struct
 
 
 def _sizes_in_headers(content: bytes) -> list[int]:

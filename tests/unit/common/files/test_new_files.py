@@ -1,18 +1,33 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all; what a killed run left of a folder goes, and nothing else."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from dp_bundle.files import renaming
-from dp_bundle.files.new_files import require_names, whole_file, write_whole
-from dp_bundle.files.renaming import exchange, rename_new, sync_folder
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.files import new_files
+from dp_bundle.files.new_files import (
+    exchange,
+    new_folder,
+    rename_new,
+    require_names,
+    sync_folder,
+    whole_file,
+    write_whole,
+)
+
+_refuse = Mock(side_effect=PermissionError(errno.EPERM, "Operation not permitted"))
 
 
 @pytest.fixture(params=["unnamed", "hidden", "without links"])
@@ -23,10 +38,6 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if request.param == "without links":
         monkeypatch.setattr(os, "link", _refuse)
     return str(request.param)
-
-
-def _refuse(*_: object, **__: object) -> None:
-    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 def test_file_appears_at_the_end_and_not_before(tmp_path: Path, system: str) -> None:
@@ -77,32 +88,18 @@ def test_link_to_nowhere_is_not_followed(tmp_path: Path, system: str) -> None:
 
 
 def test_modes_are_as_asked(tmp_path: Path, system: str) -> None:
-    """A private file is private from its first byte, and the umask still counts."""
+    """Under a hidden name any file is for its owner alone, a private one always, and the umask still counts."""
     before = os.umask(0o027)
     try:
         with whole_file(tmp_path / "secret", mode=0o600) as file:
             assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+        with whole_file(tmp_path / "large"):
+            assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob(".*")} <= {0o600}
         write_whole(tmp_path / "shared", b"", replace=False)
     finally:
         os.umask(before)
-    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o640
-
-
-def test_unfinished_file_is_nobody_elses_to_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under its hidden name a file is for its owner alone, whatever it will be."""
-    monkeypatch.delattr(os, "O_TMPFILE")
-    with whole_file(tmp_path / "a") as file:
-        file.write(b"content")
-        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) & 0o700 == 0o600
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~_umask() & 0o644
-
-
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"secret": 0o600, "large": 0o640, "shared": 0o640}
 
 
 def test_missing_folder_is_an_os_error(tmp_path: Path, system: str) -> None:
@@ -122,25 +119,15 @@ def test_small_files_are_replaced_whole_or_kept(tmp_path: Path, system: str) -> 
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"2")]
 
 
-def test_failed_replacement_leaves_nothing(tmp_path: Path, system: str) -> None:
-    """Where the name is taken by a folder, no half of the file stays behind."""
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    with pytest.raises(OSError, match="a"):
-        write_whole(tmp_path / "a", b"content", replace=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
 def test_where_no_name_can_be_given_nothing_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without links, and a way to rename onto nothing, the error comes before the block, and nothing is left."""
     monkeypatch.delattr(os, "O_TMPFILE")
     monkeypatch.setattr(os, "link", _refuse)
-    monkeypatch.setattr(renaming, "_system_call", lambda: None)
-    began = False
+    monkeypatch.setattr(new_files, "_system_call", lambda: None)
     with pytest.raises(OSError, match="use another folder"), whole_file(tmp_path / "a"):
-        began = True
+        pytest.fail("the block began")
     with pytest.raises(OSError, match="use another folder"):
         require_names(tmp_path)
-    assert not began
     assert list(tmp_path.iterdir()) == []
 
 
@@ -204,22 +191,66 @@ def test_names_change_places_in_one_step(tmp_path: Path, monkeypatch: pytest.Mon
     rename_new(one, tmp_path / "new")
     assert not one.exists()
 
-    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    monkeypatch.setattr(new_files, "_system_call", lambda: None)
     assert not exchange(other, tmp_path / "new")
     assert (other / "file").exists()
 
 
 def test_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some file systems have no way to sync a folder; an error of the disk is one all the same."""
-
-    def fail(number: int) -> None:
-        def sync(_: int) -> None:
-            raise OSError(number, os.strerror(number))
-
-        monkeypatch.setattr(renaming.os, "fsync", sync)
-
-    fail(errno.EINVAL)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.EINVAL, "Invalid argument")))
     sync_folder(tmp_path)
-    fail(errno.EIO)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
     with pytest.raises(OSError, match="Input/output"):
         sync_folder(tmp_path)
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from dp_bundle.files.new_files import new_folder
+with new_folder(pathlib.Path(sys.argv[1])) as new:
+    (new / "data").mkdir()
+    (new / "data" / "part").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path) -> None:
+    """A run to the same place removes it; one to another place does not."""
+    ended = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "wine"], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    with new_folder(tmp_path / "beer"):
+        assert left.exists()
+    with new_folder(tmp_path / "wine"):
+        assert not left.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"beer", "wine"}
+
+
+def test_what_a_run_is_writing_stays(tmp_path: Path) -> None:
+    """Two runs to one place do not take each other's folder; the later one to end is refused."""
+    with contextlib.ExitStack() as earlier:
+        one = earlier.enter_context(new_folder(tmp_path / "wine"))
+        (one / "first").write_text("x")
+        with new_folder(tmp_path / "wine") as other:
+            (other / "second").write_text("x")
+            assert (one / "first").exists()
+        with pytest.raises(FileExistsError):
+            earlier.close()
+    assert [path.name for path in tmp_path.rglob("*")] == ["wine", "second"]
+
+
+@pytest.mark.parametrize("name", [".wine.original", ".wine.0123456789abcdef", ".winery.0123456789abcdef.partial"])
+def test_other_hidden_folders_stay(name: str, tmp_path: Path) -> None:
+    """Only names that this module gives are looked at."""
+    (tmp_path / name).mkdir()
+    (tmp_path / ".wine.0123456789abcdef.partial").symlink_to(tmp_path / name)
+    with new_folder(tmp_path / "wine"):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {name, ".wine.0123456789abcdef.partial", "wine"}
+
+
+def test_a_folder_in_none_is_refused(tmp_path: Path) -> None:
+    """The sentence names the folder that is missing."""
+    with pytest.raises(DpGraphError, match="there is no folder"), new_folder(tmp_path / "none" / "wine"):
+        pass

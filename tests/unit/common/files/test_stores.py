@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.s3 import FaultyProxy
@@ -65,20 +66,10 @@ def test_names_are_listed_in_order_and_by_folder(store: Store) -> None:
 
 def test_what_is_missing_is_missing(store: Store) -> None:
     """Reading a name that is free raises FileNotFoundError, and deleting it nothing."""
-    for call in (store.size, store.read, lambda name: store.copy(name, "other")):
+    for call in (store.size, store.read):
         with pytest.raises(FileNotFoundError, match="nowhere/x"):
             call("nowhere/x")
     store.delete("nowhere/x")
-
-
-def test_a_copy_replaces_nothing(store: Store) -> None:
-    """A copy has the content of its source, and whoever was there before stays."""
-    store.create("staging/1", b"one")
-    store.create("staging/2", b"two")
-    assert store.copy("staging/1", "public") == b"one"
-    assert store.copy("staging/2", "public") == b"one"
-    store.delete("staging/1")
-    assert store.names() == ["public", "staging/2"]
 
 
 @pytest.mark.parametrize("name", ["", "/x", "x/", "a//b", "../x", "a/../b", ".hidden", "a?b", "a%b", "a\\b", "x" * 501])
@@ -91,27 +82,9 @@ def test_names_that_lead_elsewhere_are_refused(store: Store, name: str) -> None:
 
 def test_of_many_who_create_one_name_one_wins(store: Store) -> None:
     """Threads that create the same name at once all learn of the same winner."""
-    told: list[bytes] = []
-
-    def create(own: bytes) -> None:
-        told.append(store.create("winner", own))
-
-    threads = [threading.Thread(target=create, args=(str(index).encode(),)) for index in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(told) == 8
+    with ThreadPoolExecutor(8) as threads:
+        told = list(threads.map(lambda index: store.create("winner", str(index).encode()), range(8)))
     assert set(told) == {store.read("winner")}
-
-
-def test_the_answer_of_every_create_may_be_lost(s3: FaultyProxy) -> None:
-    """A put whose answer is lost is recognised as one's own, and one that lost the race is not."""
-    store = open_store(f"s3://{s3.bucket}/flaky")
-    s3.lose_answers = True
-    assert store.create("first", b"mine") == b"mine"
-    assert store.create("first", b"yours") == b"mine"
-    assert s3.faults["lost"] == 1
 
 
 def test_a_flaky_server_changes_nothing(s3: FaultyProxy) -> None:
@@ -123,9 +96,7 @@ def test_a_flaky_server_changes_nothing(s3: FaultyProxy) -> None:
         assert store.create(f"data/{index:02}", b"late") == CONTENT[: 9000 * index]
     assert store.names() == [f"data/{index:02}" for index in range(8)]
     for index in range(8):
-        assert (
-            store.read(f"data/{index:02}", 100, 900 * index) == CONTENT[100 : 100 + 900 * index][: 9000 * index - 100]
-        )
+        assert store.read(f"data/{index:02}", 9, 900 * index) == CONTENT[9 : 9 + 900 * index]
         assert store.size(f"data/{index:02}") == 9000 * index
     assert s3.faults["lost"] == 8
     assert all(s3.faults[kind] for kind in ("unavailable", "reset", "cut"))
@@ -146,12 +117,7 @@ def test_a_server_that_never_answers_is_given_up(s3: FaultyProxy) -> None:
     """After some tries there is one sentence, which says where, and nothing of the request."""
     store = open_store(f"s3://{s3.bucket}/x")
     s3.unavailable = 1.0
-    for call in (
-        lambda: store.read("a"),
-        lambda: store.create("a", b"x"),
-        lambda: store.names(),
-        lambda: store.size("a"),
-    ):
+    for call in (lambda: store.read("a"), lambda: store.create("a", b"x"), store.names, lambda: store.size("a")):
         with pytest.raises(StoreError, match=rf"^s3://{s3.bucket}/x.*status 503, also when asked again$") as caught:
             call()
         assert caught.value.__suppress_context__ or "http" not in repr(caught.value.__cause__)
@@ -216,13 +182,9 @@ def test_a_file_whose_link_lost_its_answer_is_ones_own(tmp_path: Path, monkeypat
 
 def test_a_full_disk_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A create that failed and left nothing says so."""
-
-    def fail(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
     store = open_store(tmp_path / "x")
     store.create("before", b"")
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(StoreError, match="No space left"):
         store.create("mine", b"content")
     assert store.names() == ["before"]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import platformdirs
 import pytest
@@ -43,7 +44,9 @@ def test_new_pair_is_kept_trusted_and_private(home: Path) -> None:
 
 
 def test_second_pair_of_a_name_is_refused(home: Path) -> None:
-    """Neither half of an existing pair is touched."""
+    """Neither half of an existing pair is touched; one that is gone is named."""
+    with pytest.raises(KeyStoreError, match=r"publisher\.pub cannot be read"):
+        load_public_key()
     new_key_pair()
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     with pytest.raises(KeyStoreError, match="never replaced"):
@@ -65,14 +68,11 @@ def test_dotted_names_do_not_collide(home: Path) -> None:
     assert {public_key_path("a").name, public_key_path("a.b").name} == {"a.pub", "a.b.pub"}
 
 
-def test_missing_public_half_is_named(home: Path) -> None:
-    """A public key that is gone is reported as such."""
-    with pytest.raises(KeyStoreError, match=r"publisher\.pub cannot be read"):
-        load_public_key()
-
-
 def test_home_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """DPGRAPH_HOME wins, then XDG_CONFIG_HOME, then the home folder; an empty variable is none."""
+    """DPGRAPH_HOME wins, then XDG_CONFIG_HOME, then the home folder; an empty variable is none.
+
+    Where nothing says where keys may be kept, one sentence says what to set.
+    """
     monkeypatch.setenv("DPGRAPH_HOME", str(tmp_path / "a"))
     assert home_folder() == tmp_path / "a"
     monkeypatch.setenv("DPGRAPH_HOME", "")
@@ -81,6 +81,9 @@ def test_home_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "c"))
     assert home_folder() == tmp_path / "c" / ".config" / "dpgraph"
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    with pytest.raises(KeyStoreError, match="set DPGRAPH_HOME"):
+        home_folder()
 
 
 def test_state_lies_where_the_system_keeps_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import BundleError, DpGraphError, EquivocationError, OlderReleaseError, UntrustedKeyError
 from dp_bundle.trust import seen
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.signing import PublicKey, public_key_of
+from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import Sighting, TrustedKey, TrustStore
 
 ONE, TWO = PublicKey(bytes(range(1, 33))), PublicKey(bytes(range(32)))
@@ -27,9 +27,10 @@ def store(home: Path) -> TrustStore:
     return TrustStore()
 
 
-def test_trusted_keys_come_back_by_name(store: TrustStore, home: Path) -> None:
+def test_trusted_keys_come_back_by_their_last_name(store: TrustStore, home: Path) -> None:
     """What is added is listed and required under its name, by any later store in the same folder."""
     store.add(TWO, "A bureau, \N{SNOWMAN}")
+    store.add(ONE, "old")
     store.add(ONE, "B")
 
     assert TrustStore().keys() == [TrustedKey(TWO, "A bureau, \N{SNOWMAN}"), TrustedKey(ONE, "B")]
@@ -37,29 +38,16 @@ def test_trusted_keys_come_back_by_name(store: TrustStore, home: Path) -> None:
     assert {path.parent for path in home.rglob("*.json")} == {home / "trusted"}
 
 
-def test_adding_again_renames(store: TrustStore) -> None:
-    """A key is trusted once, under its last name."""
-    store.add(ONE, "old")
-    store.add(ONE, "new")
-    assert store.keys() == [TrustedKey(ONE, "new")]
-
-
 def test_unknown_signer_is_refused_with_the_command_that_trusts_it(store: TrustStore) -> None:
-    """The refusal names the fingerprint and the command, and an empty store trusts nobody."""
+    """The refusal names the fingerprint and the command; removing a key says whether it was trusted."""
     assert store.keys() == []
+    assert store.remove(ONE) is False
+    store.add(ONE, "one")
+    assert store.remove(ONE) is True
     with pytest.raises(UntrustedKeyError, match=f"dp-bundle trust {ONE.fingerprint}") as caught:
         store.require(ONE)
     assert caught.value.fingerprint == ONE.fingerprint
     assert caught.value.exit_code == 3
-
-
-def test_removed_keys_are_refused(store: TrustStore) -> None:
-    """Removing says whether the key was trusted, and takes effect at once."""
-    store.add(ONE, "one")
-    assert store.remove(ONE) is True
-    assert store.remove(ONE) is False
-    with pytest.raises(UntrustedKeyError):
-        store.require(ONE)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"fingerprint": 5, "name": "x"}', '{"name": "x"}', "\xff", "null"])
@@ -90,21 +78,29 @@ def sighting(
     return Sighting(dataset, series, number, kind, digest or f"{number:064x}", previous)
 
 
-def test_older_releases_are_refused_per_signer_and_dataset(store: TrustStore) -> None:
-    """The newest number counts, for its own dataset and signer alone, and it never sinks."""
-    assert store.admit(ONE, sighting(3)) == ()
-    assert store.admit(ONE, sighting(1), allow_older=True) == ()
+def verdict(key: PublicKey, release: Sighting, **choices: bool) -> str:
+    """Return what the store of this test makes of a release: the name of an error, or its notes."""
+    try:
+        return "; ".join(TrustStore().admit(key, release, **choices))
+    except BundleError as error:
+        return type(error).__name__
 
-    assert store.admit(ONE, sighting(3)) == ()
-    assert store.admit(ONE, sighting(1, dataset="beer")) == ()
-    assert store.admit(TWO, sighting(1)) == ()
+
+def test_older_releases_are_refused_per_signer_and_dataset(store: TrustStore) -> None:
+    """The newest number counts, for its own dataset and signer alone, and it never sinks; its list is no key."""
+    assert verdict(ONE, sighting(3)) == ""
+    assert store.keys() == []
+    assert verdict(ONE, sighting(1), allow_older=True) == ""
+
+    assert verdict(ONE, sighting(3)) == ""
+    assert verdict(ONE, sighting(1, dataset="beer")) == ""
+    assert verdict(TWO, sighting(1)) == ""
     with pytest.raises(OlderReleaseError, match="release 3") as caught:
         TrustStore().admit(ONE, sighting(2))
     assert (caught.value.dataset, caught.value.release, caught.value.newest) == ("wine", 2, 3)
     assert (caught.value.received, caught.value.seen) == (f"{2:064x}", f"{3:064x}")
-    assert store.admit(ONE, sighting(2), beside_newer=True) == ()
-    with pytest.raises(OlderReleaseError):
-        TrustStore().admit(ONE, sighting(2))
+    assert verdict(ONE, sighting(2), beside_newer=True) == ""
+    assert verdict(ONE, sighting(2)) == "OlderReleaseError"
 
 
 def test_rollback_is_told_by_number_and_digest(store: TrustStore) -> None:
@@ -112,10 +108,8 @@ def test_rollback_is_told_by_number_and_digest(store: TrustStore) -> None:
     store.admit(ONE, sighting(3, digest="c" * 64))
     with pytest.raises(OlderReleaseError) as caught:
         store.admit(ONE, sighting(2, digest="b" * 64))
-    assert (
-        "release 2 of 'wine' with the manifest bbbbbbbbbbbb..., and release 3 with the manifest cccccccccccc..."
-        in str(caught.value)
-    )
+    said = "release 2 of 'wine' with the manifest bbbbbbbbbbbb..., and release 3 with the manifest cccccccccccc..."
+    assert said in str(caught.value)
     (store.folder / "seen.json").write_text(json.dumps({f"{ONE.fingerprint} beer": 3}))
     with pytest.raises(OlderReleaseError, match="and release 3 has already been seen") as caught:
         store.admit(ONE, sighting(2, dataset="beer"))
@@ -125,13 +119,12 @@ def test_rollback_is_told_by_number_and_digest(store: TrustStore) -> None:
 def test_release_that_was_read_before_passes_with_a_note(store: TrustStore) -> None:
     """Who has read release 4 may read it again after release 5, and is told of that one."""
     for number in (4, 5):
-        assert store.admit(ONE, sighting(number)) == ()
+        assert verdict(ONE, sighting(number)) == ""
     (note,) = TrustStore().admit(ONE, sighting(4))
     assert note == "this is release 4 of wine, which was read here before; release 5 (rows) has been seen since"
-    assert store.admit(ONE, sighting(5)) == ()
-    assert store.admit(ONE, sighting(4), allow_older=True) == ()
-    with pytest.raises(OlderReleaseError):
-        store.admit(ONE, sighting(3))
+    assert verdict(ONE, sighting(5)) == ""
+    assert verdict(ONE, sighting(4), allow_older=True) == ""
+    assert verdict(ONE, sighting(3)) == "OlderReleaseError"
 
 
 def test_another_kind_of_release_is_not_replaced(store: TrustStore) -> None:
@@ -139,10 +132,8 @@ def test_another_kind_of_release_is_not_replaced(store: TrustStore) -> None:
     store.admit(ONE, sighting(5, kind="covariance"))
     (note,) = store.admit(ONE, sighting(4))
     assert note == "this is release 4 of wine, whose kind is rows; release 5 (covariance) has been seen since"
-    with pytest.raises(OlderReleaseError):
-        store.admit(ONE, sighting(3))
-    with pytest.raises(OlderReleaseError):
-        store.admit(ONE, sighting(2, kind="covariance"))
+    assert verdict(ONE, sighting(3)) == "OlderReleaseError"
+    assert verdict(ONE, sighting(2, kind="covariance")) == "OlderReleaseError"
 
 
 @pytest.mark.parametrize("allow_older", [False, True])
@@ -150,16 +141,12 @@ def test_two_releases_of_one_number_are_an_equivocation(allow_older: bool, store
     """Another manifest under a number that has been seen is refused, in another partition or kind, too."""
     store.admit(ONE, sighting(4))
     store.admit(ONE, sighting(3), beside_newer=True)
-    others = [
-        sighting(3, digest="b" * 64),
-        sighting(3, digest="b" * 64, partition="2026-10"),
-        sighting(3, digest="b" * 64, kind="covariance"),
-    ]
+    others = [sighting(3, digest="b" * 64, **more) for more in ({}, {"partition": "2026-10"}, {"kind": "covariance"})]
     for other in others:
         with pytest.raises(EquivocationError, match="two different releases 3 of 'wine'") as caught:
             TrustStore().admit(ONE, other, allow_older=allow_older)
         assert (caught.value.exit_code, caught.value.received) == (3, "b" * 64)
-    assert store.admit(TWO, others[0]) == ()
+    assert verdict(TWO, others[0]) == ""
 
 
 def test_memory_of_earlier_versions_is_read(store: TrustStore) -> None:
@@ -167,12 +154,10 @@ def test_memory_of_earlier_versions_is_read(store: TrustStore) -> None:
     store.add(ONE, "one")
     (store.folder / "seen.json").write_text(json.dumps({f"{ONE.fingerprint} wine": 3}))
     for kind in ("rows", "covariance"):
-        with pytest.raises(OlderReleaseError):
-            store.admit(ONE, sighting(2, kind=kind))
+        assert verdict(ONE, sighting(2, kind=kind)) == "OlderReleaseError"
     store.admit(ONE, sighting(3))
     store.admit(ONE, sighting(4, kind="covariance"))
-    with pytest.raises(EquivocationError):
-        store.admit(ONE, sighting(3, digest="b" * 64))
+    assert verdict(ONE, sighting(3, digest="b" * 64)) == "EquivocationError"
     assert len(store.admit(ONE, sighting(3))) == 1
 
 
@@ -193,17 +178,10 @@ def test_processes_that_remember_at_once_lose_nothing(store: TrustStore) -> None
             store.admit(ONE, sighting(0, dataset=name))
 
 
-def test_seen_is_no_trusted_key(store: TrustStore) -> None:
-    """The list of seen releases is not read as a key."""
-    store.admit(ONE, sighting(3))
-    assert store.keys() == []
-    (entry,) = json.loads((store.folder / "seen.json").read_bytes()).values()
-    assert entry["newest"] == {"rows": 3}
-
-
 @pytest.mark.parametrize(
     "content",
     [
+        *("[", "[]", '{"a": "b"}', '{"a": null}', '{"a": {}}', '{"a": {"newest": 1}}'),
         '{"a": {"newest": {"rows": 1e999}, "manifests": {}, "read": []}}',
         '{"a": {"newest": {}, "manifests": {"x": "a"}, "read": []}}',
         '{"a": {"newest": {}, "manifests": {}, "read": [-1e999]}}',
@@ -211,18 +189,22 @@ def test_seen_is_no_trusted_key(store: TrustStore) -> None:
         "[" * 100_000,
     ],
 )
-def test_absurd_memory_is_a_bundle_error(content: str, store: TrustStore) -> None:
-    """Numbers beyond all numbers, and lists without an end, are no fault of ours."""
+def test_damaged_memory_is_a_bundle_error(content: str, store: TrustStore) -> None:
+    """What cannot tell what is old refuses, also numbers beyond all numbers, and lists without an end."""
     store.folder.mkdir(parents=True, mode=0o700)
     (store.folder / "seen.json").write_text(content)
+    with pytest.raises(BundleError, match="unreadable"):
+        store.admit(ONE, sighting(9))
+    (store.folder / "seen.json").unlink()
+    (store.folder / "seen.json").symlink_to("seen.json")
     with pytest.raises(BundleError, match="unreadable"):
         store.admit(ONE, sighting(9))
 
 
 def test_chain_that_does_not_follow_is_told(store: TrustStore) -> None:
     """A release whose predecessor is not the one that was seen is accepted with a note; one that follows has none."""
-    assert store.admit(ONE, sighting(4)) == ()
-    assert store.admit(ONE, sighting(6)) == ()  # after 5, which was not seen here
+    assert verdict(ONE, sighting(4)) == ""
+    assert verdict(ONE, sighting(6)) == ""  # after 5, which was not seen here
     forked = Sighting("wine", "wine", 7, "rows", "c" * 64, "d" * 64)
     (note,) = store.admit(ONE, forked)
     assert note.startswith("release 7 of wine does not follow release 6, which was seen here")
@@ -232,7 +214,7 @@ def test_chain_that_does_not_follow_is_told(store: TrustStore) -> None:
     circular = Sighting("wine", "wine", 8, "rows", "f" * 64, "e" * 64)
     (note,) = store.admit(ONE, circular, beside_newer=True)
     assert "follows release 9, which cannot be" in note
-    assert store.admit(ONE, forked, beside_newer=True) == ()  # told once
+    assert verdict(ONE, forked, beside_newer=True) == ""  # told once
 
 
 def test_leap_that_would_make_all_later_releases_old_is_told(store: TrustStore) -> None:
@@ -240,7 +222,7 @@ def test_leap_that_would_make_all_later_releases_old_is_told(store: TrustStore) 
     store.admit(ONE, sighting(4))
     (note,) = store.admit(ONE, sighting(10**9))
     assert note.startswith("release 1000000000 of wine is the next one seen here after release 4")
-    assert store.admit(TWO, sighting(10**9)) == ()  # whoever sees a dataset for the first time cannot tell
+    assert verdict(TWO, sighting(10**9)) == ""  # whoever sees a dataset for the first time cannot tell
 
 
 @pytest.mark.parametrize("mode", [0o720, 0o702])
@@ -299,22 +281,9 @@ def test_link_into_a_folder_of_others_is_refused(store: TrustStore, tmp_path: Pa
 
 def test_memory_that_cannot_be_kept_is_told(store: TrustStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the store cannot be written the release is accepted, with a note that it will not be remembered."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    monkeypatch.setattr(seen, "write_whole", fail)
+    monkeypatch.setattr(seen, "write_whole", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
     (note,) = store.admit(ONE, sighting(2))
     assert note.endswith("cannot be written: Read-only file system")
-
-
-@pytest.mark.parametrize("content", ["[", "[]", '{"a": "b"}', '{"a": null}', '{"a": {}}', '{"a": {"newest": 1}}'])
-def test_damaged_memory_is_a_bundle_error(content: str, store: TrustStore) -> None:
-    """A damaged list of seen releases refuses, because it cannot tell what is old."""
-    store.admit(ONE, sighting(3))
-    (store.folder / "seen.json").write_text(content)
-    with pytest.raises(BundleError, match="unreadable"):
-        store.admit(ONE, sighting(9))
 
 
 def test_store_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> None:
@@ -335,25 +304,12 @@ def test_trusting_anyone_notes_nothing(home: Path) -> None:
     assert not home.exists()
 
 
-def test_a_linked_memory_is_written_where_it_leads(tmp_path: Path) -> None:
+def test_a_linked_memory_is_written_where_it_leads(store: TrustStore, tmp_path: Path) -> None:
     """A seen.json that is a link, to a synchronised folder say, is read and written there, and stays a link."""
-    store, key = TrustStore(tmp_path / "trusted"), public_key_of(Ed25519PrivateKey.generate())
-    store.add(key, "office")
+    store.add(ONE, "office")
     (tmp_path / "elsewhere").mkdir(mode=0o700)
-    link = tmp_path / "trusted" / "seen.json"
+    link = store.folder / "seen.json"
     link.symlink_to(tmp_path / "elsewhere" / "seen.json")
-    for number, digest in ((1, "ab" * 32), (2, "cd" * 32)):
-        notes = store.admit(key, Sighting("d", "d", number, "rows", digest, "ab" * 32 if number == 2 else None))
-        assert notes == ()
+    assert [store.admit(ONE, sighting(number)) for number in (1, 2)] == [(), ()]
     assert link.is_symlink()
-    with pytest.raises(EquivocationError):
-        store.admit(key, Sighting("d", "d", 1, "rows", "ef" * 32))
-
-
-def test_a_link_that_leads_in_a_circle_is_no_memory(tmp_path: Path) -> None:
-    """It is refused in our words."""
-    store, key = TrustStore(tmp_path / "trusted"), public_key_of(Ed25519PrivateKey.generate())
-    store.add(key, "office")
-    (tmp_path / "trusted" / "seen.json").symlink_to("seen.json")
-    with pytest.raises(BundleError, match="unreadable"):
-        store.admit(key, Sighting("d", "d", 1, "rows", "ab" * 32))
+    assert verdict(ONE, sighting(1, digest="ef" * 32)) == "EquivocationError"

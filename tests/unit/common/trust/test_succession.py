@@ -9,20 +9,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.base.errors import (
-    EquivocationError,
-    KeyStatementError,
-    OlderReleaseError,
-    RevokedKeyError,
-    TooFewSignersError,
-    UntrustedKeyError,
-)
-from dp_bundle.trust.rules import TrustedKey, write_quorum
-from dp_bundle.trust.signatures import join_signatures
-from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, public_key_of
-from dp_bundle.trust.statements import STATEMENT_TYPE, Revocation, Rotation, sign_statement
-from dp_bundle.trust.store import Sighting, TrustStore
-from dp_bundle.trust.succession import accept_statement
+from dp_bundle.base.errors import BundleError, RevokedKeyError, TooFewSignersError, UntrustedKeyError
+from dp_bundle.trust.judging import STATEMENT_TYPE, Revocation, Rotation, TrustedKey, sign_statement, write_quorum
+from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, join_signatures, public_key_of
+from dp_bundle.trust.store import Sighting, TrustStore, accept_statement
 
 PRIVATE = [Ed25519PrivateKey.from_private_bytes(bytes([number] * 32)) for number in range(1, 5)]
 KEYS = [public_key_of(key) for key in PRIVATE]
@@ -49,6 +39,16 @@ def revocation(key: int = 0, by: int = 0, releases: dict[str, int] | None = None
     return sign_statement(statement, PRIVATE[by])
 
 
+def verdict(subject: PublicKey | bytes, *release: Sighting, **choices: bool) -> str:
+    """Return what the store of this test says of a key's release, or of a statement: notes, or the refusal."""
+    try:
+        if isinstance(subject, bytes):
+            return accept_statement(TrustStore(), subject)
+        return "; ".join(TrustStore().admit(subject, *release, **choices))
+    except BundleError as error:
+        return f"{type(error).__name__}: {error}" if isinstance(subject, bytes) else type(error).__name__
+
+
 @pytest.fixture
 def store(home: Path) -> TrustStore:
     """Return a store that trusts the first key."""
@@ -63,18 +63,14 @@ def test_successor_is_trusted_and_continues_the_chain(store: TrustStore) -> None
     assert "successor" in accept_statement(store, rotation())
     assert store.require(KEYS[1]) == TrustedKey(KEYS[1], "office", predecessors=(KEYS[0],))
     assert store.admit(KEYS[1], sighting(4)) == ()
-    with pytest.raises(OlderReleaseError):
-        store.admit(KEYS[1], sighting(2))
-    with pytest.raises(EquivocationError):
-        store.admit(KEYS[1], sighting(3, digest="f" * 64))
-    with pytest.raises(EquivocationError):
-        store.admit(KEYS[0], sighting(4, digest="f" * 64))
+    assert verdict(KEYS[1], sighting(2)) == "OlderReleaseError"
+    assert verdict(KEYS[1], sighting(3, digest="f" * 64)) == "EquivocationError"
+    assert verdict(KEYS[0], sighting(4, digest="f" * 64)) == "EquivocationError"
 
 
 def test_expired_rotation_is_refused(store: TrustStore) -> None:
     """A rotation past its last day names that day, and leaves the new key untrusted."""
-    with pytest.raises(KeyStatementError, match="expired on 2020-01-01: ask the publisher"):
-        accept_statement(store, rotation(expires=PAST))
+    assert "expired on 2020-01-01: ask the publisher" in verdict(rotation(expires=PAST))
     with pytest.raises(UntrustedKeyError):
         store.require(KEYS[1])
 
@@ -82,17 +78,14 @@ def test_expired_rotation_is_refused(store: TrustStore) -> None:
 @pytest.mark.parametrize("signers", [(0,), (1,), (0, 2), (0, 1, 2)])
 def test_rotation_needs_both_keys_and_no_others(store: TrustStore, signers: tuple[int, ...]) -> None:
     """Nobody names another's key as his successor, or himself as another's."""
-    with pytest.raises(KeyStatementError, match="old key and by the new one"):
-        accept_statement(store, rotation(signers=signers))
+    assert "old key and by the new one" in verdict(rotation(signers=signers))
 
 
 def test_rotation_by_untrusted_or_revoked_key_is_refused(store: TrustStore) -> None:
     """Only a key that is trusted and was not revoked has successors."""
-    with pytest.raises(UntrustedKeyError):
-        accept_statement(store, rotation(2, 3))
+    assert verdict(rotation(2, 3)).startswith("UntrustedKeyError")
     accept_statement(store, revocation())
-    with pytest.raises(KeyStatementError, match="was revoked, with effect since 2026-11-01"):
-        accept_statement(store, rotation())
+    assert "was revoked, with effect since 2026-11-01" in verdict(rotation())
 
 
 def test_circles_and_branches_of_keys_are_refused(store: TrustStore) -> None:
@@ -100,12 +93,9 @@ def test_circles_and_branches_of_keys_are_refused(store: TrustStore) -> None:
     accept_statement(store, rotation(0, 1))
     accept_statement(store, rotation(0, 1))
     accept_statement(store, rotation(1, 2))
-    with pytest.raises(KeyStatementError, match="came before"):
-        accept_statement(store, rotation(2, 0))
-    with pytest.raises(KeyStatementError, match="another successor before"):
-        accept_statement(store, rotation(0, 3))
-    with pytest.raises(KeyStatementError, match="old key and by the new one"):
-        accept_statement(store, rotation(0, 0, signers=(0,)))
+    assert "came before" in verdict(rotation(2, 0))
+    assert "another successor before" in verdict(rotation(0, 3))
+    assert "old key and by the new one" in verdict(rotation(0, 0, signers=(0,)))
 
 
 def test_rotation_for_one_dataset_does_not_reach_others(store: TrustStore) -> None:
@@ -115,8 +105,7 @@ def test_rotation_for_one_dataset_does_not_reach_others(store: TrustStore) -> No
     with pytest.raises(UntrustedKeyError, match="for other datasets"):
         store.admit(KEYS[1], sighting(1, dataset="beer"))
     store.keep(TrustedKey(KEYS[2], "cellar", datasets=("beer",)))
-    with pytest.raises(KeyStatementError, match="not trusted here"):
-        accept_statement(store, rotation(2, 3, datasets=["wine"]))
+    assert "not trusted here" in verdict(rotation(2, 3, datasets=["wine"]))
 
 
 def test_revoked_key_keeps_only_what_was_verified_before(store: TrustStore) -> None:
@@ -150,11 +139,9 @@ def test_revocation_outlives_trust_and_can_only_grow(store: TrustStore) -> None:
 
 def test_successors_revoke_and_strangers_do_not(store: TrustStore) -> None:
     """A stranger, or a successor for one dataset only, cannot take a key back; a successor for all can."""
-    with pytest.raises(KeyStatementError, match="not its successor"):
-        accept_statement(store, revocation(by=1))
+    assert "not its successor" in verdict(revocation(by=1))
     accept_statement(store, rotation(datasets=["wine"]))
-    with pytest.raises(KeyStatementError, match="not its successor"):
-        accept_statement(store, revocation(by=1))
+    assert "not its successor" in verdict(revocation(by=1))
     accept_statement(store, rotation())
     assert "stays trusted" in accept_statement(store, revocation(by=1))
     _refusal(store, sighting(1))
@@ -172,11 +159,9 @@ def test_two_of_three(store: TrustStore) -> None:
         assert (caught.value.counted, caught.value.threshold, caught.value.exit_code) == (1, 2, 3)
     store.admit(KEYS[0], sighting(1, KEYS[3], KEYS[2]))
     store.admit(KEYS[1], sighting(2, KEYS[0]))
-    with pytest.raises(EquivocationError):
-        store.admit(KEYS[2], sighting(1, KEYS[1], digest="f" * 64))
+    assert verdict(KEYS[2], sighting(1, KEYS[1], digest="f" * 64)) == "EquivocationError"
     accept_statement(store, revocation(2, 2))
-    with pytest.raises(TooFewSignersError):
-        store.admit(KEYS[0], sighting(3, KEYS[2]))
+    assert verdict(KEYS[0], sighting(3, KEYS[2])) == "TooFewSignersError"
 
 
 def test_key_and_successor_have_one_seat(store: TrustStore) -> None:
@@ -185,8 +170,7 @@ def test_key_and_successor_have_one_seat(store: TrustStore) -> None:
         store.add(key, "member")
     write_quorum(store.folder, "wine", [KEYS[0], KEYS[2]], 2, None)
     accept_statement(store, rotation())
-    with pytest.raises(TooFewSignersError):
-        store.admit(KEYS[0], sighting(1, KEYS[1]))
+    assert verdict(KEYS[0], sighting(1, KEYS[1])) == "TooFewSignersError"
     store.admit(KEYS[1], sighting(1, KEYS[2]))
 
 
@@ -222,8 +206,7 @@ def test_hostile_statements_are_refused(store: TrustStore) -> None:
         b"{" * 20_000,
     ]
     for content in bad:
-        with pytest.raises(KeyStatementError):
-            accept_statement(store, content)
+        assert verdict(content).startswith("KeyStatementError")
     assert store.keys() == [TrustedKey(KEYS[0], "office")]
 
 
@@ -233,6 +216,5 @@ def test_every_flipped_bit_is_refused(store: TrustStore) -> None:
     for place in range(0, len(content), 3):
         flipped = bytearray(content)
         flipped[place] ^= 1 << (place % 8)
-        with pytest.raises(KeyStatementError):
-            accept_statement(store, bytes(flipped))
+        assert verdict(bytes(flipped)).startswith("KeyStatementError")
     assert store.keys() == [TrustedKey(KEYS[0], "office")]

@@ -17,7 +17,7 @@ import pytest
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.files import renaming
+from dp_bundle.files import new_files
 from dp_learn import estimate_moments
 from dp_learn.output import folder as results
 from dp_learn.output.folder import foreign_content, write_results
@@ -32,7 +32,7 @@ OURS = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run on a system that exchanges names in one step, and on one that does not."""
     if request.param == "in three steps":
-        monkeypatch.setattr(renaming, "_system_call", lambda: None)
+        monkeypatch.setattr(new_files, "_system_call", lambda: None)
     return str(request.param)
 
 
@@ -168,7 +168,7 @@ def test_an_earlier_result_survives_a_failure(
 ) -> None:
     """If the new folder cannot take its place, or somebody interrupts, the earlier one is there as before."""
     rename, calls = os.rename, itertools.count(1)
-    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    monkeypatch.setattr(new_files, "_system_call", lambda: None)
 
     def fail_once(old: Path, new: Path) -> None:
         if next(calls) == at:

@@ -24,7 +24,7 @@ from dp_bundle.base.errors import (
     SchemaError,
 )
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.files import renaming
+from dp_bundle.files import new_files
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import targets
@@ -222,7 +222,7 @@ def test_folder_without_links_is_found_out_before_anything_is_spent(
 ) -> None:
     """Where a file can be given no name in one step there is no file, and nothing was ever on the books."""
     _take_links_away(monkeypatch)
-    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+    monkeypatch.setattr(new_files, "_system_call", lambda: None)
     with pytest.raises(DpGraphError, match=r"cannot be written.*use another folder"):
         publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
     assert nothing_happened(tmp_path, set())
