@@ -101,22 +101,3 @@ def gather_block(M: Array, index: Array, scale: Array, out: Array) -> None:
         row = M[index[a]]
         for c in range(index.size):
             out[a, c] = row[index[c]] * (scale[a] * scale[c])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def scatter_block(block: Array, index: Array, scale: Array, M: Array) -> None:
-    """Overwrite the entries of M in these rows and columns with ``scale_i block_ij scale_j``."""
-    for a in range(index.size):
-        row = M[index[a]]
-        for c in range(index.size):
-            row[index[c]] = block[a, c] * (scale[a] * scale[c])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def shrink_into_box(S: Array, L: Array, W: Array) -> None:
-    """Fill W with the matrix of the box that is nearest to zero."""
-    p = W.shape[0]
-    for i in range(p):
-        for j in range(p):
-            nearest = S[i, j] if S[i, j] < L[i, j] else L[i, j]
-            W[i, j] = S[i, j] - (nearest if nearest > -L[i, j] else -L[i, j])

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_learn.glasso.problem import Problem, Solution, Status
-from dp_learn.glasso.solvers._block_kernels import gather_block, scatter_block
 from dp_learn.matrices.linalg import FloatArray
 
 
@@ -69,9 +68,7 @@ class Solver(Protocol):
 def standardize(problem: Problem, index: NDArray[np.intp]) -> StandardForm:
     """Return the component with these columns in standard form; ``S_ii + L_ii`` must be positive."""
     scale = 1.0 / np.sqrt(problem.covariance.diagonal()[index] + problem.penalty.diagonal()[index])
-    covariance, penalty = np.empty((index.size, index.size)), np.empty((index.size, index.size))
-    gather_block(problem.covariance, index, scale, covariance)
-    gather_block(problem.penalty, index, scale, penalty)
+    covariance, penalty = (_gathered(matrix, index, scale) for matrix in (problem.covariance, problem.penalty))
     np.fill_diagonal(covariance, 1.0)
     np.fill_diagonal(penalty, 0.0)
     return StandardForm(covariance, penalty, scale)
@@ -84,8 +81,9 @@ def restore_units(
 
     Where the component is everything, they may be the answer's own matrices.
     """
-    scatter_block(answer.theta, index, form.scale, precision)
-    scatter_block(answer.w, index, 1.0 / form.scale, w)
+    for block, scale, matrix in ((answer.theta, form.scale, precision), (answer.w, 1.0 / form.scale, w)):
+        for row, own in enumerate(index):
+            matrix[own, index] = block[row] * (scale[row] * scale)
 
 
 def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.intp], *, feasible: bool = False) -> Start:
@@ -93,10 +91,16 @@ def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.int
 
     Where that is known to be `feasible`, it stays as it is.
     """
-    theta, w = np.empty_like(form.covariance), np.empty_like(form.covariance)
-    gather_block(start.covariance, index, form.scale, w)
-    gather_block(start.precision, index, 1.0 / form.scale, theta)
+    w, theta = _gathered(start.covariance, index, form.scale), _gathered(start.precision, index, 1.0 / form.scale)
     if not feasible:
         np.clip(w, form.covariance - form.penalty, form.covariance + form.penalty, out=w)
         theta[np.isinf(form.penalty)] = 0.0
     return Start(w, theta)
+
+
+def _gathered(matrix: FloatArray, index: NDArray[np.intp], scale: FloatArray) -> FloatArray:
+    """Return ``scale_i M_ij scale_j`` of some rows and columns, row by row: large ones need no more memory."""
+    block = np.empty((index.size, index.size))
+    for row, own in enumerate(index):
+        np.multiply(matrix[own, index], scale[row] * scale, out=block[row])
+    return block
