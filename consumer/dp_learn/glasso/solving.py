@@ -132,7 +132,7 @@ def _plain_problem(covariance: Any, alpha: Any, penalize_diagonal: bool) -> Prob
     )
     if not plain:
         return None
-    from dp_learn.glasso.solvers._block_kernels import fill_penalty
+    from dp_learn.glasso.solvers._component_kernels import fill_penalty
 
     penalty = np.empty(covariance.shape)
     passed = fill_penalty(covariance, alpha, alpha if penalize_diagonal else 0.0, penalty)

@@ -7,6 +7,7 @@ columns of different units become alike, and solvers know one kind of problem on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 from dp_learn.glasso.problem import Problem, Solution, Status
 from dp_learn.matrices.linalg import FloatArray
+
+ROWS = 32  # multiplied at once, which a cache holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +85,10 @@ def restore_units(
     Where the component is everything, they may be the answer's own matrices.
     """
     for block, scale, matrix in ((answer.theta, form.scale, precision), (answer.w, 1.0 / form.scale, w)):
-        for row, own in enumerate(index):
-            matrix[own, index] = block[row] * (scale[row] * scale)
+        whole = index.size == len(matrix)
+        for rows in _few_at_once(index.size):
+            own = block[rows] * np.multiply.outer(scale[rows], scale)
+            matrix[rows if whole else np.ix_(index[rows], index)] = own
 
 
 def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.intp], *, feasible: bool = False) -> Start:
@@ -99,8 +104,13 @@ def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.int
 
 
 def _gathered(matrix: FloatArray, index: NDArray[np.intp], scale: FloatArray) -> FloatArray:
-    """Return ``scale_i M_ij scale_j`` of some rows and columns, row by row: large ones need no more memory."""
+    """Return ``scale_i M_ij scale_j`` of some rows and columns; large ones need no more memory."""
     block = np.empty((index.size, index.size))
-    for row, own in enumerate(index):
-        np.multiply(matrix[own, index], scale[row] * scale, out=block[row])
+    for rows in _few_at_once(index.size):
+        own = matrix[rows] if index.size == len(matrix) else matrix.take(index[rows], axis=0).take(index, axis=1)
+        np.multiply(own, np.multiply.outer(scale[rows], scale), out=block[rows])
     return block
+
+
+def _few_at_once(n_rows: int) -> Iterator[slice]:
+    return (slice(first, first + ROWS) for first in range(0, n_rows, ROWS))
