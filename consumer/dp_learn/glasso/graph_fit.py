@@ -113,12 +113,16 @@ def solve_on_graph(
     max_iter: int = 10_000,
     start: Solution | None = None,
     definite: bool = False,
+    n_nodes: int | None = None,
 ) -> Solution | None:
-    """Return the fit on a graph, its entries penalised or not; None if there is none. See `solve` for `definite`."""
+    """Return the fit on a graph, its entries penalised or not; None if there is none.
+
+    See `solve` for `definite` and `n_nodes`.
+    """
     restricted, s = _restrict(penalty, edges), check_covariance(matrix, copy=False)
     check_free_diagonal(s, restricted)
     problem = Problem(s, restricted, 1.0)
-    return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite)
+    return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite, n_nodes=n_nodes)
 
 
 def fit_unpenalised(

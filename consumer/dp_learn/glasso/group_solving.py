@@ -18,6 +18,7 @@ from dp_learn.glasso.groups import GroupProblem, Groups, IndexArray, make_group_
 from dp_learn.glasso.problem import Solution, Status
 from dp_learn.glasso.solvers.group_admm import solve_group_admm
 from dp_learn.glasso.solvers.group_descent import GroupIncumbent, descend
+from dp_learn.glasso.solvers.small import is_small, solve_small
 from dp_learn.matrices.linalg import FloatArray, few_threads, is_positive_definite
 
 NAME = "group"
@@ -82,26 +83,43 @@ def _solve_components(
     problem: GroupProblem, tol: float, max_iter: int, warm: Pair | None
 ) -> tuple[FloatArray, FloatArray, float, float, int, int] | None:
     """Solve every component by block coordinate descent, and those left by the methods that are sure; None without."""
-    from dp_learn.glasso.solvers._group_component_kernels import solve_group_components  # a second, for the kernels
+    plain = is_small(len(problem.first), len(problem.covariance))
+    if plain:
+        found = solve_small(problem, tol=tol, max_iter=max_iter, start=None if warm is None else warm[0])
+        if found is not None:
+            return (
+                found.precision,
+                found.covariance,
+                found.objective,
+                found.duality_gap,
+                found.n_iter,
+                found.n_components,
+            )
 
     precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
-    first = np.append(problem.first, len(problem.covariance))
-    start = (precision, w) if warm is None else warm
-    nodes, begin, left, definite, objective, gap, n_iter = solve_group_components(
-        problem.covariance, problem.penalty, first, warm is not None, *start, tol, max_iter, precision, w
-    )
-    if not definite:
-        return None
+    objective, gap, n_iter, left = 0.0, 0.0, 0, split_components(problem)
+    n_components = len(left)
+    if not plain:
+        from dp_learn.glasso.solvers._group_component_kernels import solve_group_components  # a second, for the kernels
+
+        first = np.append(problem.first, len(problem.covariance))
+        start = (precision, w) if warm is None else warm
+        nodes, begin, unsolved, definite, objective, gap, n_iter = solve_group_components(
+            problem.covariance, problem.penalty, first, warm is not None, *start, tol, max_iter, precision, w
+        )
+        if not definite:
+            return None
+        left = [nodes[begin[component] : begin[component + 1]] for component in unsolved]
 
     for component in left:
-        part, index = problem.restrict(nodes[begin[component] : begin[component + 1]])
+        part, index = problem.restrict(component)
         place = np.ix_(index, index)
         best, steps = _solve_component(part, None if warm is None else warm[0][place], tol * len(index), max_iter)
         if best.w is None or best.theta is None:
             return None
         precision[place], w[place] = best.theta, best.w
         objective, gap, n_iter = objective + best.value, gap + best.duality_gap, max(n_iter, steps)
-    return precision, w, objective, gap, n_iter, len(begin) - 1
+    return precision, w, objective, gap, n_iter, n_components
 
 
 def _solve_component(

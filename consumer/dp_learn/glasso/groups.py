@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.glasso.problem import ROUNDING
+from dp_learn.glasso.problem import ROUNDING, Problem
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import align
 from dp_learn.matrices.linalg import FloatArray, logdet
@@ -91,7 +91,7 @@ def make_groups(groups: ArrayLike, n_features: int, columns: Sequence[str] | Non
 
 
 @dataclass(frozen=True, eq=False)
-class GroupProblem:
+class GroupProblem(Problem):
     """A group problem that has passed every check, the columns of each node beside each other.
 
     Attributes
@@ -100,13 +100,28 @@ class GroupProblem:
         S with the diagonal's penalty D added to it; possibly indefinite.
     penalty : ndarray, shape (G, G)
         L, with a zero diagonal; inf where an edge is forbidden.
+    alpha : float
+        The penalty's strength.
     first : ndarray of int, shape (G,)
         The first column of each node.
     """
 
-    covariance: FloatArray
-    penalty: FloatArray
     first: IndexArray
+
+    @property
+    def is_scalar(self) -> bool:
+        """True if every node is one column, and a block one entry."""
+        return len(self.first) == self.n_features
+
+    @property
+    def node(self) -> IndexArray:
+        """The node of every column."""
+        return np.arange(len(self.first)).repeat(self.sizes)
+
+    @property
+    def variances(self) -> FloatArray:
+        """The diagonal of every dual feasible matrix."""
+        return self.covariance.diagonal()
 
     @property
     def sizes(self) -> IndexArray:
@@ -119,7 +134,12 @@ class GroupProblem:
         norms: FloatArray = np.sqrt(squares)
         return norms
 
-    def spread(self, factors: FloatArray) -> FloatArray:
+    def unlinked(self) -> FloatArray:
+        """Return the precision matrix without a link between nodes."""
+        inverse = np.linalg.inv(np.where(self.spread(np.eye(len(self.first), dtype=bool)), self.covariance, 0.0))
+        return (inverse + inverse.T) / 2.0
+
+    def spread(self, factors: NDArray[Any]) -> NDArray[Any]:
         """Return a (G, G) matrix as the (p, p) matrix that is constant in every block."""
         return factors.repeat(self.sizes, axis=0).repeat(self.sizes, axis=1)
 
@@ -167,7 +187,8 @@ class GroupProblem:
         sizes = self.sizes[nodes]
         index = np.concatenate([np.arange(self.first[g], self.first[g] + self.sizes[g]) for g in nodes])
         first = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-        part = GroupProblem(self.covariance[np.ix_(index, index)], self.penalty[np.ix_(nodes, nodes)], first)
+        place = np.ix_(index, index)
+        part = GroupProblem(self.covariance[place], self.penalty[np.ix_(nodes, nodes)], self.alpha, first)
         return part, index
 
     def in_even_units(self) -> tuple[GroupProblem, FloatArray]:
@@ -179,7 +200,7 @@ class GroupProblem:
         d = 1.0 / np.sqrt(variances)
         columns = d.repeat(self.sizes)
         scaled = self.covariance * np.outer(columns, columns)
-        return GroupProblem(scaled, self.penalty * np.outer(d, d), self.first), columns
+        return GroupProblem(scaled, self.penalty * np.outer(d, d), self.alpha, self.first), columns
 
 
 def make_group_problem(
@@ -228,4 +249,4 @@ def make_group_problem(
         check_free_diagonal(s, np.diag(diagonal))
     s.ravel()[:: len(s) + 1] += diagonal
     np.fill_diagonal(penalty, 0.0)
-    return GroupProblem(s, penalty, np.concatenate(([0], np.cumsum(sizes)[:-1])))
+    return GroupProblem(s, penalty, alpha, np.concatenate(([0], np.cumsum(sizes)[:-1])))

@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
@@ -114,7 +116,43 @@ class Problem:
     @property
     def n_features(self) -> int:
         """The number of columns p."""
-        return int(self.covariance.shape[0])
+        return len(self.covariance)
+
+    @property
+    def is_scalar(self) -> bool:
+        """True if every node is one column, and a block one entry."""
+        return True
+
+    @property
+    def node(self) -> npt.NDArray[np.intp]:
+        """The node of every column."""
+        return np.arange(self.n_features)
+
+    @property
+    def variances(self) -> FloatArray:
+        """The diagonal of every dual feasible matrix."""
+        variances: FloatArray = self.covariance.diagonal() + self.penalty.diagonal()
+        return variances
+
+    def norms(self, matrix: FloatArray) -> FloatArray:
+        """Return the Frobenius norms of a matrix's blocks."""
+        return np.abs(matrix)
+
+    def spread(self, factors: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the matrix that is constant in every block."""
+        return factors
+
+    def unlinked(self) -> FloatArray:
+        """Return the precision matrix without a link."""
+        return np.diag(1.0 / self.variances)
+
+    def project(self, w: FloatArray) -> FloatArray:
+        """Return the dual feasible matrix nearest to a symmetric one."""
+        return np.minimum(np.maximum(w, self.covariance - self.penalty), self.covariance + self.penalty)
+
+    def certify(self, theta: FloatArray, w: FloatArray) -> tuple[float, float]:
+        """Return the objective at `theta` and its gap to the dual value at a feasible `w`, as the function does."""
+        return certify(self.covariance, self.penalty, theta, w)
 
 
 def make_problem(

@@ -12,9 +12,8 @@ from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Problem, Solution, make_problem
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
-from dp_learn.glasso.solvers.small import has_solution, solve_small
+from dp_learn.glasso.solvers.small import has_solution, is_small, solve_small
 from dp_learn.matrices.labels import align, column_labels
-from dp_learn.matrices.linalg import FEW
 
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
 
@@ -133,7 +132,7 @@ def _plain_problem(covariance: Any, alpha: Any, penalize_diagonal: bool) -> Prob
     )
     if not plain:
         return None
-    from dp_learn.glasso.solvers._block_kernels import fill_penalty
+    from dp_learn.glasso.solvers._component_kernels import fill_penalty
 
     penalty = np.empty(covariance.shape)
     passed = fill_penalty(covariance, alpha, alpha if penalize_diagonal else 0.0, penalty)
@@ -156,23 +155,33 @@ def solve(
     start: Solution | None = None,
     definite: bool = False,
     feasible: bool = False,
+    n_nodes: int | None = None,
 ) -> Solution | None:
     """Solve a checked problem as `graphical_lasso` does; None if it has no solution, at no further cost.
 
     Where the covariance is known to be positive `definite`, or the start's is known to be so and `feasible`, large
-    components start from it without another proof.
+    components start from it without another proof. Columns that are those of few nodes count as few.
     """
     _check_settings(problem.n_features, solver, tol, max_iter, start)
-    if solver == AUTO and problem.n_features <= FEW:
-        found = solve_small(problem, tol=tol, max_iter=max_iter, start=start, definite=definite)
+    plain = solver == AUTO and is_small(n_nodes or problem.n_features, problem.n_features)
+    if plain:
+        first = None if start is None else start.precision
+        found = solve_small(problem, tol=tol, max_iter=max_iter, start=first, definite=definite)
         if found is not None:
             return found
         if not definite and not has_solution(problem):
             return None
-    from dp_learn.glasso.solvers.components import solve_by_components  # half a second, for the kernels
+    from dp_learn.glasso.solvers.components import solve_by_components  # half a second, and kernels
 
     return solve_by_components(
-        problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite, feasible=feasible
+        problem,
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        start=start,
+        definite=definite,
+        feasible=feasible,
+        plain=plain,
     )
 
 

@@ -65,7 +65,7 @@ def _start(fit: Fit, nodes: Nodes) -> tuple[FloatArray, float]:
     except NoSolutionError as error:
         raise EstimationError(_TOO_LITTLE) from error
     linked = nodes.linked(chosen.precision)
-    fitted = solve_on_graph(matrix, nodes.spread(linked), max_iter=REFIT_MAX_ITER)
+    fitted = solve_on_graph(matrix, nodes.spread(linked), max_iter=REFIT_MAX_ITER, n_nodes=len(nodes.names))
     if fitted is not None and fitted.converged:
         return fitted.precision, 0.0
     if is_positive_definite(matrix):

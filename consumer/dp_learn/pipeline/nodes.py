@@ -97,7 +97,8 @@ def fit_node_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -
     """Return the unpenalised precision matrix on these pairs of nodes, in data units; None if there is none."""
     assert fit.nodes is not None  # noqa: S101  it is a fit of nodes
     mask = fit.nodes.spread(edges | np.eye(len(edges), dtype=bool))
-    fitted = solve_on_graph(fit.repair.covariance, mask, tol=settings.tol, max_iter=REFIT_MAX_ITER)
+    n_nodes = len(fit.nodes.names)
+    fitted = solve_on_graph(fit.repair.covariance, mask, tol=settings.tol, max_iter=REFIT_MAX_ITER, n_nodes=n_nodes)
     if fitted is None or not fitted.converged:
         return None
     return np.where(mask, fit.nodes.root @ fitted.precision @ fit.nodes.root, 0.0)
@@ -149,6 +150,7 @@ def _select(
         gamma=GAMMA,
         patience=PATIENCE,
         why_last=why_last,
+        solver=settings.solver,
         **problem,
     )
 
@@ -156,5 +158,5 @@ def _select(
 def _refit(matrix: FloatArray, solution: Solution, nodes: Nodes, settings: Settings) -> FloatArray | None:
     """Return the fit on the graph of the penalised estimate without the penalty; None if there is none."""
     mask = nodes.spread(nodes.linked(solution.precision))
-    fitted = solve_on_graph(matrix, mask, tol=settings.tol, max_iter=REFIT_MAX_ITER)
+    fitted = solve_on_graph(matrix, mask, tol=settings.tol, max_iter=REFIT_MAX_ITER, n_nodes=len(nodes.names))
     return fitted.precision if fitted is not None and fitted.converged else None

@@ -114,6 +114,7 @@ def select_ebic(
         groups=groups,
     )
     within = columns_within(groups, len(matrix))
+    n_nodes = len(matrix) if groups is None else len(np.unique(np.asarray(groups)))
     best, n_worse, ended = 0, 0, False
     edges: npt.NDArray[np.bool_] | None = None
     fitted: Solution | None = None
@@ -130,7 +131,7 @@ def select_ebic(
         if is_new:
             edges = support
             tol = PATH_TOL if len(matrix) >= WIDE else min(PATH_TOL, price / len(matrix))
-            likelihood, fitted = _fit(judge, support, fitted or solution, solver, tol)
+            likelihood, fitted = _fit(judge, support, fitted or solution, solver, tol, n_nodes)
         n_edges[index] = int(np.count_nonzero(support & ~within)) // 2
         scores[index] = likelihood - n_edges[index] * price
 
@@ -196,11 +197,13 @@ def _clipped(matrix: FloatArray) -> FloatArray:
 
 
 def _fit(
-    matrix: FloatArray, edges: npt.NDArray[np.bool_], start: Solution, solver: str, tol: float
+    matrix: FloatArray, edges: npt.NDArray[np.bool_], start: Solution, solver: str, tol: float, n_nodes: int
 ) -> tuple[float, Solution | None]:
     """Return the largest likelihood on a graph, NaN where it could not be certified, and a start for the next fit."""
     found = fit_unpenalised(matrix, edges, solver=solver, tol=tol)
     if found is not None:
         return -found.objective, None
-    fitted = solve_on_graph(matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=start, definite=True)
+    fitted = solve_on_graph(
+        matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=start, definite=True, n_nodes=n_nodes
+    )
     return (-fitted.objective, fitted) if fitted is not None and fitted.converged else (math.nan, None)

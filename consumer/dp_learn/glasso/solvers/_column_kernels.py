@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dp_bundle.base.kernels import njit
-from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active
+from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active, settle
 from dp_learn.glasso.solvers._sparse_kernels import PENDING, TINY, SparseRows
 from dp_learn.matrices.linalg import Array
 
@@ -38,35 +38,6 @@ def sweep_columns(  # type: ignore[no-untyped-def]
     Returns B, in wider arrays where they were too narrow, an estimate of the dual increase, and False when a column
     lost positive definiteness.
     """
-    B, progress, n_done = _sweep_quickly(S, L, W, B, schur, tol, stale, fresh)
-    if n_done < W.shape[0]:
-        B, more, n_done = _sweep_patiently(S, L, W, B, schur, tol, stale, fresh, n_done)
-        progress += more
-    return B, progress, n_done == W.shape[0]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _sweep_quickly(  # type: ignore[no-untyped-def]
-    S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float
-):
-    """Sweep until a lasso needs a Newton step: a loop that could take one would be slower by half."""
-    return _sweep(S, L, W, B, schur, tol, stale, fresh, 0, False)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _sweep_patiently(  # type: ignore[no-untyped-def]
-    S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float, begin: int
-):
-    """Sweep from column `begin` on, with Newton steps."""
-    return _sweep(S, L, W, B, schur, tol, stale, fresh, begin, True)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _sweep(  # type: ignore[no-untyped-def]
-    S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float, begin: int,
-    newton: bool,
-):  # fmt: skip
-    """Sweep from column `begin` to one that cannot be solved; return B, the increase, and how many columns are done."""
     size = W.shape[0]
     p: Any = np.uint64(size)
     x = W.ravel()
@@ -78,7 +49,7 @@ def _sweep(  # type: ignore[no-untyped-def]
     G = np.empty((16, 16))
     progress = 0.0
     waits, newer = size > LARGE, False
-    first: Any = np.uint64(begin)  # rows first..j-1 are newer than columns that wait, as one by one they miss the cache
+    first: Any = np.uint64(0)  # rows first..j-1 are newer than columns that wait, as one by one they miss the cache
     for j in range(first, p):
         if waits:
             if j - first == np.uint64(PENDING):
@@ -111,9 +82,8 @@ def _sweep(  # type: ignore[no-untyped-def]
                     G[c, a] = g
                 G[a, a] = 1.0
             known = k
-            settled = lasso_on_active(G, s, penalty, beta, residual, k, tol, newton)
-            if not (settled or newton):
-                break
+            if not lasso_on_active(G, s, penalty, beta, residual, k, tol):
+                settle(G, s, penalty, beta, residual, k, tol)
             _add_rows(x, p, active, beta, k, w)
             w[j] = 1.0
             k = activate_violators(S, L, j, w, tol, active, is_active, beta, k)
@@ -130,10 +100,10 @@ def _sweep(  # type: ignore[no-untyped-def]
                 variance -= w[i] * beta[a]
                 n_nonzero += 1
         is_active[j] = False
-        if variance <= 0.0 or not (settled or newton):
+        if variance <= 0.0:
             if waits:
                 _write_columns(x, p, first, j)
-            return SparseRows(index, value, count), progress, np.int64(j)
+            return SparseRows(index, value, count), progress, False
         change = _replace_row(x, p, j, w, S, L)
         progress += change / variance
         newer = True
@@ -153,7 +123,7 @@ def _sweep(  # type: ignore[no-untyped-def]
         count[j], schur[j], stale[j] = n, variance, 0.0
     if waits:
         _write_columns(x, p, first, p)
-    return SparseRows(index, value, count), progress, np.int64(p)
+    return SparseRows(index, value, count), progress, True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -228,6 +198,7 @@ def widen(index: Array, value: Array, needed: int):  # type: ignore[no-untyped-d
     p, width = index.shape
     wider = min(p, max(needed, 2 * width))
     new_index, new_value = np.empty((p, wider), dtype=np.int32), np.zeros((p, wider))
-    new_index[:, :width] = index
-    new_value[:, :width] = value
+    for j in range(p):
+        for a in range(width):
+            new_index[j, a], new_value[j, a] = index[j, a], value[j, a]
     return new_index, new_value

@@ -24,14 +24,16 @@ def log_determinant(edges: SparseRows, diagonal: Array, M: Array, neighbour: Arr
     The matrix has these off-diagonal entries. Overwrites M and `neighbour`, of its size, the second of integers.
     """
     p = diagonal.size
-    M[:] = 0.0
-    pivot, degree = diagonal.copy(), edges.length.copy()
+    pivot, degree = np.empty(p), np.empty(p, dtype=np.int64)
+    remaining, place = np.empty(p, dtype=np.int64), np.empty(p, dtype=np.int64)
     for i in range(p):
+        pivot[i], degree[i], remaining[i], place[i] = diagonal[i], edges.length[i], i, i
+        for j in range(p):
+            M[i, j] = 0.0
         for e in range(degree[i]):
             neighbour[i, e] = edges.column[i, e]
             M[i, edges.column[i, e]] = edges.value[i, e]
 
-    remaining, place = np.arange(p), np.arange(p)
     total: float = 0.0
     product, fewest, at = 1.0, 0, 0
 

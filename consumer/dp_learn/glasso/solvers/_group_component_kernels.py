@@ -13,9 +13,15 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.base.kernels import njit
-from dp_learn.glasso.solvers._block_kernels import connected_components, list_edges
 from dp_learn.glasso.solvers._certificate_kernels import small_residual_square
-from dp_learn.glasso.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK, FRESH, ROUNDING
+from dp_learn.glasso.solvers._component_kernels import (
+    CHECK_EVERY,
+    FIRST_CHECK,
+    FRESH,
+    ROUNDING,
+    connected_components,
+    list_edges,
+)
 from dp_learn.glasso.solvers._elimination_kernels import log_determinant
 from dp_learn.glasso.solvers._group_kernels import sweep_nodes
 from dp_learn.glasso.solvers._group_regression_kernels import (

@@ -18,40 +18,51 @@ NEWTON_EVERY = 8  # passes
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def lasso_on_active(
-    G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int, tol: float, newton: bool = True
-) -> bool:
+def lasso_on_active(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int, tol: float) -> bool:
     """Minimise ``1/2 b'Gb - b's + sum penalty |b|`` over the first k coordinates; overwrites `beta` and `residual`.
 
-    Rounds of coordinate descent find the signs; where they are slow, a Newton step settles the values. Returns whether
-    they were settled, which they may not be without `newton`.
+    Returns whether a few rounds of coordinate descent were enough; if not, `settle` goes on from there.
     """
     _residual(G, s, beta, residual, k)
     largest = np.inf
-    for n_pass in range(MAX_PASSES if newton else NEWTON_EVERY):
-        largest = 0.0
-        for a in range(k):
-            old = beta[a]
-            z = residual[a] + old * G[a, a]
-            new = 0.0
-            if z > penalty[a]:
-                new = z - penalty[a]
-            elif z < -penalty[a]:
-                new = z + penalty[a]
-            if G[a, a] != 1.0:  # a division takes as long as all the rest
-                new /= G[a, a]
-            if new != old:
-                step = new - old
-                beta[a] = new
-                for c in range(k):
-                    residual[c] -= step * G[a, c]
-                largest = max(largest, abs(step))
-
+    for _ in range(NEWTON_EVERY):
+        largest = _pass(G, penalty, beta, residual, k)
         if largest <= tol:
             break
-        if newton and n_pass % NEWTON_EVERY == NEWTON_EVERY - 1:
-            _newton_step(G, s, penalty, beta, residual, k)
     return largest <= tol
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def settle(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int, tol: float) -> None:
+    """Go on where rounds of coordinate descent have found the signs, but are slow: Newton steps settle the values."""
+    for n_pass in range(NEWTON_EVERY, MAX_PASSES):
+        if n_pass % NEWTON_EVERY == 0:
+            _newton_step(G, s, penalty, beta, residual, k)
+        if _pass(G, penalty, beta, residual, k) <= tol:
+            break
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _pass(G: Array, penalty: Array, beta: Array, residual: Array, k: int) -> float:
+    """Minimise along one coordinate after the other; return the largest step."""
+    largest = 0.0
+    for a in range(k):
+        old = beta[a]
+        z = residual[a] + old * G[a, a]
+        new = 0.0
+        if z > penalty[a]:
+            new = z - penalty[a]
+        elif z < -penalty[a]:
+            new = z + penalty[a]
+        if G[a, a] != 1.0:  # a division takes as long as all the rest
+            new /= G[a, a]
+        if new != old:
+            step = new - old
+            beta[a] = new
+            for c in range(k):
+                residual[c] -= step * G[a, c]
+            largest = max(largest, abs(step))
+    return largest
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -64,7 +75,7 @@ def _residual(G: Array, s: Array, beta: Array, residual: Array, k: int) -> None:
         residual[a] = left
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _newton_step(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int) -> None:
     """Minimise over the coordinates that are not zero with their signs held, or go as far as the first sign change."""
     chosen = np.empty(k, dtype=np.int64)

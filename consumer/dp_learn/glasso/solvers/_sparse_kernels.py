@@ -33,13 +33,13 @@ class SparseRows(NamedTuple):
 def off_diagonal_rows(M: Array) -> SparseRows:
     """Return the entries of a matrix that are not zero, without the diagonal; places beyond a row's count are zero."""
     p = M.shape[0]
-    count = np.empty(p, dtype=np.int64)
+    count, width = np.empty(p, dtype=np.int64), 0
     for i in range(p):
         n = 0
         for j in range(p):  # without a branch, so that it compiles to vector instructions
             n += M[i, j] != 0.0
         count[i] = n - (M[i, i] != 0.0)
-    width = count.max()
+        width = max(width, count[i])
     index, value = np.empty((p, width), dtype=np.int32), np.zeros((p, width))
     for i in range(p):
         n, left = 0, count[i]
@@ -86,11 +86,13 @@ def fill_precision(B: SparseRows, schur: Array, T: Array):  # type: ignore[no-un
     """
     index, value, count = B.column, B.value, B.length
     p = T.shape[0]
-    T[:] = 0.0
+    for j in range(p):
+        for i in range(p):
+            T[j, i] = 0.0
     for j in range(p):
         for a in range(count[j]):
             T[j, index[j, a]] = -value[j, a] / schur[j]
-    kept = SparseRows(np.empty_like(index), np.empty_like(value), np.zeros_like(count))
+    kept = SparseRows(np.empty(index.shape, np.int32), np.empty(value.shape), np.zeros(p, np.int64))
     for j in range(p):
         T[j, j] = 1.0 / schur[j]
         for a in range(count[j]):

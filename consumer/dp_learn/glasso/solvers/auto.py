@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from dp_learn.glasso.problem import Status
 from dp_learn.glasso.solvers.admm import solve_admm
@@ -24,16 +25,17 @@ NEWTON_STEPS = 40  # more, each of many iterations, are taken only where roundin
 ORDER: tuple[tuple[str, Solver], ...] = (("cd", solve_block_descent), ("admm", solve_admm), ("newton", solve_newton))
 
 
-def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int, plain: bool = False) -> Answer:
     """Return the answer of the first solver that reaches the gap, each going on from the best answer so far.
 
-    Its `solvers` names the ones that ran. If none reaches the gap, the answer is the best one.
+    Its `solvers` names the ones that ran. If none reaches the gap, the answer is the best one. A `plain` problem is one
+    of few nodes, for which block descent is not compiled.
     """
     known = solve_on_chordal_graph(form, gap=gap)
     if known is not None:
         return known
-    (name, run), *others = ORDER
-    best = _sweep_while_worth_it(run, form, start, gap, max_iter)
+    (name, run), *others = ORDER[plain:]
+    best = (run if plain else partial(_sweep_while_worth_it, run))(form, start, gap=gap, max_iter=max_iter)
     used = [name]
     for name, run in others:
         if best.status is Status.OPTIMAL:
@@ -45,7 +47,7 @@ def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
     return replace(best, solvers=tuple(used))
 
 
-def _sweep_while_worth_it(run: Solver, form: StandardForm, start: Start, gap: float, max_iter: int) -> Answer:
+def _sweep_while_worth_it(run: Solver, form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
     """Return the best answer of block descent, run as long as its sweeps gain enough."""
     best = run(form, start, gap=gap, max_iter=min(max_iter, PATIENCE))
     n_iter, before = best.n_iter, math.inf

@@ -12,21 +12,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.machine import count_cores
-from dp_learn.glasso.feasibility import feasible_covariance
+from dp_learn.glasso.feasibility import feasible_covariance, soft_threshold
 from dp_learn.glasso.problem import Problem, Solution, Status
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
 from dp_learn.glasso.solvers import auto
-from dp_learn.glasso.solvers._block_kernels import shrink_into_box
 from dp_learn.glasso.solvers._component_kernels import N_SQUARES, solve_components
 from dp_learn.glasso.solvers._sparse_kernels import is_dominant, off_diagonal_rows
 from dp_learn.glasso.solvers.admm import solve_admm
 from dp_learn.glasso.solvers.block_descent import solve_block_descent
 from dp_learn.glasso.solvers.newton import solve_newton
+from dp_learn.glasso.solvers.small import count_components
 from dp_learn.glasso.solvers.sparse_certificate import is_sparse, sparse_logdet
 from dp_learn.glasso.solvers.standard_form import (
     Answer,
@@ -58,12 +59,15 @@ def solve_by_components(
     start: Solution | None,
     definite: bool,
     feasible: bool = False,
+    plain: bool = False,
 ) -> Solution | None:
-    """Solve a checked problem with settings that are checked, as `solve` does."""
-    run = auto.solve_auto if solver == AUTO else SOLVERS[solver]
+    """Solve a checked problem with settings that are checked, as `solve` does; a `plain` one without kernels."""
+    run = partial(auto.solve_auto, plain=plain) if solver == AUTO else SOLVERS[solver]
     precision, w = np.zeros(problem.covariance.shape), np.zeros(problem.covariance.shape)
-    n_components, components, objective, duality_gap, n_iter = _solve_simple(
-        problem, run, tol, max_iter, start, precision, w
+    n_components, components, objective, duality_gap, n_iter = (
+        (count_components(problem), [np.arange(problem.n_features)], 0.0, 0.0, 0)
+        if plain
+        else _solve_simple(problem, solver, tol, max_iter, start, precision, w)
     )
     if n_components == 0:
         return None
@@ -73,7 +77,7 @@ def solve_by_components(
 
     def solve_component(index: NDArray[np.intp]) -> Piece | None:
         form = standardize(problem, index)
-        first = _starting_point(form, index, start, definite=definite, feasible=feasible)
+        first = _starting_point(form, index, start, definite=definite, feasible=feasible, plain=plain)
         return None if first is None else (form, run(form, first, gap=tol * index.size, max_iter=max_iter))
 
     pieces = _map(solve_component, components)
@@ -109,7 +113,7 @@ def _map(
 
 def _solve_simple(
     problem: Problem,
-    run: Solver,
+    solver: str,
     tol: float,
     max_iter: int,
     start: Solution | None,
@@ -121,7 +125,7 @@ def _solve_simple(
     Then come the objective and the gap of what was solved, and the most sweeps. There is no component where a variance
     is not positive.
     """
-    descends = solve_block_descent is (auto.ORDER[0][1] if run is auto.solve_auto else run)
+    descends = solve_block_descent is (auto.ORDER[0][1] if solver == AUTO else SOLVERS[solver])
     warm = (start.precision, start.covariance) if start is not None else (precision, w)
     largest = min(LARGEST_IN_LOOP, problem.n_features) if descends else 1
     work = np.empty(N_SQUARES * largest * largest)
@@ -132,7 +136,7 @@ def _solve_simple(
 
 
 def _starting_point(
-    form: StandardForm, index: NDArray[np.intp], start: Solution | None, *, definite: bool, feasible: bool
+    form: StandardForm, index: NDArray[np.intp], start: Solution | None, *, definite: bool, feasible: bool, plain: bool
 ) -> Start | None:
     """Return a positive definite start in the box, warm if possible; None when the box holds none."""
     warm = None if start is None else standardize_start(start, form, index, feasible=feasible)
@@ -142,7 +146,7 @@ def _starting_point(
         return Start(form.covariance, None if warm is None else warm.theta)
     if warm is not None and is_positive_definite(warm.w):
         return warm
-    w = _sparse_start(form)
+    w = None if plain else _sparse_start(form)
     if w is None:
         w = feasible_covariance(form.covariance, form.penalty)
     return None if w is None else Start(w, None if warm is None else warm.theta)
@@ -150,8 +154,7 @@ def _starting_point(
 
 def _sparse_start(form: StandardForm) -> FloatArray | None:
     """Return the matrix of the box nearest to zero if it is sparse and positive definite, which is quickly seen."""
-    w = np.empty_like(form.covariance)
-    shrink_into_box(form.covariance, form.penalty, w)
+    w = soft_threshold(form.covariance, form.penalty)
     edges = off_diagonal_rows(w)
     if not is_sparse(edges):
         return None

@@ -12,7 +12,7 @@ import numpy as np
 
 from dp_bundle.base.kernels import njit
 from dp_learn.glasso.solvers._column_kernels import activate_violators
-from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active
+from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active, settle
 from dp_learn.glasso.solvers._sparse_kernels import add_multiple
 from dp_learn.matrices.linalg import Array, FloatArray
 
@@ -77,7 +77,8 @@ def _descend(G: Array, C: Array, L: Array, B: Array, residuals: Array, tol: floa
                 penalty[a] = L[j, active[a]]
                 for c in range(k):
                     block[a, c] = G[active[a], active[c]]
-            lasso_on_active(block, s, penalty, beta, rest, k, 0.01 * tol)
+            if not lasso_on_active(block, s, penalty, beta, rest, k, 0.01 * tol):
+                settle(block, s, penalty, beta, rest, k, 0.01 * tol)
         for a in range(k):
             B[j, active[a]] = beta[a]
 

@@ -7,6 +7,7 @@ columns of different units become alike, and solvers know one kind of problem on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_learn.glasso.problem import Problem, Solution, Status
-from dp_learn.glasso.solvers._block_kernels import gather_block, scatter_block
 from dp_learn.matrices.linalg import FloatArray
+
+ROWS = 32  # multiplied at once, which a cache holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +71,7 @@ class Solver(Protocol):
 def standardize(problem: Problem, index: NDArray[np.intp]) -> StandardForm:
     """Return the component with these columns in standard form; ``S_ii + L_ii`` must be positive."""
     scale = 1.0 / np.sqrt(problem.covariance.diagonal()[index] + problem.penalty.diagonal()[index])
-    covariance, penalty = np.empty((index.size, index.size)), np.empty((index.size, index.size))
-    gather_block(problem.covariance, index, scale, covariance)
-    gather_block(problem.penalty, index, scale, penalty)
+    covariance, penalty = (_gathered(matrix, index, scale) for matrix in (problem.covariance, problem.penalty))
     np.fill_diagonal(covariance, 1.0)
     np.fill_diagonal(penalty, 0.0)
     return StandardForm(covariance, penalty, scale)
@@ -84,8 +84,11 @@ def restore_units(
 
     Where the component is everything, they may be the answer's own matrices.
     """
-    scatter_block(answer.theta, index, form.scale, precision)
-    scatter_block(answer.w, index, 1.0 / form.scale, w)
+    for block, scale, matrix in ((answer.theta, form.scale, precision), (answer.w, 1.0 / form.scale, w)):
+        whole = index.size == len(matrix)
+        for rows in _few_at_once(index.size):
+            own = block[rows] * np.multiply.outer(scale[rows], scale)
+            matrix[rows if whole else np.ix_(index[rows], index)] = own
 
 
 def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.intp], *, feasible: bool = False) -> Start:
@@ -93,10 +96,21 @@ def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.int
 
     Where that is known to be `feasible`, it stays as it is.
     """
-    theta, w = np.empty_like(form.covariance), np.empty_like(form.covariance)
-    gather_block(start.covariance, index, form.scale, w)
-    gather_block(start.precision, index, 1.0 / form.scale, theta)
+    w, theta = _gathered(start.covariance, index, form.scale), _gathered(start.precision, index, 1.0 / form.scale)
     if not feasible:
         np.clip(w, form.covariance - form.penalty, form.covariance + form.penalty, out=w)
         theta[np.isinf(form.penalty)] = 0.0
     return Start(w, theta)
+
+
+def _gathered(matrix: FloatArray, index: NDArray[np.intp], scale: FloatArray) -> FloatArray:
+    """Return ``scale_i M_ij scale_j`` of some rows and columns; large ones need no more memory."""
+    block = np.empty((index.size, index.size))
+    for rows in _few_at_once(index.size):
+        own = matrix[rows] if index.size == len(matrix) else matrix.take(index[rows], axis=0).take(index, axis=1)
+        np.multiply(own, np.multiply.outer(scale[rows], scale), out=block[rows])
+    return block
+
+
+def _few_at_once(n_rows: int) -> Iterator[slice]:
+    return (slice(first, first + ROWS) for first in range(0, n_rows, ROWS))

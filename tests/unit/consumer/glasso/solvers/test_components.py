@@ -12,7 +12,7 @@ from scipy.sparse import csgraph
 from dp_bundle.base.errors import ParameterError
 from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem
 from dp_learn.glasso.solvers import auto, components
-from dp_learn.glasso.solvers._block_kernels import connected_components, list_edges
+from dp_learn.glasso.solvers._component_kernels import connected_components, list_edges
 from dp_learn.glasso.solvers._elimination_kernels import log_determinant
 from dp_learn.glasso.solvers._sparse_kernels import off_diagonal_rows
 from dp_learn.glasso.solvers.block_descent import solve_block_descent

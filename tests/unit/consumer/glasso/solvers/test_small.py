@@ -26,7 +26,7 @@ def table(p: int, seed: int, noise: float = 0.0) -> np.ndarray:
 
 def solved(problem: Problem, start: Solution | None = None) -> Solution:
     """Return the answer that is expected, after checking its certificate."""
-    solution = solve_small(problem, tol=TOL, max_iter=1000, start=start)
+    solution = solve_small(problem, tol=TOL, max_iter=1000, start=None if start is None else start.precision)
     assert solution is not None
     assert solution.status is Status.OPTIMAL
     assert -1e-12 <= solution.duality_gap <= TOL * problem.n_features
