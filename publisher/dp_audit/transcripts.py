@@ -26,8 +26,7 @@ from dp_audit.hypothesis_tests import cdf_excess
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.covariance.mechanisms.base import NoisyMoments
-from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
-from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.mechanisms.two_round import NoisySums, TwoRound
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyLengths, Step
 from dp_publish.sampling.keystream import Keystream
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_audit.black_box import attack_from_outside, epsilon_bound
-from dp_audit.low_bits import low_bit_scores, low_bit_tables
+from dp_audit.black_box import attack_from_outside, epsilon_bound, low_bit_scores, low_bit_tables
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.exact_moments import ExactMoments
