@@ -35,7 +35,7 @@ from sklearn.datasets import load_wine
 
 from dp_bundle.base.errors import ParameterError
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
-from dp_publish.covariance.choice import choose_mechanism
+from dp_publish.covariance.calibration import choose_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.base import NoisyMoments
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors

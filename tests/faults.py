@@ -154,10 +154,10 @@ def _search_without_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ExponentialMechanism, "choose", lambda _, scores, _rng: int(np.argmin(scores)))
 
 
-def _score_doubled(search: type) -> Plant:
+def _score_doubled(owner: object, name: str) -> Plant:
     def plant(patch: pytest.MonkeyPatch) -> None:
-        honest = search.scores
-        patch.setattr(search, "scores", lambda self, *counts: 2 * honest(self, *counts))
+        honest = getattr(owner, name)
+        patch.setattr(owner, name, lambda *counts: 2 * honest(*counts))
 
     return plant
 
@@ -305,8 +305,8 @@ FAULTS: dict[str, Plant] = {
     "only the first batch gets noise": _only_the_first_batch_gets_noise,
     "the bounds search is without noise": _search_without_noise,
     "the cost of the bounds search is not booked": _search_not_booked,
-    "a value moves the score of a center by two": _score_doubled(places.CenterSearch),
-    "a value moves the score of a scale by two": _score_doubled(places.ScaleSearch),
+    "a value moves the score of a center by two": _score_doubled(places, "center_scores"),
+    "a value moves the score of a scale by two": _score_doubled(places.ScaleSearch, "scores"),
     "the search's epsilon is a tenth larger than stated": _epsilon_a_tenth_larger,
     "the search counts every value twice": _value_counted_twice,
     "Wishart degrees are those of the wrong neighbours": _wishart_degrees_of_the_wrong_neighbours,

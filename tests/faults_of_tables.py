@@ -17,7 +17,7 @@ from dp_audit import books
 from dp_bundle.data.row_reader import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.covariance.mechanisms import two_round
-from dp_publish.covariance.two_rounds.thresholds import CLIPS
+from dp_publish.covariance.two_rounds.shares import CLIPS
 from dp_publish.data import coding, contribution_cap
 from dp_publish.policy.model import Policy
 from dp_publish.release import parts, publishing

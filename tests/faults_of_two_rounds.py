@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dp_publish.covariance.mechanisms import noisy_sums, two_round
+from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
-from dp_publish.covariance.two_rounds import rows, steps, sums, thresholds
+from dp_publish.covariance.two_rounds import rows, shares, steps, sums
 from dp_publish.sampling import places
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
@@ -23,17 +23,17 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _limit_scores_doubled(patch: pytest.MonkeyPatch) -> None:
-    honest = thresholds.ThresholdSearch.scores
-    patch.setattr(thresholds.ThresholdSearch, "scores", lambda self, exceeding: 2 * honest(self, exceeding))
+    honest = shares.ThresholdSearch.scores
+    patch.setattr(shares.ThresholdSearch, "scores", lambda self, exceeding: 2 * honest(self, exceeding))
 
 
 def _rank_moves_by_two(patch: pytest.MonkeyPatch) -> None:
-    def scores(_: Any, counts: np.ndarray) -> np.ndarray:
+    def scores(counts: np.ndarray) -> np.ndarray:
         up_to = np.cumsum(counts)
         below, above = up_to - counts, up_to[-1] - up_to
         return np.asarray(np.abs(below - above))
 
-    patch.setattr(places.CenterSearch, "scores", scores)
+    patch.setattr(places, "center_scores", scores)
 
 
 def _sensitivity_times(factor: float, *names: str) -> Plant:
@@ -63,7 +63,7 @@ def _lengths_halved(patch: pytest.MonkeyPatch) -> None:
 
 def _less_noise_on_sums(name: str) -> Plant:
     def plant(patch: pytest.MonkeyPatch) -> None:
-        honest = noisy_sums.NoisySums.draw
+        honest = two_round.NoisySums.draw
 
         def draw(self: Any, statistic: Any, rng: Any) -> Any:
             noisy = honest(self, statistic, rng)
@@ -74,7 +74,7 @@ def _less_noise_on_sums(name: str) -> Plant:
             noise = np.rint(0.9 * (noisy.matrix / grid.step - exact))
             return replace(noisy, matrix=(exact + noise) * grid.step)
 
-        patch.setattr(noisy_sums.NoisySums, "draw", draw)
+        patch.setattr(two_round.NoisySums, "draw", draw)
 
     return plant
 
@@ -125,7 +125,7 @@ def _clipped_after_the_radius(patch: pytest.MonkeyPatch) -> None:
 
 
 def _rounds_share_random_bits(patch: pytest.MonkeyPatch) -> None:
-    honest_choice, honest_sums, streams = steps.Choice.draw, noisy_sums.NoisySums.draw, {}
+    honest_choice, honest_sums, streams = steps.Choice.draw, two_round.NoisySums.draw, {}
 
     def bits(name: str, rng: Any) -> Any:
         if name == "first radius":
@@ -143,7 +143,7 @@ def _rounds_share_random_bits(patch: pytest.MonkeyPatch) -> None:
         return honest_sums(self, statistic, bits(self.name, rng))
 
     patch.setattr(steps.Choice, "draw", choose)
-    patch.setattr(noisy_sums.NoisySums, "draw", draw)
+    patch.setattr(two_round.NoisySums, "draw", draw)
 
 
 def _choices_for_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ reduces a release to one score, and says "the second" above a threshold, or belo
   in the first half of the runs; alike are those whose trace, spread of eigenvalues, and angle of the largest
   eigenvector to v fall into the same cell.
 
-The eigenvector mechanisms are attacked by the last bits of their releases as well (`low_bits`), of other tables.
+The eigenvector mechanisms are attacked by the last bits of their releases as well, of other tables.
 
 The threshold is chosen on the first half as well. On the second half, what is (epsilon, delta)-private satisfies
 TPR <= e^epsilon FPR + delta, so that with Clopper & Pearson's bounds of both rates
@@ -27,10 +27,24 @@ constant). For Wishart noise that loses nothing, as its privacy depends on m - d
 two it gains: epsilon is the same for any d, and extreme noise is rarer for a larger one. The eigenvector mechanisms
 divide epsilon among the vectors, so that an error that shows only with three coordinates or more is not met.
 
+**The last bits** of a released matrix may reveal from which of two tables it came.
+
+The eigenvector mechanisms draw a direction g in coordinates of the exact matrix's eigenvectors V. Drawn in floating
+point, V g takes only those values of the sphere that rounding leaves, and they are others for another table. The
+attacker knows both tables. Where the noisy eigenvalues were (x, 0, ...), he reads x off the trace, on the grid of its
+noise or at the number of rows, and with it every coefficient. He takes the directions a few units in the last place
+around V^T u, u being the released matrix's largest eigenvector, puts the matrix together from each as the mechanism
+does, and compares all bits. A release that only the second table can have produced scores 1, one that only the first
+can -1, others 0.
+
+That works in two coordinates, where the second vector follows from the first; for any number of them where the others'
+coefficients are zero, as Kapralov & Talwar's are.
+
 References
 ----------
 Clopper & Pearson (1934). Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy, section 2.1,
-for the inequality.
+for the inequality. Mironov (2012), On significance of the least significant bits for differential privacy. Haney et al.
+(2022), Precision-based attacks and interval refining, arXiv 2207.13793.
 """
 
 from __future__ import annotations
@@ -38,6 +52,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -45,15 +60,16 @@ from numpy.typing import NDArray
 
 from dp_audit.checks import LEAST_RUNS, Check, make_check, require_runs
 from dp_audit.hypothesis_tests import least_chance
-from dp_audit.low_bits import low_bit_scores, low_bit_tables
-from dp_audit.noise_laws import check_directions, check_wishart, check_wishart_difference, exponent_for
+from dp_audit.noise_laws import check_directions, check_wishart, check_wishart_difference
+from dp_audit.report import AuditReport
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.matrix_noise import WishartDifferenceNoise, WishartNoise
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.base import OneSum
-from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
+from dp_publish.covariance.mechanisms.eigenvectors import complement
 from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
-from dp_publish.covariance.mechanisms.spectral import SpectralMechanism
+from dp_publish.covariance.mechanisms.spectral import SpectralMechanism, eigenvalue_grid
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import Scaling, scaling_for
@@ -68,6 +84,9 @@ _THRESHOLDS = 200
 _N_CHECKS = 3
 _MOST_BY_BITS = 2000  # releases of each table
 _MANY = 1 << 20  # rows
+_REACH = {2: 3, 3: 2}  # units in the last place, by the number of coordinates; 1 for more
+_CLOSE = 1e-9
+_ROWS = 20
 
 
 def attack_from_outside(
@@ -76,7 +95,7 @@ def attack_from_outside(
     n_runs: int | None = None,
     confidence: float = 0.9999,
     new_keystream: Callable[[], Keystream] = SecureKeystream,
-) -> tuple[float, float, int, tuple[Check, ...]]:
+) -> AuditReport:
     """Attack a covariance mechanism by its releases alone.
 
     Parameters
@@ -90,15 +109,6 @@ def attack_from_outside(
     new_keystream : callable
         Where the mechanism's random bits come from.
 
-    Returns
-    -------
-    stated_epsilon, epsilon_lower : float
-        What is stated for one row, and what the attack proves; at the stated delta.
-    n_runs : int
-        How many releases were attacked.
-    checks : tuple of Check
-        The attack, that by the last bits, and the law of what the noise is made of.
-
     Raises
     ------
     ParameterError
@@ -110,26 +120,34 @@ def attack_from_outside(
     tables = [moments_of_batch(rows, small.scaling) for rows in _neighbours(small)]
     keystream = new_keystream()
     runs = [[small.draw(table, keystream) for _ in range(n // 2)] for table in tables]
-    released = [np.array([run.matrix for run in of_table]) for of_table in runs]
+    released, noise = [np.array([run.matrix for run in of_table]) for of_table in runs], runs[0][0].noise
 
     spent = mechanism.spends(1)
     stated, delta = spent.pure_epsilon, spent.excepted_delta
     alpha = (1 - confidence) / _N_CHECKS
-    half = n // 4
-    score = _score(small, [part[:half] for part in released], tables)
-    scores = [score(part) for part in released]
-    bound = epsilon_bound([part[:half] for part in scores], [part[half:] for part in scores], delta, alpha)
+    score = _score(small, [part[: n // 4] for part in released], tables)
+    bound = epsilon_bound([score(part) for part in released], delta, alpha)
     checks = [_check_attack("attack", bound, stated, delta, n)]
-
-    noise = runs[0][0].noise
     if isinstance(small, SpectralMechanism):
-        checks.append(_check_low_bits(small, stated, min(half, _MOST_BY_BITS), alpha, keystream))
-        checks += _check_first_vector(small, released, tables, stated, alpha, noise.step, keystream)
+        checks.append(_check_low_bits(small, stated, min(n // 4, _MOST_BY_BITS), alpha, keystream))
+        checks.append(_check_first_vector(small, released, tables, stated, alpha, noise.step, keystream))
     if isinstance(small, Wishart) and isinstance(noise, WishartNoise):
         checks.append(check_wishart(released, tables, noise, small, alpha))
     if isinstance(noise, WishartDifferenceNoise):
         checks.append(check_wishart_difference(released, tables, noise, stated, alpha))
-    return stated, bound, n, tuple(checks)
+    return AuditReport(
+        unit="row",
+        stated_mu=None,
+        mu_lower=None,
+        confidence=confidence,
+        n_canaries=n,
+        checks=tuple(checks),
+        mechanism=mechanism.name,
+        stated_epsilon=stated,
+        stated_delta=delta,
+        epsilon_lower=bound,
+        max_rows=mechanism.max_rows,
+    )
 
 
 def _default_runs(mechanism: OneSum) -> int:
@@ -150,25 +168,27 @@ def _default_runs(mechanism: OneSum) -> int:
     return min(_WISHART_RUNS, max(LEAST_RUNS, _MOST_NORMALS // (2 * m)))
 
 
-def epsilon_bound(learning: list[_Floats], proving: list[_Floats], delta: float, alpha: float) -> float:
+def epsilon_bound(scores: list[_Floats], delta: float, alpha: float) -> float:
     """Return a lower bound on epsilon from scores of two tables, too high with probability at most `alpha`.
 
     Parameters
     ----------
-    learning, proving : list of two ndarrays
-        Scores of the first table and of the second: those that the threshold is chosen on, and independent ones.
+    scores : list of two ndarrays
+        Those of the first table and of the second; the threshold is chosen on the first half of each.
     delta : float
         That of the guarantee.
     alpha : float
         The chance of an error; half of it for each rate.
     """
+    learning, proving = zip(*((part[: len(part) // 2], part[len(part) // 2 :]) for part in scores), strict=True)
     pooled = np.unique(np.concatenate(learning))
     thresholds = np.unique(pooled[np.linspace(0, len(pooled) - 1, _THRESHOLDS).astype(np.int64)])
     best, chosen = -math.inf, (1.0, 0.0)
     for sign in (1.0, -1.0):
-        bounds = _bounds([sign * part for part in learning], np.sort(sign * thresholds), sign, delta, alpha)
+        signed = np.sort(sign * thresholds)
+        bounds = _bounds([sign * part for part in learning], signed, sign, delta, alpha)
         if bounds.max() > best:
-            best, chosen = float(bounds.max()), (sign, float(np.sort(sign * thresholds)[int(np.argmax(bounds))]))
+            best, chosen = float(bounds.max()), (sign, float(signed[int(np.argmax(bounds))]))
     sign, threshold = chosen
     bound = _bounds([sign * part for part in proving], np.array([threshold]), sign, delta, alpha)
     return max(0.0, float(bound[0]))
@@ -206,24 +226,20 @@ def _neighbours(mechanism: OneSum) -> tuple[_Floats, _Floats]:
 def _score(mechanism: OneSum, learning: list[_Floats], tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
     """Return the score of a release: by the likelihood where that is known, or else learned from the first half."""
     if isinstance(mechanism, Wishart):
-        return _likelihood_score(tables)
+        return lambda released: _likelihood_ratio(*(_log_det(released - table.matrix) for table in tables))
     if isinstance(mechanism, WishartDifference):
-        return lambda released: _distances(released, tables[0]) - _distances(released, tables[1])
+        return lambda released: _distance(released, tables[0]) - _distance(released, tables[1])
     return _learned_score(learning, tables)
 
 
-def _distances(released: _Floats, table: ExactMoments) -> _Floats:
+def _distance(released: _Floats, table: ExactMoments) -> _Floats:
     """Return the distance of each release from a table's sum, in the nuclear norm, but for float64's rounding."""
     return np.asarray(np.round(np.linalg.norm(released - table.matrix, "nuc", axis=(1, 2)), 9))
 
 
-def _likelihood_score(tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
-    def score(released: _Floats) -> _Floats:
-        logs = [_log_det(released - table.matrix) for table in tables]
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(logs[1] - logs[0], nan=0.0, posinf=math.inf, neginf=-math.inf)
-
-    return score
+def _likelihood_ratio(one: _Floats, other: _Floats) -> _Floats:
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(other - one, nan=0.0, posinf=math.inf, neginf=-math.inf)
 
 
 def _log_det(matrices: _Floats) -> _Floats:
@@ -261,8 +277,7 @@ def _check_low_bits(mechanism: SpectralMechanism, stated: float, n: int, alpha: 
     tables = low_bit_tables(mechanism.scaling, mechanism.neighbours)
     released = [np.array([mechanism.draw(table, keystream).matrix for _ in range(n)]) for table in tables]
     scores = low_bit_scores(released, tables, mechanism)
-    bound = epsilon_bound([part[: n // 2] for part in scores], [part[n // 2 :] for part in scores], 0.0, alpha)
-    return _check_attack("low bits", bound, stated, 0.0, 2 * n)
+    return _check_attack("low bits", epsilon_bound(scores, 0.0, alpha), stated, 0.0, 2 * n)
 
 
 def _check_first_vector(
@@ -273,18 +288,15 @@ def _check_first_vector(
     alpha: float,
     step: float,
     keystream: Keystream,
-) -> list[Check]:
+) -> Check:
     """Check that the first vector has the density that its part of epsilon allows, as far as it can be read."""
-    if isinstance(mechanism, Eigenvectors):
-        kappa = exponent_for(mechanism.neighbours, stated / 2)
-        return [check_directions(released, tables, kappa, stated, alpha, step)]
+    epsilon = stated / 2
     if isinstance(mechanism, KapralovTalwar):  # whose vectors are not orthogonal
-        one = tables[0]
+        one, epsilon = tables[0], stated / 4
         many = replace(one, n_rows=one.n_rows * _MANY, products=one.products * _MANY, sums=one.sums * _MANY)
-        drawn = np.array([mechanism.draw(many, keystream).matrix for _ in range(sum(map(len, released)) // 2)])
-        kappa = exponent_for(mechanism.neighbours, stated / 4)
-        return [check_directions([drawn], [many], kappa, stated, alpha, step)]
-    return []
+        drawn = [mechanism.draw(many, keystream).matrix for _ in range(sum(map(len, released)) // 2)]
+        released, tables = [np.array(drawn)], [many]
+    return check_directions(released, tables, epsilon / mechanism.neighbours.nuclear, stated, alpha, step)
 
 
 def _check_attack(name: str, bound: float, stated: float, delta: float, n: int) -> Check:
@@ -296,3 +308,78 @@ def _check_attack(name: str, bound: float, stated: float, delta: float, n: int) 
     if bound > stated:
         faults = [f"a row is told apart with epsilon >= {bound:.4g}{where}, above the {stated:.4g} stated"]
     return make_check(name, faults, detail)
+
+
+def low_bit_scores(released: list[_Floats], tables: list[ExactMoments], mechanism: SpectralMechanism) -> list[_Floats]:
+    """Return the score of every release.
+
+    Parameters
+    ----------
+    released : list of ndarray, shape (n, d, d)
+        Releases of the first table and of the second.
+    tables : list of ExactMoments
+        Both tables.
+    mechanism : SpectralMechanism
+        The guarantee, and how it is kept.
+    """
+    attackers = [_Attacker(table, mechanism) for table in tables]
+    hits = [[np.array([attacker.reaches(one) for one in part]) for attacker in attackers] for part in released]
+    return [second.astype(np.float64) - first for first, second in hits]
+
+
+def low_bit_tables(scaling: Scaling, neighbours: Neighbours) -> list[ExactMoments]:
+    """Return two tables that differ in their last row, of so many rows that the largest eigenvector stands out."""
+    p = scaling.n_features
+    rows = np.vstack([np.tile(np.linspace(0.9, 0.7, p), (_ROWS, 1)), np.ones(p), np.where(np.arange(p) % 2, 1.0, -1.0)])
+    data = scaling.centers + scaling.half_widths * rows
+    one, other = data[:-1], np.vstack([data[:-2], data[-1]])
+    return [moments_of_batch(table, scaling) for table in (one if neighbours.n_rows_public else data[:-2], other)]
+
+
+class _Attacker:
+    """The known facts about one table."""
+
+    def __init__(self, table: ExactMoments, mechanism: SpectralMechanism) -> None:
+        self.square = table.scaling.square
+        self.axes = np.linalg.eigh(table.matrix / self.square)[1]
+        self.outer_first = isinstance(mechanism, KapralovTalwar)
+        self.coefficients = mechanism.coefficients
+        self.most = float(table.n_rows) if mechanism.neighbours.n_rows_public else np.inf
+        self.step = eigenvalue_grid(mechanism.sensitivity, mechanism.row_epsilon).step
+
+    def reaches(self, released: _Floats) -> bool:
+        """Return whether the mechanism can have made exactly this of the table."""
+        d = len(released)
+        total = float(np.trace(released)) / self.square
+        x = self.most if total > self.most * (1 - _CLOSE) else round(total * self.square / self.step) * self.step
+        noisy = np.zeros(d)
+        noisy[0] = x if x == self.most else x / self.square
+        weights = self.coefficients(noisy)
+        eigenvalues, vectors = np.linalg.eigh(released)
+        if abs(eigenvalues[-1] / self.square - weights[0]) > _CLOSE * max(total, 1.0):
+            return False
+        if d > 2 and weights[1:].any():
+            return False
+        g = self.axes.T @ vectors[:, -1]
+        g /= np.linalg.norm(g)
+        reach = _REACH.get(d, 1)
+        steps = product(range(-reach, reach + 1), repeat=d)
+        return any(np.array_equal(self._matrix(_moved(g, np.array(one)), weights), released) for one in steps)
+
+    def _matrix(self, g: _Floats, weights: _Floats) -> _Floats:
+        """Return the matrix that the mechanism makes of a direction."""
+        first = self.axes @ g
+        if weights[1:].any():
+            u = np.array([first, complement(first)[:, 0]])
+            matrix = (u.T * weights) @ u
+        elif self.outer_first:
+            matrix = weights[0] * np.outer(first, first)
+        else:
+            matrix = np.outer(first * weights[0], first)
+        return np.asarray(0.5 * (matrix + matrix.T) * self.square)
+
+
+def _moved(g: _Floats, steps: NDArray[np.int64]) -> _Floats:
+    """Return a direction so many units in the last place away."""
+    moved: _Floats = g + steps * np.spacing(np.abs(g))
+    return moved

@@ -1,26 +1,35 @@
-"""Canaries for an audit: made-up rows, and what the row mechanism makes of them.
+"""Canaries for an audit of rows, in made-up tables in the policy's columns.
 
 A canary cell has two possible values, and a fair coin decides; with the row as the unit all its cells share the coin.
 The pairs are the bounds themselves, values far outside them, or values close to each other; a fourth kind is spread at
 random inside the bounds, off the grid. What should come out before noise is computed here again, not taken from
 `rows`, whose faults it is to show.
+
+A table has canaries of all kinds mixed, empty cells among full ones, and crowds. Rows are in an order of chance, so
+that every batch that a release reads holds rows of every kind, and the table comes in batches of unequal size: the
+first rows, and the last ones, in batches of one row or two, so that what is done at the edges of a batch is done to
+many of them. Where the unit of privacy is an entity, every canary entity has as many rows as it may have, or a few if
+that is many; eight more, at the end and over several batches, have more than they may have.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import unit_mu
+from dp_publish.policy.model import Policy
 
 Unit: TypeAlias = Literal["cell", "row"]
 _Floats: TypeAlias = NDArray[np.float64]
@@ -29,6 +38,13 @@ Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
 OUTSIDE = ("half a width outside", "far outside", "infinitely far outside")
 _INSIDE = 0.98  # of a ball's radius, so that rounding takes nothing out of it
 _LARGE_MU, _BEST_MU = 6.0, 3.0  # above the one, canaries are also put close: as far apart as gives the other
+_CROWDS = 8
+_LARGEST_CROWD = 2000  # rows that an entity may have; beyond, no crowd is made up
+_ALIKE = 16  # rows of an entity that are canaries, at most
+_FILLED = ("midpoint", "drop")  # what becomes of empty cells that are made up; where centers are, is not known before
+_EMPTY = 1000  # cells of each column
+_CUTS = (0.13, 0.4, 0.41, 0.78)  # where one batch ends and the next begins
+N_AT_EDGES = 240  # first rows of a table, and as many last ones, that are the first or the last of their batch
 
 
 @dataclass(frozen=True)
@@ -44,27 +60,21 @@ class Draft:
     coins: NDArray[np.bool_]
     values: Sequence[Values]
 
+    @cached_property
+    def expected(self) -> _Floats:
+        """The values that noise should be added to."""
+        return np.where(self.coins, self.high, self.low)
+
     def after(self, noisy: _Floats) -> Canaries:
         """Return the canaries as they came out, in steps."""
-        return Canaries(self.low, self.high, self.coins, noisy)
+        return Canaries(self.low, self.high, self.coins, self.values, noisy)
 
 
 @dataclass(frozen=True)
-class Canaries:
-    """Canaries of one kind after the mechanism: arrays of shape (n_rows, n_columns), in steps of each column's grid.
+class Canaries(Draft):
+    """Canaries of one kind after the mechanism: `noisy` has the shape (n_rows, n_columns), in steps."""
 
-    `low` and `high`, of shape (n_columns,) or the full one, are what noise should have been added to.
-    """
-
-    low: _Floats
-    high: _Floats
-    coins: NDArray[np.bool_]
     noisy: _Floats
-
-    @cached_property
-    def expected(self) -> _Floats:
-        """The values that noise should have been added to."""
-        return np.where(self.coins, self.high, self.low)
 
     @cached_property
     def residuals(self) -> _Floats:
@@ -85,26 +95,19 @@ def at_bounds(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Gene
 def close(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Generator, rows: int = 1) -> Draft | None:
     """Return canaries at the upper bound or a little below it, or None where mu is not too large for the bounds."""
     low, high = _step_bounds(columns)
-    mus = (high - low) / [column.cell_noise.sigma / column.cell_noise.granularity for column in columns]
+    mus = (high - low) * granularities(columns) / [column.cell_noise.sigma for column in columns]
     mu = mus if unit == "cell" else np.full(len(mus), math.sqrt(rows) * unit_mu(unit, mus.tolist()))
     if mu.max() <= _LARGE_MU:
         return None
     near = high - np.maximum(1, np.rint(np.minimum(1, _BEST_MU / mu) * (high - low)))
-    coins = np.repeat(_toss(unit, -(-n // rows), len(columns), rng), rows, axis=0)[:n]
-    steps = np.where(coins, high, near)
-    values = [_typed(column, steps[:, j] * column.cell_noise.granularity) for j, column in enumerate(columns)]
-    return Draft(near, high, coins, values)
+    return _between(columns, near, high, np.repeat(_toss(unit, -(-n // rows), len(columns), rng), rows, axis=0)[:n])
 
 
 def changed_canaries(columns: Sequence[Column], n: int, rng: np.random.Generator) -> Draft:
     """Return canaries at the upper bound, or below it by as much as one person's part of a count."""
     low, high = _step_bounds(columns)
     limits = np.array([math.inf if column.max_change is None else column.max_change for column in columns])
-    near = np.maximum(low, high - limits)
-    coins = _toss("cell", n, len(columns), rng)
-    steps = np.where(coins, high, near)
-    values = [_typed(column, steps[:, j] * column.cell_noise.granularity) for j, column in enumerate(columns)]
-    return Draft(near, high, coins, values)
+    return _between(columns, np.maximum(low, high - limits), high, _toss("cell", n, len(columns), rng))
 
 
 def outside(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Generator) -> Draft:
@@ -133,9 +136,7 @@ def far_values(column: Column, n_columns: int) -> tuple[Values, Values]:
 def inside(columns: Sequence[Column], n: int, rng: np.random.Generator) -> Draft:
     """Return canaries anywhere between their bounds, with all the low bits that a raw value has."""
     values = values_inside(columns, n, rng)
-    low_steps, high_steps = _step_bounds(columns)
-    granularities = [column.cell_noise.granularity for column in columns]
-    steps = np.clip(np.rint(np.column_stack(values) / granularities), low_steps, high_steps)
+    steps = np.clip(np.rint(np.column_stack(values) / granularities(columns)), *_step_bounds(columns))
     return Draft(steps, steps, np.zeros(steps.shape, dtype=bool), values)
 
 
@@ -171,11 +172,21 @@ def middle_of(column: Column) -> float:
 
 def _step_bounds(columns: Sequence[Column], share: float = _INSIDE) -> tuple[_Floats, _Floats]:
     """Return the outermost grid points inside the bounds."""
-    limits = [(canary_limits(column, len(columns), share), column.cell_noise.granularity) for column in columns]
-    return (
-        np.array([math.ceil(bounds[0] / step) for bounds, step in limits], dtype=np.float64),
-        np.array([math.floor(bounds[1] / step) for bounds, step in limits], dtype=np.float64),
+    limits = (
+        np.array([canary_limits(column, len(columns), share) for column in columns]) / granularities(columns)[:, None]
     )
+    return np.ceil(limits[:, 0]), np.floor(limits[:, 1])
+
+
+def granularities(columns: Sequence[Column]) -> _Floats:
+    """Return the step of every column's grid: 1 where levels are replaced in place of noise."""
+    return np.array([1.0 if column.response is not None else column.cell_noise.granularity for column in columns])
+
+
+def _between(columns: Sequence[Column], low: _Floats, high: _Floats, coins: NDArray[np.bool_]) -> Draft:
+    """Return canaries at either of two grid points of each column."""
+    values = np.where(coins, high, low) * granularities(columns)
+    return Draft(low, high, coins, [_typed(column, own) for column, own in zip(columns, values.T, strict=True)])
 
 
 def _typed(column: Column, values: _Floats) -> Values:
@@ -186,3 +197,124 @@ def _toss(unit: Unit, n: int, n_columns: int, rng: np.random.Generator) -> NDArr
     """Return one coin for each cell, or the same for all cells of a row."""
     coins = rng.integers(0, 2, (n, n_columns if unit == "cell" else 1), dtype=np.uint8).astype(np.bool_)
     return np.broadcast_to(coins, (n, n_columns))
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """A table, and where its canaries are.
+
+    Attributes
+    ----------
+    table : Table
+        With the entity's column, if there is one.
+    drafts : list of Draft
+        The canaries of each kind.
+    places : list of ndarray
+        For every draft, the rows of the release that its rows should become.
+    empty : dict of str to ndarray
+        For every column whose empty cells are filled, the rows of the release where it was empty.
+    n_rows : int
+        How many rows the release should have.
+    expected : ndarray, shape (n_rows, n_columns)
+        What noise should be added to, in steps; not a number in the crowds' rows.
+    """
+
+    table: pa.Table
+    drafts: list[Draft]
+    places: list[NDArray[np.intp]]
+    empty: dict[str, NDArray[np.intp]]
+    n_rows: int
+    expected: NDArray[np.float64]
+
+    def canaries(self, noisy: NDArray[np.float64]) -> list[Canaries]:
+        """Return the canaries of each kind as they came out, in steps."""
+        return [draft.after(noisy[rows]) for draft, rows in zip(self.drafts, self.places, strict=True)]
+
+
+def rows_alike(policy: Policy, n_columns: int) -> int:
+    """Return how many rows in turn share their coins: those of an entity, as far as an attack can make use of them."""
+    return min(policy.privacy.max_rows, _ALIKE, max(1, 256 // n_columns))
+
+
+def crowd_rows(policy: Policy) -> int:
+    """Return how many rows of each crowd there are: more than an entity may have; none without entities."""
+    unit = policy.privacy.entity
+    if unit is None or unit.max_rows > _LARGEST_CROWD:
+        return 0
+    return 2 * unit.max_rows + 3
+
+
+def make_up(policy: Policy, columns: Sequence[Column], drafts: list[Draft], rng: np.random.Generator) -> MadeUp:
+    """Return a table of these canaries, and of rows with empty cells, mixed."""
+    gaps = [index for index, column in enumerate(columns) if column.missing in _FILLED for _ in range(_EMPTY)]
+    full = inside(columns, max(len(gaps), 1), rng)
+    n_full, n_gaps = sum(len(draft.coins) for draft in drafts), len(gaps)
+    parts = zip(*(draft.values for draft in [*drafts, full]), strict=True)
+    values = [np.concatenate(part)[: n_full + n_gaps] for part in parts]
+    expected = np.concatenate([draft.expected for draft in [*drafts, full]])[: n_full + n_gaps]
+    empty = np.zeros(expected.shape, dtype=bool)
+    empty[n_full + np.arange(n_gaps), gaps] = True
+    middles = np.array([middle_of(column) for column in columns])
+    expected[empty] = np.broadcast_to(middles, expected.shape)[empty]
+
+    # in an order of chance, without the rows that are to be dropped
+    order = rng.permutation(n_full + n_gaps)
+    dropping = np.array([column.missing == "drop" for column in columns])
+    kept = ~(empty[order] & dropping).any(axis=1)
+    place_in_order = np.full(len(order), -1)
+    place_in_order[order[kept]] = np.arange(np.count_nonzero(kept))
+    edges = np.cumsum([0, *(len(draft.coins) for draft in drafts)])
+    places = [place_in_order[start:stop] for start, stop in itertools.pairwise(edges)]
+    filled = {
+        column.name: place_in_order[np.flatnonzero(gap)]
+        for column, gap in zip(columns, empty.T, strict=True)
+        if column.missing == "midpoint"
+    }
+
+    # the crowds at the end
+    rows = crowd_rows(policy)
+    arrays = {}
+    for column, content, gap in zip(columns, values, empty.T, strict=True):
+        array, (_, above) = _with_gaps(column, content, gap), far_values(column, len(columns))
+        crowds = pa.array(np.full(_CROWDS * rows, above[0]), array.type)
+        arrays[column.name] = pa.concat_arrays([array.take(pa.array(order)), crowds])
+    owners = np.concatenate([order // rows_alike(policy, len(columns)), -1 - np.arange(_CROWDS * rows) % _CROWDS])
+    more = _CROWDS * policy.privacy.max_rows if rows else 0
+    n_rows = int(np.count_nonzero(kept)) + more
+    whole = np.full((n_rows, len(columns)), np.nan)
+    whole[: n_rows - more] = expected[order[kept]]
+    return MadeUp(in_batches(raw_table(policy, arrays, owners)), drafts, places, filled, n_rows, whole)
+
+
+def name_rows(n: int) -> list[str]:
+    """Return the entities of rows that have one each."""
+    return [f"row {index}" for index in range(n)]
+
+
+def raw_table(
+    policy: Policy, arrays: Mapping[str, pa.Array], owners: Sequence[str] | NDArray[np.intp] | None = None
+) -> pa.Table:
+    """Return a table of these columns, and of the entities, by default one for each row, where the policy has any."""
+    table, unit = pa.table(dict(arrays)), policy.privacy.entity
+    if unit is not None:
+        table = table.append_column(unit.entity, pa.array(name_rows(table.num_rows) if owners is None else owners))
+    return table
+
+
+def in_batches(whole: pa.Table, cuts: Sequence[int] | None = None) -> pa.Table:
+    """Return a table in batches of unequal size, cut at some rows."""
+    if cuts is None:
+        few = [row for row in range(N_AT_EDGES) if row % 3]  # batches of one row and of two
+        cuts = [int(cut * whole.num_rows) for cut in _CUTS] + few + [whole.num_rows - row for row in few]
+    inner = [cut for cut in cuts if 0 <= cut <= whole.num_rows]
+    edges = sorted({0, *inner, whole.num_rows})
+    return pa.concat_tables([whole.slice(start, stop - start) for start, stop in itertools.pairwise(edges)])
+
+
+def _with_gaps(column: Column, values: Values, gap: NDArray[np.bool_]) -> pa.Array:
+    """Return a column as Arrow, with null, or NaN in turn, where a cell is empty."""
+    array, null = values.copy(), gap.copy()
+    if column.kind == "continuous":
+        array[gap] = np.nan
+        null[np.flatnonzero(gap)[::2]] = False
+    return pa.array(array, mask=null)

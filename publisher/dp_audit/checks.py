@@ -8,29 +8,29 @@ canaries outside the bounds with those at them, not with the stated noise, which
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import stats
 
 from dp_audit.canaries import OUTSIDE, Canaries, Unit, middle_of
 from dp_audit.hypothesis_tests import (
     correlated_signs,
-    law_excess,
-    least_chance,
+    judge_noise,
+    law_of,
     low_bits_p_value,
     n_repeats,
     sample_excess,
-    variance_ratio,
 )
-from dp_audit.row_attack import Attack
+from dp_audit.row_attack import Attack, guessed_mu
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import SLACK, unit_mu
 
 LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20  # releases of a matrix
+NOTHING_PROVED = "the coins were not guessed well enough to prove anything at this strength"
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,41 @@ def check_confidence(confidence: float) -> None:
         raise ParameterError("confidence", "in [0.5, 1), such as 0.9999", confidence)
 
 
+@dataclass(frozen=True)
+class Guesses:
+    """Guesses at the coins of one unit, the mu that they prove, and the mu that is stated for it."""
+
+    who: str
+    correct: int
+    total: int
+    bound: float
+    stated: float
+    proof: str  # in words, after "which"
+    where: str = ""
+
+    @property
+    def detail(self) -> str:
+        """The guesses in words."""
+        return f"{self.correct / self.total:.1%} of {self.total} coins{self.where} guessed, which {self.proof}"
+
+
+def judge_guesses(guessed: Iterable[Guesses], above: str = "the {:.4g} stated") -> tuple[float, Check]:
+    """Return the largest lower bound on mu that guesses prove, and the check that none exceeds what is stated."""
+    best, faults, detail = 0.0, [], NOTHING_PROVED
+    for each in guessed:
+        if each.bound > best:
+            best, detail = each.bound, each.detail
+        if each.bound > each.stated * SLACK:
+            faults.append(f"{each.who} is told apart with mu >= {each.bound:.4g}, above {above.format(each.stated)}")
+    return best, make_check("attack", faults, detail)
+
+
+def check_guesses(correct: int, n: int, stated_mu: float, alpha: float) -> tuple[float, Check]:
+    """Return the lower bound on mu that so many guesses of n coins prove, and the check that it is not too large."""
+    bound = guessed_mu(correct, n, alpha)
+    return judge_guesses([Guesses("a row", correct, n, bound, stated_mu, f"proves mu >= {bound:.4g}")])
+
+
 def check_attack(
     columns: Sequence[Column],
     unit: Unit,
@@ -67,42 +102,23 @@ def check_attack(
     What is stated is what bounds and noise come to, or, where that is less, the claim: what the policy asked for.
     """
     units = [[index] for index in range(len(columns))] if unit == "cell" else [list(range(len(columns)))]
-    best, faults, detail = 0.0, [], "the coins were not guessed well enough to prove anything at this strength"
-
+    guessed = []
     for indices in units:
         cells = [columns[index] for index in indices]
         stated = min(claim, unit_mu(unit, [column.cell_mu for column in cells]))
         widest = Attack(cells, attacked[0].high[indices] - attacked[0].low[indices])
+        name = f"a cell of column {cells[0].name!r}" if unit == "cell" else "a row"
 
         for canaries in attacked:
             low, high = canaries.low[indices], canaries.high[indices]
             test, where = (widest, "") if canaries is attacked[0] else (Attack(cells, high - low), " of close canaries")
             centred = canaries.noisy[:, indices] - 0.5 * (low + high)
             correct, total = test.count_correct(centred, canaries.coins[:, indices[0]], rng)
-
+            # by proportion where canaries are close, as noise does not depend on the value
             bound = test.mu_bound(correct, total, alpha / (len(units) * len(attacked)))
-            if test is not widest:  # by proportion, as noise does not depend on the value
-                bound *= widest.mu / test.mu
-            if bound > best:
-                best = bound
-                detail = f"{correct / total:.1%} of {total} coins{where} guessed, which {test.describe_bound(bound)}"
-            if bound > stated * SLACK:
-                name = f"a cell of column {cells[0].name!r}" if unit == "cell" else "a row"
-                faults.append(f"{name} is told apart with mu >= {bound:.4g}, above the {stated:.4g} stated")
-    return best, make_check("attack", faults, detail)
-
-
-def check_guesses(correct: int, n: int, stated_mu: float, alpha: float) -> tuple[float, Check]:
-    """Return the lower bound on mu that so many guesses of n coins prove, and the check that it is not too large."""
-    chance = float(least_chance(correct, n, alpha))
-    bound = 2 * float(special.ndtri(chance)) if chance > 0.5 else 0.0
-    detail = f"{correct / n:.1%} of {n} coins guessed, which proves mu >= {bound:.4g}"
-    if not bound:
-        detail = "the coins were not guessed well enough to prove anything at this strength"
-    faults = []
-    if bound > stated_mu * SLACK:
-        faults = [f"a row is told apart with mu >= {bound:.4g}, above the {stated_mu:.4g} stated"]
-    return bound, make_check("attack", faults, detail)
+            bound *= 1.0 if test is widest else widest.mu / test.mu
+            guessed.append(Guesses(name, correct, total, bound, stated, test.describe_bound(bound), where))
+    return judge_guesses(guessed)
 
 
 def check_bounds(
@@ -181,17 +197,13 @@ def check_grid(
 
 def check_noise(columns: Sequence[Column], within: Sequence[Canaries], alpha: float) -> Check:
     """Check variance and distribution of the noise, the latter for low, high and other canaries apart."""
-    faults, worst, share = [], 0.0, alpha / (2 * len(columns))
+    faults, worst = [], 0.0
     for index, column in enumerate(columns):
         noise = [(canaries.residuals[:, index], canaries.coins[:, index]) for canaries in within]
-        everything = np.concatenate([residuals for residuals, _ in noise])
         groups = [residuals[coins == high] for residuals, coins in noise for high in (False, True)]
-        found, chance = variance_ratio(everything, column.cell_noise, share)
-        worst = max(worst, abs(found - 1)) if np.isfinite(chance) else worst
-        if abs(found - 1) > chance:
-            faults.append(f"the noise on column {column.name!r} has {found:.4g} times the variance stated")
-        elif any(law_excess(group, column.cell_noise, share / len(groups)) > 1 for group in groups if len(group)):
-            faults.append(f"the noise on column {column.name!r} does not have the distribution stated")
+        off, fault = judge_noise(groups, law_of(column.cell_noise), alpha / (2 * len(columns)))
+        worst = max(worst, off)
+        faults += [f"the noise on column {column.name!r} {fault}"] if fault else []
     return make_check("noise", faults, f"distributed as stated, variances within {worst:.2%}")
 
 
@@ -209,11 +221,32 @@ def check_signs(signs: Sequence[NDArray[np.int8]], alpha: float) -> Check:
     )
 
 
-def size_faults(where: str, total: float, freedom: int, alpha: float) -> list[str]:
-    """Return what is wrong with a sum over noise that is chi-squared if that is of the stated size."""
-    if 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom)) >= alpha / 4:
-        return []
-    return [f"the noise {where} of whole releases has {total / freedom:.4g} times its stated size"]
+def check_whole_releases(
+    n: int, found: Iterable[tuple[str, float, int]], signs: Sequence[NDArray[np.int8]], alpha: float, around: str
+) -> Check:
+    """Check that so many whole releases carry noise of the stated size around exact sums, and that it is independent.
+
+    Parameters
+    ----------
+    n : int
+        The number of releases.
+    found : iterable of (str, float, int)
+        Where noise is, a sum over it that is chi-squared if it is of the stated size, and the degrees of freedom.
+    signs : sequence of ndarray
+        Those of noise whose parts are independent; one after another.
+    alpha : float
+        The chance of a false alarm.
+    around : str
+        The sums, in words.
+    """
+    faults = [
+        f"the noise {where} of whole releases has {total / freedom:.4g} times its stated size"
+        for where, total, freedom in found
+        if 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom)) < alpha / 4
+    ]
+    checks = [check_signs([part], alpha / 4) for part in signs]
+    faults += [check.detail for check in checks if not check.passed]
+    return make_check("whole releases", faults, f"{n} whole releases carry the noise stated around {around}")
 
 
 def make_check(name: str, faults: Sequence[str], detail: str) -> Check:

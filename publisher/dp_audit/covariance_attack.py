@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_audit.checks import LEAST_RUNS, Check, check_guesses, check_signs, make_check, require_runs
-from dp_audit.hypothesis_tests import cdf_excess, moment_ratio
+from dp_audit.hypothesis_tests import judge_noise
 from dp_audit.noise_laws import EntryLaw, entry_law
+from dp_audit.report import AuditReport
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_publish.accounting.conversions import SLACK
@@ -52,7 +53,7 @@ def attack_moments(
     add_up: Sum = moments_of_batch,
     new_keystream: Callable[[], Keystream] = SecureKeystream,
     rng: np.random.Generator | None = None,
-) -> tuple[float, float, int, tuple[Check, ...]]:
+) -> AuditReport:
     """Attack a covariance mechanism and test its noise.
 
     Parameters
@@ -70,15 +71,6 @@ def attack_moments(
     rng : numpy.random.Generator, optional
         The auditor's own coins; unpredictable by default.
 
-    Returns
-    -------
-    stated_mu, mu_lower : float
-        What is stated for one row, and what the attack proves.
-    n_runs : int
-        How many releases were attacked.
-    checks : tuple of Check
-        The five checks.
-
     Raises
     ------
     PrivacyError
@@ -93,55 +85,61 @@ def attack_moments(
             "independently"
         )
 
+    # releases of neighbouring tables, by a coin each
     scaling = mechanism.scaling
     d = scaling.n_coordinates
     n = max(LEAST_RUNS, _VALUES // d**2) if n_runs is None else n_runs
     require_runs(n)
     rng = np.random.default_rng() if rng is None else rng
-    alpha = (1 - confidence) / _N_CHECKS
     tables = [add_up(table, scaling) for table in _canaries(mechanism, law)]
-    upper = np.triu_indices(d)
     coins = rng.integers(0, 2, n).astype(np.bool_)
     runs, half = [], n // 2
     for part in (coins[:half], coins[half:]):
         keystream = new_keystream()
         runs += [mechanism.draw(tables[int(coin)], keystream) for coin in part]
-    stated = runs[0].noise
-    exact = [_in_steps(table, stated)[upper] for table in tables]
+    stated, upper = runs[0].noise, np.triu_indices(d)
     noisy = np.array([run.matrix[upper] for run in runs]) / stated.step
-    free = np.ones(len(exact[0]), dtype=bool)
-    free[-1] = not scaling.constant or not mechanism.neighbours.n_rows_public  # the corner's entry is exact otherwise
-    expected = np.where(coins[:, None], exact[1], exact[0])
-    residuals = (np.rint(noisy) - np.rint(expected))[:, free]
-    noise = law(stated, upper, free)
-    stated_mu = mechanism.spends(1).mu
-    correct = int(np.count_nonzero((noise.log_ratio(noisy[:, free], exact[1][free], exact[0][free]) > 0) == coins))
-    mu_lower, attack = check_guesses(correct, n, stated_mu, alpha)
+
+    # what of them is noise, in steps
+    corner = scaling.constant and mechanism.neighbours.n_rows_public  # the corner's entry is exact
+    free = np.arange(len(upper[0]) - bool(corner))
+    diagonal, scales = (upper[0] == upper[1])[free], law.scales(stated, d)[upper][free] / stated.step
+
+    def in_steps(table: ExactMoments) -> _Floats:
+        return _in_steps(table, stated)[upper][free]
+
+    exact = [in_steps(table) for table in tables]
+    residuals = np.rint(noisy[:, free]) - np.rint(np.where(coins[:, None], exact[1], exact[0]))
+    alpha, stated_mu = (1 - confidence) / _N_CHECKS, mechanism.spends(1).mu
+    ratios = law.log_ratio(noisy[:, free] / scales, exact[1] / scales, exact[0] / scales)
+    mu_lower, attack = check_guesses(int(np.count_nonzero((ratios > 0) == coins)), n, stated_mu, alpha)
     checks = (
         attack,
-        _check_movement(mechanism, add_up, noise, upper, free, stated),
-        _check_grid(noisy, free),
-        _check_noise(residuals, noise, alpha),
+        _check_movement(
+            mechanism, law, lambda rows: in_steps(add_up(rows, scaling)) / scales, law.allowed(mechanism.spends(1))
+        ),
+        _check_grid(noisy, len(free)),
+        _check_noise(residuals, law, diagonal, scales, alpha),
         check_signs([np.sign(part).astype(np.int8) for part in (residuals[:half], residuals[half:])], alpha),
     )
-    return stated_mu, mu_lower, n, checks
+    return AuditReport("row", stated_mu, mu_lower, confidence, n, checks, mechanism.name, max_rows=mechanism.max_rows)
 
 
-def _canaries(mechanism: OneSum, law: type[EntryLaw]) -> tuple[_Floats, _Floats]:
+def _canaries(mechanism: OneSum, law: EntryLaw) -> tuple[_Floats, _Floats]:
     """Return two neighbouring tables whose sums are as far apart as corners of the bounds can make them."""
     scaling, p = mechanism.scaling, mechanism.scaling.n_features
-    ones, others = np.ones(p), np.array([_mixed(p, flips) for flips in range(p + 1)])
-    data = scaling.centers + scaling.half_widths * np.vstack([np.zeros(p), ones, others])
-    rows = [(moments_of_batch(row[None], scaling).matrix, row) for row in data]
+    data = scaling.centers + scaling.half_widths * np.vstack([np.zeros(p), np.ones(p), _corners(p)])
+    matrices = [moments_of_batch(row[None], scaling).matrix for row in data]
     background = data[2:4]
     if not mechanism.neighbours.n_rows_public:
         return background, np.vstack([background, data[1]])
-    far = [law.distance(rows[1][0] - matrix) for matrix, _ in rows]
-    return np.vstack([background, rows[int(np.argmax(far))][1]]), np.vstack([background, data[1]])
+    far = int(np.argmax([law.distance(matrices[1] - matrix) for matrix in matrices]))
+    return np.vstack([background, data[far]]), np.vstack([background, data[1]])
 
 
-def _mixed(p: int, flips: int) -> _Floats:
-    return np.where(np.arange(p) < flips, -1.0, 1.0)
+def _corners(p: int) -> _Floats:
+    """Return rows of ones of which the first so many are negative."""
+    return np.where(np.arange(p) < np.arange(p + 1)[:, None], -1.0, 1.0)
 
 
 def _in_steps(table: ExactMoments, stated: MatrixNoise) -> _Floats:
@@ -151,53 +149,42 @@ def _in_steps(table: ExactMoments, stated: MatrixNoise) -> _Floats:
     return np.array(rounded, dtype=np.float64).reshape(table.steps.shape)
 
 
-def _check_movement(
-    mechanism: OneSum,
-    add_up: Sum,
-    noise: EntryLaw,
-    upper: tuple[NDArray[np.intp], ...],
-    free: NDArray[np.bool_],
-    stated: MatrixNoise,
-) -> Check:
+def _check_movement(mechanism: OneSum, law: EntryLaw, sum_of: Callable[[_Floats], _Floats], allowed: float) -> Check:
     """Check how far rows at and outside their bounds move the sums, in units of the stated noise."""
-    scaling = mechanism.scaling
-    allowed = noise.allowed(mechanism.spends(1))
-    empty = _in_steps(add_up(np.empty((0, scaling.n_features)), scaling), stated)[upper][free]
+    scaling, p = mechanism.scaling, mechanism.scaling.n_features
+    empty, center = sum_of(np.empty((0, p))), sum_of(scaling.centers[None])
     worst, faults = 0.0, []
     for where, reach in (("at", 1.0), ("outside", 1.5), ("far outside", 1e300), ("infinitely far outside", math.inf)):
-        signs = np.array([_mixed(scaling.n_features, flips) for flips in range(scaling.n_features + 1)])
         with np.errstate(over="ignore"):
-            rows = scaling.centers + scaling.half_widths * signs * reach
-        sums = [_in_steps(add_up(row[None], scaling), stated)[upper][free] for row in rows]
-        center = _in_steps(add_up(scaling.centers[None], scaling), stated)[upper][free]
+            rows = scaling.centers + scaling.half_widths * _corners(p) * reach
+        sums = [sum_of(row[None]) for row in rows]
         others = [sums[0], center] if mechanism.neighbours.n_rows_public else [empty]
-        loss = max(noise.loss(one, other) for one in sums for other in others)
+        loss = max(law.size_of(one - other) for one in sums for other in others)
         worst = max(worst, loss)
         if loss > allowed * SLACK:
-            said = f"{noise.strength_name} = {loss:.4g}, above the {allowed:.4g}"
+            said = f"{law.strength_name} = {loss:.4g}, above the {allowed:.4g}"
             faults.append(f"rows {where} their bounds move the sums by {said}")
     detail = f"rows at and outside their bounds move the sums by {worst / allowed:.1%} of what is stated"
     return make_check("bounds", faults, detail)
 
 
-def _check_grid(noisy: _Floats, free: NDArray[np.bool_]) -> Check:
-    off = float(np.mean(noisy[:, free] != np.rint(noisy[:, free])))
+def _check_grid(noisy: _Floats, n_free: int) -> Check:
+    entries = noisy[:, :n_free]
+    off = float(np.mean(entries != np.rint(entries)))
     faults = [f"{off:.1%} of the entries are off the grid, as floating-point noise is"] if off else []
-    if not free[-1] and np.ptp(noisy[:, -1]):
+    if n_free < noisy.shape[1] and np.ptp(noisy[:, -1]):
         faults.append("the number of rows, which is public, is not exact")
-    return make_check("grid", faults, f"all {int(free.sum()) * len(noisy)} noisy entries are on the grid")
+    return make_check("grid", faults, f"all {entries.size} noisy entries are on the grid")
 
 
-def _check_noise(residuals: _Floats, noise: EntryLaw, alpha: float) -> Check:
+def _check_noise(
+    residuals: _Floats, law: EntryLaw, diagonal: NDArray[np.bool_], scales: _Floats, alpha: float
+) -> Check:
     faults, worst = [], 0.0
-    for where, chosen in (("on", noise.diagonal), ("beside", ~noise.diagonal)):
+    for where, chosen in (("on", diagonal), ("beside", ~diagonal)):
         if not chosen.any():
             continue
-        scale, found = float(noise.scales[chosen][0]), residuals[:, chosen].ravel()
-        ratio, chance = moment_ratio(found, *noise.moments(scale), alpha / 4)
-        worst = max(worst, abs(ratio - 1)) if math.isfinite(chance) else worst
-        if abs(ratio - 1) > chance:
-            faults.append(f"the noise {where} the diagonal has {ratio:.4g} times the variance stated")
-        elif cdf_excess(found, noise.cdf(scale), alpha / 4) > 1:
-            faults.append(f"the noise {where} the diagonal does not have the distribution stated")
+        off, fault = judge_noise([residuals[:, chosen].ravel()], law.of_scale(float(scales[chosen][0])), alpha / 4)
+        worst = max(worst, off)
+        faults += [f"the noise {where} the diagonal {fault}"] if fault else []
     return make_check("noise", faults, f"distributed as stated, variances within {worst:.2%}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +33,55 @@ _MAX_WINDOWS = 1 << 22
 _CHANCE_REPEATS = 8  # fewer equal windows of 64 signs are no evidence
 
 
-def law_excess(residuals: NDArray[np.float64], noise: Noise, alpha: float) -> float:
+class Law(NamedTuple):
+    """A law on the integers: its variance, its fourth moment, and the probability that a value is at most so large."""
+
+    variance: float
+    fourth: float
+    cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def law_of(noise: Noise) -> Law:
+    """Return the law of a column's noise, in whole steps."""
+    sigma, variance = noise.sigma / noise.granularity, noise.variance / noise.granularity**2
+    if noise.distribution == "rounded-gaussian" or sigma > _TABULATED:
+        rounding = 0.5 * sigma**2 + 1 / 80 if noise.distribution == "rounded-gaussian" else 0.0
+        return Law(variance, 3 * sigma**4 + rounding, lambda steps: np.asarray(special.ndtr((steps + 0.5) / sigma)))
+    last = math.ceil(_TAIL * sigma) + 1
+    support = np.arange(-last, last + 1, dtype=np.float64)
+    weights = np.exp(-0.5 * (support / sigma) ** 2)
+    weights /= weights.sum()
+    sums = np.concatenate(([0.0], np.cumsum(weights)))
+    return Law(
+        variance,
+        float(weights @ support**4),
+        lambda steps: np.asarray(sums[np.clip(steps + last + 1, 0, len(support)).astype(np.int64)]),
+    )
+
+
+def judge_noise(groups: Sequence[NDArray[np.float64]], law: Law, alpha: float) -> tuple[float, str]:
+    """Return by how much the variance of noise differs from its law's, as a share of that, and what is wrong.
+
+    Parameters
+    ----------
+    groups : sequence of ndarray
+        The noise found, in whole steps; each group is compared with the law on its own as well.
+    law : Law
+        What is stated.
+    alpha : float
+        The chance of a false alarm, for the variance and for the distributions each.
+    """
+    ratio, chance = moment_ratio(np.concatenate(groups), law, alpha)
+    if abs(ratio - 1) > chance:
+        return abs(ratio - 1), f"has {ratio:.4g} times the variance stated"
+    if any(cdf_excess(group, law.cdf, alpha / len(groups)) > 1 for group in groups if len(group)):
+        return abs(ratio - 1), "does not have the distribution stated"
+    return abs(ratio - 1), ""
+
+
+def cdf_excess(
+    residuals: NDArray[np.float64], cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]], alpha: float
+) -> float:
     """Return the largest distance between the distribution functions found and stated, over what chance allows.
 
     Values above 1 have probability at most `alpha` (Dvoretzky, Kiefer & Wolfowitz; Massart).
@@ -41,18 +90,11 @@ def law_excess(residuals: NDArray[np.float64], noise: Noise, alpha: float) -> fl
     ----------
     residuals : ndarray of shape (n,)
         The noise found, in whole steps; infinite where a value was not even finite.
-    noise : Noise
-        What is stated.
+    cdf : callable
+        Returns the probability that a value is at most so large.
     alpha : float
         The chance of a false alarm.
     """
-    return cdf_excess(residuals, lambda steps: _cdf(noise, steps), alpha)
-
-
-def cdf_excess(
-    residuals: NDArray[np.float64], cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]], alpha: float
-) -> float:
-    """Return the same for any law on the integers, given the probability that a value is at most so large."""
     values, counts = np.unique(residuals, return_counts=True)
     sums = np.cumsum(counts) / len(residuals)
     before = np.concatenate(([0.0], sums[:-1]))
@@ -75,13 +117,12 @@ def sample_excess(one: NDArray[np.float64], other: NDArray[np.float64], alpha: f
     return float(distance) / allowed
 
 
-def variance_ratio(residuals: NDArray[np.float64], noise: Noise, alpha: float) -> tuple[float, float]:
-    """Return the variance found over the one stated, and by how much chance makes it differ from 1 (or infinity)."""
-    return moment_ratio(residuals, noise.variance / noise.granularity**2, _fourth_moment(noise), alpha)
+def moment_ratio(residuals: NDArray[np.float64], law: Law, alpha: float) -> tuple[float, float]:
+    """Return the variance found over the one stated, and by how much chance makes it differ from 1.
 
-
-def moment_ratio(residuals: NDArray[np.float64], variance: float, fourth: float, alpha: float) -> tuple[float, float]:
-    """Return the same for any law, given its variance and fourth moment."""
+    Where so little noise says nothing they are 1 and infinity.
+    """
+    variance, fourth, _ = law
     if len(residuals) * variance**2 < _LEAST_EFFECTIVE * fourth:
         return 1.0, math.inf
     deviation = math.sqrt((fourth - variance**2) / len(residuals)) / variance
@@ -168,36 +209,3 @@ def _windows(signs: Sequence[NDArray[np.int8]]) -> Iterator[NDArray[np.uint64]]:
         for width in (1, 2, 4, 8, 16, 32):
             words = (words[:-width] << np.uint64(width)) | words[width:]
         yield words
-
-
-def _cdf(noise: Noise, steps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probability that the noise is at most so many steps."""
-    sigma = noise.sigma / noise.granularity
-    if noise.distribution == "rounded-gaussian" or sigma > _TABULATED:
-        smooth: NDArray[np.float64] = special.ndtr((steps + 0.5) / sigma)
-        return smooth
-    support = _support(sigma)
-    sums: NDArray[np.float64] = np.concatenate(([0.0], np.cumsum(_discrete_law(sigma, support))))
-    chances: NDArray[np.float64] = sums[np.clip(steps - support[0] + 1, 0, len(support)).astype(np.int64)]
-    return chances
-
-
-def _fourth_moment(noise: Noise) -> float:
-    sigma = noise.sigma / noise.granularity
-    if noise.distribution == "rounded-gaussian":
-        return 3 * sigma**4 + 0.5 * sigma**2 + 1 / 80
-    if sigma > _TABULATED:
-        return 3 * sigma**4
-    support = _support(sigma)
-    return float(_discrete_law(sigma, support) @ support**4)
-
-
-def _support(sigma: float) -> NDArray[np.float64]:
-    last = math.ceil(_TAIL * sigma) + 1
-    return np.arange(-last, last + 1, dtype=np.float64)
-
-
-def _discrete_law(sigma: float, support: NDArray[np.float64]) -> NDArray[np.float64]:
-    weights = np.exp(-0.5 * (support / sigma) ** 2)
-    law: NDArray[np.float64] = weights / weights.sum()
-    return law

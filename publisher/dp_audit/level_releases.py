@@ -1,6 +1,6 @@
 """Whole releases of cells with states attacked: made-up levels, or gaps, are published, and what a reader finds judged.
 
-Each category, and each number whose gaps are published (`cell_states`), is judged by its own part of what the policy
+Each category, and each number whose gaps are published (`raw_cells`), is judged by its own part of what the policy
 asked for, computed here afresh. In every row it has one of all its states, in half of the rows one of the first two, by
 a fair coin. The checks:
 
@@ -23,30 +23,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import ValidationError
 from scipy import special, stats
 
-from dp_audit.books import check_books, claimed_mu
-from dp_audit.cell_states import AuditedCell, CategoryCell, audited_cell, table_in_states
-from dp_audit.checks import Check, check_confidence, check_signs, make_check
-from dp_audit.hypothesis_tests import law_excess, least_chance, variance_ratio
-from dp_audit.level_replay import check_level_replay
-from dp_audit.press import Press, made_up_policy, publish_made_up
+from dp_audit.canaries import granularities, raw_table
+from dp_audit.checks import Check, Guesses, check_signs, judge_guesses, make_check
+from dp_audit.hypothesis_tests import judge_noise, law_of
+from dp_audit.press import Press, Published
+from dp_audit.raw_cells import Floats, RawCell, States, raw_arrays, raw_cells
+from dp_audit.replay import mu_of_move
+from dp_audit.replayer import Replayer
 from dp_audit.report import AuditReport
-from dp_audit.row_attack import Attack
-from dp_bundle.base.errors import DpGraphError
+from dp_audit.row_attack import Attack, guessed_mu
+from dp_audit.whole_row_releases import Judged, audit_made_up
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.guarantee_checks import release_mu
-from dp_publish.accounting.conversions import SLACK
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import calibrate
 
 _ROWS = 1 << 16
+_REPLAYED = 300
 _N_CHECKS = 3  # that may raise a false alarm
 _LAGS = 16
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A cell with states as it is audited.
+
+    Attributes
+    ----------
+    raw : RawCell
+        The states.
+    places : slice
+        Of its columns among all published ones.
+    claim : float
+        The mu that the policy asks for.
+    coins : ndarray of int
+        One for each row; every other row is in one of the first two states, by its coin.
+    states : ndarray of int
+        Of all rows.
+    """
+
+    raw: RawCell
+    places: slice
+    claim: float
+    coins: NDArray[np.int64]
+    states: States
+
+    def in_steps(self, noisy: Floats) -> Floats:
+        """Return what came out of the cell, in steps."""
+        return noisy[:, self.places] / granularities(self.raw.columns)
+
+    def residuals(self, noisy: Floats) -> Floats:
+        """Return the noise on the cell's columns, in steps."""
+        return self.in_steps(noisy) - self.raw.steps[self.states]
+
+    def levels(self, noisy: Floats) -> States:
+        """Return the levels that indicators show, -1 where they are none; one column alone shows the second of two."""
+        own = noisy[:, self.places]
+        valid = np.isin(own, (0.0, 1.0)).all(axis=1)
+        if own.shape[1] == 1:
+            return np.where(valid, own[:, 0], -1.0).astype(np.int64)
+        return np.where(valid & (own.sum(axis=1) == 1.0), own.argmax(axis=1), -1)
 
 
 def audit_levels(
@@ -75,121 +117,86 @@ def audit_levels(
     PolicyError, PrivacyError
         The policy allows no release.
     """
-    check_confidence(confidence)
-    rng, n = np.random.default_rng(), n_canaries or _ROWS
-    policy = made_up_policy(policy, kinds)
-    columns = calibrate(policy, kinds)
-    claim = claimed_mu(policy, columns)
-    cells = _find_cells(policy, list(kinds), columns, claim)
-    coins = {each.source.name: rng.integers(0, 2, n) for each in cells}
-    states = {each.source.name: _draw(each, coins[each.source.name], rng) for each in cells}
+    n, alpha = n_canaries or _ROWS, (1 - confidence) / _N_CHECKS
 
-    def report(mu_lower: float, checks: Sequence[Check]) -> AuditReport:
-        return AuditReport(policy.privacy.unit_name, claim, mu_lower, confidence, n, tuple(checks))
+    def prepare(
+        policy: Policy, columns: Sequence[Column], claim: float, rng: np.random.Generator
+    ) -> tuple[int, pa.Table, Judged]:
+        cells = _cells(policy, columns, claim, n, rng)
 
-    try:
-        published = publish_made_up(press, table_in_states(policy, cells, states), policy)
-    except (DpGraphError, ValidationError) as error:
-        return report(0.0, [make_check("books", [f"made-up rows cannot be published: {error}"], "")])
-    alpha = (1 - confidence) / _N_CHECKS
-    mu_lower, attack = _attack(cells, coins, published.values, alpha, rng)
-    noise = _check_noise(cells, states, published.values, alpha)
-    independence = _check_independence(cells, states, published.values, alpha)
-    replay, books = check_level_replay(press, policy, cells, rng), check_books(policy, columns, published)
-    return report(mu_lower, [attack, noise, independence, replay, books])
+        def judge(published: Published) -> tuple[float, list[Check]]:
+            noisy = published.values
+            mu_lower, attack = judge_guesses((_guess(each, noisy, alpha / len(cells), rng) for each in cells), "{:.4g}")
+            noise, independence = _check_noise(cells, noisy, alpha), _check_independence(cells, noisy, alpha)
+            return mu_lower, [attack, noise, independence, _check_replay(press, policy, cells, rng)]
+
+        return n, _table(policy, cells, np.column_stack([each.states for each in cells])), judge
+
+    return audit_made_up(policy, kinds, press, confidence, prepare)
 
 
-def _find_cells(policy: Policy, names: list[str], columns: Sequence[Column], claim: float) -> list[AuditedCell]:
+def _cells(policy: Policy, columns: Sequence[Column], claim: float, n: int, rng: np.random.Generator) -> list[_Cell]:
     """Return the cells, each with the part of mu that is its own: all of a cell's, of a row's by weights.
 
     Where the policy asks for no mu, that of noise on whole numbers is what their noise has.
     """
-    sources = [source for source in policy.sources if source.columns[0] in names]
-    weights = [policy.column(source.columns[0]).weight for source in sources]
+    found = raw_cells(policy.sources, columns)
+    weights = [policy.column(cell.columns[0].name).weight for cell in found]
     alone = policy.privacy.unit_name in ("cell", "change")
-    found = []
-    for source, weight in zip(sources, weights, strict=True):
+    coins = [rng.integers(0, 2, n) for _ in found]
+    cells, first = [], 0
+    for cell, weight, thrown in zip(found, weights, coins, strict=True):
         share = 1.0 if alone else math.sqrt(weight / math.fsum(weights) / policy.privacy.max_rows)
-        places = [names.index(name) for name in source.columns]
-        own = [columns[place] for place in places]
-        is_mu = policy.privacy.mu is not None or own[0].is_gaussian
-        found.append(audited_cell(source, places, columns, claim * share if is_mu else release_mu("cell", own)))
-    return found
+        is_mu = policy.privacy.mu is not None or cell.columns[0].is_gaussian
+        states = rng.integers(0, cell.n_states, n)
+        states[::2] = thrown[::2]
+        places = slice(first, first + len(cell.columns))
+        own = claim * share if is_mu else release_mu("cell", cell.columns)
+        cells.append(_Cell(cell, places, own, thrown, states))
+        first = places.stop
+    return cells
 
 
-def _draw(each: AuditedCell, coins: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return states: in every other row one of the first two, by the coin, and any in the rest."""
-    states = rng.integers(0, each.n_states, len(coins))
-    states[::2] = coins[::2]
-    return states
+def _table(policy: Policy, cells: Sequence[_Cell], states: States) -> pa.Table:
+    return raw_table(policy, raw_arrays([each.raw for each in cells], states))
 
 
-def _attack(
-    cells: Sequence[AuditedCell],
-    coins: dict[str, NDArray[np.int64]],
-    noisy: NDArray[np.float64],
-    alpha: float,
-    rng: np.random.Generator,
-) -> tuple[float, Check]:
-    """Guess the coins of every cell from what came out."""
-    best, faults, detail = 0.0, [], "the coins were not guessed well enough to prove anything at this strength"
-    for each in cells:
-        thrown = coins[each.source.name][::2]
-        if isinstance(each, CategoryCell) and each.response is not None:
-            found = each.found(noisy)[::2]
-            guesses = np.where(np.isin(found, (0, 1)), found, rng.integers(0, 2, len(found)))
-            correct, total = int(np.count_nonzero(guesses == thrown)), len(thrown)
-            chance = float(least_chance(correct, total, alpha / len(cells)))
-            bound = 2 * float(special.ndtri(chance)) if chance > 0.5 else 0.0
-            proof = f"proves mu >= {bound:.4g}"
-        else:
-            low, high = each.expected(np.array([0, 1]))
-            moved = np.flatnonzero(high != low)
-            columns = [column for column, is_moved in zip(each.columns, high != low, strict=True) if is_moved]
-            steps = np.array([column.cell_noise.granularity for column in columns])
-            test = Attack(columns, (high - low)[moved] / steps)
-            centred = (noisy[::2][:, each.places[moved]] - 0.5 * (low + high)[moved]) / steps
-            correct, total = test.count_correct(centred, thrown.astype(bool), rng)
-            bound = test.mu_bound(correct, total, alpha / len(cells))
-            proof = test.describe_bound(bound)
-        if bound > best:
-            best = bound
-            detail = f"{correct / total:.1%} of {total} coins guessed, which {proof}"
-        if bound > each.claim * SLACK:
-            name = each.source.name
-            faults.append(f"a cell of {name!r} is told apart with mu >= {bound:.4g}, above {each.claim:.4g}")
-    return best, make_check("attack", faults, detail)
+def _guess(each: _Cell, noisy: Floats, alpha: float, rng: np.random.Generator) -> Guesses:
+    """Guess the coins of a cell from what came out."""
+    thrown, cell = each.coins[::2], each.raw
+    if cell.response is not None:
+        found = each.levels(noisy)[::2]
+        guesses = np.where(np.isin(found, (0, 1)), found, rng.integers(0, 2, len(found)))
+        correct, total = int(np.count_nonzero(guesses == thrown)), len(thrown)
+        bound = guessed_mu(correct, total, alpha)
+        proof = f"proves mu >= {bound:.4g}"
+    else:
+        low, high = cell.steps[:2]
+        moved = np.flatnonzero(high != low)
+        test = Attack([cell.columns[place] for place in moved.tolist()], (high - low)[moved])
+        centred = each.in_steps(noisy)[::2, moved] - 0.5 * (low + high)[moved]
+        correct, total = test.count_correct(centred, thrown.astype(bool), rng)
+        bound = test.mu_bound(correct, total, alpha)
+        proof = test.describe_bound(bound)
+    return Guesses(f"a cell of {cell.name!r}", correct, total, bound, each.claim, proof)
 
 
-def _check_noise(
-    cells: Sequence[AuditedCell], states: dict[str, NDArray[np.int64]], noisy: NDArray[np.float64], alpha: float
-) -> Check:
+def _check_noise(cells: Sequence[_Cell], noisy: Floats, alpha: float) -> Check:
     """Check what was added to indicators, or how often levels stay and which they become."""
     faults = []
     for each in cells:
-        own, share = states[each.source.name], alpha / len(cells)
-        if isinstance(each, CategoryCell) and each.response is not None:
-            faults += _response_faults(each, each.response, own, noisy, share)
+        share, columns = alpha / len(cells), each.raw.columns
+        if each.raw.response is not None:
+            faults += _response_faults(each, each.raw.response, each.levels(noisy), share)
             continue
-        steps = [column.cell_noise.granularity for column in each.columns]
-        residuals = (noisy[:, each.places] - each.expected(own)) / steps
-        for index, column in enumerate(each.columns):
-            found, chance = variance_ratio(residuals[:, index], column.cell_noise, share / (2 * len(each.columns)))
-            if abs(found - 1) > chance:
-                faults.append(f"the noise on {column.name!r} has {found:.4g} times the variance stated")
-            elif law_excess(residuals[:, index], column.cell_noise, share / (2 * len(each.columns))) > 1:
-                faults.append(f"the noise on {column.name!r} does not have the distribution stated")
+        for column, noise in zip(columns, each.residuals(noisy).T, strict=True):
+            _, fault = judge_noise([noise], law_of(column.cell_noise), share / (2 * len(columns)))
+            faults += [f"the noise on {column.name!r} {fault}"] if fault else []
     return make_check("noise", faults, "distributed as stated; levels stay, and become others, as often as stated")
 
 
-def _response_faults(
-    each: CategoryCell,
-    response: RandomizedResponse,
-    raw: NDArray[np.int64],
-    noisy: NDArray[np.float64],
-    alpha: float,
-) -> list[str]:
-    name, found = each.source.name, each.found(noisy)
+def _response_faults(each: _Cell, response: RandomizedResponse, found: States, alpha: float) -> list[str]:
+    name, raw = each.raw.name, each.states
     if (found < 0).any():
         return [f"{np.count_nonzero(found < 0)} rows of {name!r} do not show one level"]
     faults = []
@@ -207,17 +214,12 @@ def _response_faults(
     return faults
 
 
-def _check_independence(
-    cells: Sequence[AuditedCell], states: dict[str, NDArray[np.int64]], noisy: NDArray[np.float64], alpha: float
-) -> Check:
+def _check_independence(cells: Sequence[_Cell], noisy: Floats, alpha: float) -> Check:
     """Check that noise, and which levels are replaced, do not depend on that of other rows and cells."""
-    signs, changed = [], []
-    for each in cells:
-        own = states[each.source.name]
-        if isinstance(each, CategoryCell) and each.response is not None:
-            changed.append((each.found(noisy) != own).astype(np.float64))
-        else:
-            signs.append(np.sign(noisy[:, each.places] - each.expected(own)).astype(np.int8))
+    signs = [np.sign(each.residuals(noisy)).astype(np.int8) for each in cells if each.raw.response is None]
+    changed = [
+        (each.levels(noisy) != each.states).astype(np.float64) for each in cells if each.raw.response is not None
+    ]
     checks = [check_signs([np.hstack(signs)], alpha / 2)] if signs else []
     faults = [check.detail for check in checks if not check.passed]
     limit = special.ndtri(1 - alpha / (4 * max(len(changed), 1) * (_LAGS + len(changed))))
@@ -228,8 +230,37 @@ def _check_independence(
     return make_check("independence", faults, "no correlation between rows or cells, and no noise is used twice")
 
 
-def _correlated(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def _correlated(one: Floats, other: Floats) -> float:
     """Return the size of a correlation in its standard errors."""
     spread = float(one.std() * other.std())
     together = float(np.mean((one - one.mean()) * (other - other.mean())))
     return abs(together) / spread * math.sqrt(len(one)) if spread else 0.0
+
+
+def _check_replay(press: Press, policy: Policy, cells: Sequence[_Cell], rng: np.random.Generator) -> Check:
+    """Publish tables that differ in one cell with the same random bits."""
+    replayer = Replayer(press, policy)
+    highest = [int(np.argmax(each.raw.steps[:, -1 if each.raw.has_levels else 0])) for each in cells]
+    base = np.column_stack([rng.integers(0, each.raw.n_states - 1, _REPLAYED) for each in cells])
+    base = np.where(base == highest, [each.raw.n_states - 1 for each in cells], base)
+    for index, each in enumerate(cells):
+        for start in range(1 if each.raw.has_levels else 2):
+            row = int(rng.integers(_REPLAYED))
+            before, alone = base.copy(), base.copy()
+            before[row, index], alone[row, index] = start, highest[index]  # which no other row has
+            one, other = (_table(policy, cells, states) for states in (before, alone))
+            pair = replayer.pair(one, other, "tables that differ in one cell")
+            if pair and pair[0].values.shape == pair[1].values.shape:
+                replayer.faults.extend(_moved_faults(each, pair[1].values - pair[0].values, row))
+    return replayer.check("replay", "one changed cell changes nothing else, and moves it by no more than stated")
+
+
+def _moved_faults(each: _Cell, moved: Floats, row: int) -> list[str]:
+    """Return what is wrong with how far a changed cell moved the release."""
+    name, own = each.raw.name, moved[row, each.places].copy()
+    moved[row, each.places] = 0.0
+    faults = [f"a cell of {name!r} moves other cells, too"] if moved.any() else []
+    apart = 0.0 if each.raw.response is not None else mu_of_move(each.raw.columns, own)
+    if apart > each.claim * (1 + 1e-6):
+        faults.append(f"with the same random bits a cell of {name!r} moves by {apart:.4g}, above {each.claim:.4g}")
+    return faults

@@ -22,16 +22,16 @@ Muirhead (1982), Aspects of multivariate statistical theory, theorem 3.2.5, for 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
 from dp_audit.checks import Check, make_check
-from dp_audit.hypothesis_tests import cdf_excess
+from dp_audit.hypothesis_tests import Law, cdf_excess
 from dp_bundle.manifest.matrix_noise import (
     DiscreteLaplace,
     MatrixNoise,
@@ -39,7 +39,6 @@ from dp_bundle.manifest.matrix_noise import (
     WishartDifferenceNoise,
     WishartNoise,
 )
-from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
@@ -47,169 +46,93 @@ from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_curve import delta_of_wishart
 
 _Floats: TypeAlias = NDArray[np.float64]
+_Laws: TypeAlias = dict[tuple[int, int], Callable[[_Floats], _Floats]]  # of entries: distribution functions
 
 _CLEAR = 64  # steps between the eigenvalues
 _TURN = 2.0**40  # steps of a doubled angle, so fine that they are no grid
 
 
-class EntryLaw(ABC):
-    """The stated noise of every entry of the triangle, in steps.
+@dataclass(frozen=True)
+class EntryLaw:
+    """A kind of noise on every entry of the triangle: its density falls with a power of the magnitude.
 
     Attributes
     ----------
     strength_name : str
-        What `loss` is called.
+        What `size_of` is called.
+    allowed : callable
+        Returns the largest size that a strength allows.
+    sizes : callable
+        Returns the scale of diagonal and of off-diagonal entries of a stated noise.
+    distance : callable
+        Returns how far a symmetric matrix is from zero, in the norm of the sensitivity.
+    power : int
+        Of the magnitude in the logarithm of the density, over which it is divided.
+    variance, fourth : float
+        The second and the fourth moment of noise of scale 1.
+    cdf : callable
+        Its distribution function.
     """
 
-    strength_name: ClassVar[str]
+    strength_name: str
+    allowed: Callable[[Strength], float]
+    sizes: Callable[[Any], tuple[float, float]]
+    distance: Callable[[_Floats], float]
+    power: int
+    variance: float
+    fourth: float
+    cdf: Callable[[_Floats], _Floats]
 
-    def __init__(self, noise: MatrixNoise, upper: tuple[NDArray[np.intp], ...], free: NDArray[np.bool_]) -> None:
-        self.diagonal = (upper[0] == upper[1])[free]
-        self.scales = np.where(self.diagonal, *self.sizes(noise)) / noise.step
+    def scales(self, noise: MatrixNoise, d: int) -> _Floats:
+        """Return the stated scale of every entry's noise."""
+        return np.where(np.eye(d, dtype=bool), *self.sizes(noise))
 
-    @staticmethod
-    @abstractmethod
-    def sizes(noise: Any) -> tuple[float, float]:
-        """Return the scale of diagonal and of off-diagonal entries."""
+    def of_scale(self, scale: float) -> Law:
+        """Return the law of an entry in steps that are far below its scale."""
+        return Law(self.variance * scale**2, self.fourth * scale**4, lambda steps: self.cdf((steps + 0.5) / scale))
 
-    @staticmethod
-    @abstractmethod
-    def allowed(strength: Strength) -> float:
-        """Return the largest loss that a strength allows."""
+    def size_of(self, moved: _Floats) -> float:
+        """Return the loss, in the strength's unit, of entries that are moved by so many scales."""
+        return float(np.linalg.norm(moved, self.power))
 
-    @staticmethod
-    @abstractmethod
-    def distance(moved: _Floats) -> float:
-        """Return how far a symmetric matrix is from zero, in the norm of the sensitivity."""
-
-    @staticmethod
-    @abstractmethod
-    def size_of(moved: _Floats) -> float:
-        """Return the loss of entries that are moved by so many scales."""
-
-    @staticmethod
-    @abstractmethod
-    def chi_squared(found: _Floats) -> tuple[float, int]:
+    def chi_squared(self, found: _Floats) -> tuple[float, int]:
         """Return a sum over entries of scale 1, and the degrees of freedom of its chi-squared law."""
-
-    @abstractmethod
-    def log_ratio(self, noisy: _Floats, one: _Floats, other: _Floats) -> _Floats:
-        """Return the logarithm of the likelihood ratio of the two tables."""
-
-    @abstractmethod
-    def cdf(self, scale: float) -> Callable[[_Floats], _Floats]:
-        """Return the distribution function of one entry's noise; a step is far below its scale."""
-
-    @abstractmethod
-    def moments(self, scale: float) -> tuple[float, float]:
-        """Return the variance and the fourth moment of one entry's noise."""
-
-    def loss(self, one: _Floats, other: _Floats) -> float:
-        """Return the stated noise's mu, or epsilon, for two tables."""
-        return self.size_of((one - other) / self.scales)
-
-
-class GaussianLaw(EntryLaw):
-    """Gaussian noise."""
-
-    strength_name = "mu"
-
-    @staticmethod
-    def sizes(noise: RoundedGaussian) -> tuple[float, float]:
-        """Return both standard deviations."""
-        return noise.diagonal_sigma, noise.off_diagonal_sigma
-
-    @staticmethod
-    def allowed(strength: Strength) -> float:
-        """Return mu."""
-        return strength.mu
-
-    @staticmethod
-    def distance(moved: _Floats) -> float:
-        """Return the Frobenius norm."""
-        return float(np.linalg.norm(moved))
-
-    @staticmethod
-    def size_of(moved: _Floats) -> float:
-        """Return the root of the sum of squares."""
-        return float(np.linalg.norm(moved))
-
-    @staticmethod
-    def chi_squared(found: _Floats) -> tuple[float, int]:
-        """Return the sum of squares."""
-        return float(found @ found), len(found)
+        factor = 2 // self.power
+        return factor * float((np.abs(found) ** self.power).sum()), factor * len(found)
 
     def log_ratio(self, noisy: _Floats, one: _Floats, other: _Floats) -> _Floats:
-        """Return the logarithm of the likelihood ratio of the two tables."""
-        scaled = [(noisy - center) / self.scales for center in (other, one)]
-        return np.asarray(0.5 * (scaled[0] ** 2 - scaled[1] ** 2).sum(axis=1))
-
-    def cdf(self, scale: float) -> Callable[[_Floats], _Floats]:
-        """Return the normal distribution function."""
-        return lambda steps: np.asarray(special.ndtr((steps + 0.5) / scale))
-
-    def moments(self, scale: float) -> tuple[float, float]:
-        """Return the variance and the fourth moment."""
-        return scale**2, 3 * scale**4
+        """Return the logarithm of the likelihood ratio of two tables, in scales, for noisy entries in rows."""
+        far, near = (np.abs(noisy - center) ** self.power for center in (other, one))
+        return np.asarray((far - near).sum(axis=1) / self.power)
 
 
-class LaplaceLaw(EntryLaw):
-    """Laplace noise."""
-
-    strength_name = "epsilon"
-
-    @staticmethod
-    def sizes(noise: DiscreteLaplace) -> tuple[float, float]:
-        """Return the one scale twice."""
-        return noise.scale, noise.scale
-
-    @staticmethod
-    def allowed(strength: Strength) -> float:
-        """Return epsilon."""
-        return strength.pure_epsilon
-
-    @staticmethod
-    def distance(moved: _Floats) -> float:
-        """Return the L1 norm of the upper triangle."""
-        return float(np.abs(moved[np.triu_indices(len(moved))]).sum())
-
-    @staticmethod
-    def size_of(moved: _Floats) -> float:
-        """Return the sum of magnitudes."""
-        return float(np.abs(moved).sum())
-
-    @staticmethod
-    def chi_squared(found: _Floats) -> tuple[float, int]:
-        """Return twice the sum of magnitudes, which are exponential."""
-        return 2 * float(np.abs(found).sum()), 2 * len(found)
-
-    def log_ratio(self, noisy: _Floats, one: _Floats, other: _Floats) -> _Floats:
-        """Return the logarithm of the likelihood ratio of the two tables."""
-        scaled = [(noisy - center) / self.scales for center in (other, one)]
-        return np.asarray((np.abs(scaled[0]) - np.abs(scaled[1])).sum(axis=1))
-
-    def cdf(self, scale: float) -> Callable[[_Floats], _Floats]:
-        """Return the Laplace distribution function."""
-        return lambda steps: np.where(
-            steps < 0, 0.5 * np.exp((steps + 0.5) / scale), 1 - 0.5 * np.exp(-(np.abs(steps) + 0.5) / scale)
-        )
-
-    def moments(self, scale: float) -> tuple[float, float]:
-        """Return the variance and the fourth moment."""
-        return 2 * scale**2, 24 * scale**4
+_LAWS: dict[type[MatrixNoise], EntryLaw] = {
+    RoundedGaussian: EntryLaw(
+        "mu",
+        allowed=lambda strength: strength.mu,
+        sizes=lambda noise: (noise.diagonal_sigma, noise.off_diagonal_sigma),
+        distance=lambda moved: float(np.linalg.norm(moved)),
+        power=2,
+        variance=1.0,
+        fourth=3.0,
+        cdf=stats.norm.cdf,
+    ),
+    DiscreteLaplace: EntryLaw(
+        "epsilon",
+        allowed=lambda strength: strength.pure_epsilon,
+        sizes=lambda noise: (noise.scale, noise.scale),
+        distance=lambda moved: float(np.abs(np.triu(moved)).sum()),
+        power=1,
+        variance=2.0,
+        fourth=24.0,
+        cdf=stats.laplace.cdf,
+    ),
+}
 
 
-_LAWS: dict[type[MatrixNoise], type[EntryLaw]] = {RoundedGaussian: GaussianLaw, DiscreteLaplace: LaplaceLaw}
-
-
-def entry_law(noise: type[MatrixNoise]) -> type[EntryLaw] | None:
+def entry_law(noise: type[MatrixNoise]) -> EntryLaw | None:
     """Return the law of noise of a kind, or None if it does not act on entries independently."""
     return _LAWS.get(noise)
-
-
-def exponent_for(neighbours: Neighbours, epsilon: float) -> float:
-    """Return the exponent that epsilon allows for a score that moves by 1, up or down, or one way only."""
-    return epsilon / neighbours.nuclear
 
 
 def check_directions(
@@ -240,13 +163,11 @@ def check_wishart(
     released: list[_Floats], tables: list[ExactMoments], noise: WishartNoise, mechanism: Wishart, alpha: float
 ) -> Check:
     """Check that the noise's diagonal has the chi-squared law stated, and that its degrees of freedom suffice."""
-    m, square, step = noise.degrees_of_freedom, noise.scale, noise.step
+    m, unit = noise.degrees_of_freedom, noise.step / noise.scale
+    laws: _Laws = dict.fromkeys(((0, 0), (1, 1)), lambda steps: np.asarray(stats.chi2.cdf((steps + 0.5) * unit, m)))
     faults = []
-    residuals = [np.rint((part - table.matrix) / step) for part, table in zip(released, tables, strict=True)]
-    for j in range(2):
-        found = np.concatenate([part[:, j, j] for part in residuals])
-        if cdf_excess(found, lambda steps: np.asarray(stats.chi2.cdf((steps + 0.5) * step / square, m)), alpha / 2) > 1:
-            faults = [f"the noise on the diagonal is not chi-squared with the {m:g} degrees of freedom stated"]
+    if not _follow(released, tables, noise.step, laws, alpha):
+        faults = [f"the noise on the diagonal is not chi-squared with the {m:g} degrees of freedom stated"]
 
     epsilon, delta = mechanism.strength.epsilon, mechanism.strength.delta
     nu = round(m) - mechanism.scaling.n_coordinates + 1
@@ -260,19 +181,25 @@ def check_wishart_difference(
     released: list[_Floats], tables: list[ExactMoments], noise: WishartDifferenceNoise, epsilon: float, alpha: float
 ) -> Check:
     """Check that the noise has the law stated, and that its scale suffices for these two tables."""
-    m, step = noise.degrees_of_freedom, noise.step
-    residuals = [np.rint((part - table.matrix) / step) for part, table in zip(released, tables, strict=True)]
+    m, unit = noise.degrees_of_freedom, noise.step / noise.scale
+    on = chi_squared_difference(m, unit)
+    laws: _Laws = {(0, 0): on, (1, 1): on, (0, 1): chi_squared_difference(2 * m, 2 * unit)}
     faults = []
-    for i, j, degrees, scale in ((0, 0, m, noise.scale), (1, 1, m, noise.scale), (0, 1, 2 * m, noise.scale / 2)):
-        found = np.concatenate([part[:, i, j] for part in residuals])
-        if cdf_excess(found, chi_squared_difference(degrees, step / scale), alpha / 3) > 1:
-            faults = ["the noise is not the difference stated of two Wishart matrices"]
+    if not _follow(released, tables, noise.step, laws, alpha):
+        faults = ["the noise is not the difference stated of two Wishart matrices"]
 
     moved = float(np.linalg.norm(tables[1].matrix - tables[0].matrix, "nuc"))
     given = moved / (2 * noise.scale)
     if given > epsilon * SLACK or m < len(released[0][0]) + 1:
         faults.append(f"{m:g} degrees of freedom and the scale give epsilon = {given:.4g}, above {epsilon:.4g}")
     return make_check("noise", faults, "the difference of two Wishart matrices as stated, of a scale that is enough")
+
+
+def _follow(released: list[_Floats], tables: list[ExactMoments], step: float, laws: _Laws, alpha: float) -> bool:
+    """Return True if the noise of entries may have the laws that are given of them."""
+    noise = [part - table.matrix for part, table in zip(released, tables, strict=True)]
+    steps = np.rint(np.concatenate(noise) / step)
+    return all(cdf_excess(steps[:, *place], cdf, alpha / len(laws)) <= 1 for place, cdf in laws.items())
 
 
 def chi_squared_difference(degrees: float, step: float) -> Callable[[_Floats], _Floats]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from dp_audit.cell_states import WITH_LEVELS
-from dp_audit.coded_rows import check_row_coding
+from dp_audit.coding import check_row_coding
 from dp_audit.level_releases import audit_levels
 from dp_audit.press import Press
+from dp_audit.raw_cells import WITH_LEVELS
 from dp_audit.report import AuditReport
 from dp_audit.whole_covariance_releases import audit_covariance
 from dp_audit.whole_row_releases import audit_rows

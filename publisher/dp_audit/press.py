@@ -18,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.manifest.release import Release
@@ -28,6 +30,7 @@ from dp_publish.data.dialect import Dialect
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
+UNPUBLISHED = (DpGraphError, ValidationError)  # what a publication fails with
 Press: TypeAlias = Callable[[pa.Table, Policy, Keystream | None], AbstractContextManager[tuple[Path, Cost]]]
 
 
@@ -81,6 +84,11 @@ def publish_made_up(press: Press, table: pa.Table, policy: Policy, keystream: Ke
         if stated is not None and stated.first_round is not None:
             rounds = Rounds(bundle.first_round(), bundle.transform())
         return Published(bundle.release, values, cost, _seen(bundle), rounds)
+
+
+def not_published(error: Exception) -> str:
+    """Return what is wrong where that failed."""
+    return f"made-up rows cannot be published: {error}"
 
 
 def _rows(bundle: Bundle) -> NDArray[np.float64]:

@@ -1,25 +1,26 @@
-"""Cells of a made-up raw table, and what each of their states is published as."""
+"""Cells of a made-up raw table, each in one of a few states, and what each state is published as."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_audit.canaries import canary_limits
-from dp_audit.made_up import in_batches, name_rows
-from dp_bundle.manifest.columns import Column
+from dp_audit.canaries import canary_limits, granularities, in_batches, raw_table
+from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
 from dp_publish.policy.model import Policy
 
+WITH_LEVELS = ("category", "boolean")  # kinds of sources that are judged by their levels; others are numbers
 _MICROSECONDS = {"time": pa.timestamp("us", "UTC"), "time-of-day": pa.time64("us"), "duration": pa.duration("us")}
-_GAP = 1  # the state without a value, where there is one
 
-_Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
+States = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -30,23 +31,38 @@ class RawCell:
     ----------
     name : str
         The raw column's.
-    columns : tuple of str
-        The names of the published columns.
+    columns : sequence of Column
+        The published columns.
     values : pyarrow.Array
         The raw value of every state.
     numbers : ndarray, shape (n_states, n_columns)
         What every state is published as, before noise.
+    has_levels : bool
+        Whether a state is a level.
     """
 
     name: str
-    columns: tuple[str, ...]
+    columns: Sequence[Column]
     values: pa.Array
-    numbers: _Floats
+    numbers: Floats
+    has_levels: bool = False
 
     @property
     def n_states(self) -> int:
-        """The number of states."""
+        """The number of states; what tells the first two apart is what an attacker guesses."""
         return len(self.values)
+
+    @property
+    def response(self) -> RandomizedResponse | None:
+        """Randomised response, if the cell has that in place of noise."""
+        return self.columns[0].response
+
+    @cached_property
+    def steps(self) -> Floats:
+        """The numbers in grid steps, no more than the bounds allow."""
+        steps = granularities(self.columns)
+        limits = np.array([column.bounds or (-np.inf, np.inf) for column in self.columns]) / steps[:, None]
+        return np.clip(np.rint(self.numbers / steps), np.ceil(limits[:, 0]), np.floor(limits[:, 1]))
 
 
 def raw_cells(sources: Sequence[Source], columns: Sequence[Column]) -> list[RawCell]:
@@ -56,91 +72,71 @@ def raw_cells(sources: Sequence[Source], columns: Sequence[Column]) -> list[RawC
     the second state has no value; numbers without one may also be NaN, which is the last state.
     """
     source_of = {name: source for source in sources for name in source.columns}
-    cells = {}
-    for column in columns:
+    cells = []
+    for index, column in enumerate(columns):
         source = source_of.get(column.name)
-        if source is None:
-            cells[column.name] = _cell(
-                column.name, "number", column, (column.name,), *_at_ends("number", column, len(columns))
-            )
-        elif source.name not in cells:
-            found = _at_levels(source) if source.levels else _at_ends(source.kind, column, len(columns))
-            cells[source.name] = _cell(source.name, source.kind, column, source.columns, *found)
-    return list(cells.values())
-
-
-def level_words(source: Source) -> pa.Array:
-    """Return words that mean the levels of a source: none for its gaps."""
-    return pa.array([None if level == source.gaps else level for level in source.levels], pa.string())
-
-
-def level_numbers(n_levels: int, n_columns: int) -> _Floats:
-    """Return what levels are published as: indicators, or their places in one column."""
-    return np.eye(n_levels) if n_columns == n_levels else np.arange(n_levels, dtype=np.float64)[:, None]
-
-
-def raw_numbers(kind: str, numbers: _Floats, gaps: NDArray[np.bool_]) -> pa.Array:
-    """Return numbers as values of a source's kind, and null in gaps."""
-    if kind == "number":
-        return pa.array(numbers, mask=gaps)
-    if kind == "date":
-        return pa.array(numbers.astype(np.int32), mask=gaps).cast(pa.date32())
-    return pa.array(np.rint(numbers * 1e6).astype(np.int64), mask=gaps).cast(_MICROSECONDS[kind])
-
-
-def raw_table(policy: Policy, arrays: Mapping[str, pa.Array], owners: Sequence[str] | None = None) -> pa.Table:
-    """Return a table of these columns, and of the entities, by default one for each row, where the policy has any."""
-    table, unit = pa.table(dict(arrays)), policy.privacy.entity
-    if unit is not None:
-        table = table.append_column(unit.entity, pa.array(name_rows(table.num_rows) if owners is None else owners))
-    return table
+        kind = source.kind if source else "number"
+        if source and source.columns[0] != column.name:
+            continue
+        found = _at_levels(source) if source and source.levels else _at_ends(kind, column, len(columns))
+        own = columns[index : index + len(source.columns)] if source else [column]
+        name = source.name if source else column.name
+        cells.append(RawCell(name, own, *_with_gaps(kind, column, *found), has_levels=kind in WITH_LEVELS))
+    return cells
 
 
 def tables_of(
-    policy: Policy, cells: Sequence[RawCell], states: NDArray[np.int64], owners: Sequence[str] | None = None
+    policy: Policy, cells: Sequence[RawCell], states: States, owners: Sequence[str] | None = None
 ) -> tuple[pa.Table, pa.Table]:
     """Return the raw table of rows in these states, a column for each cell, and that of the numbers it stands for."""
-    raw: dict[str, pa.Array] = {}
     numbers: dict[str, pa.Array] = {}
     for cell, places in zip(cells, states.T, strict=True):
-        raw[cell.name] = cell.values.take(pa.array(places))
-        numbers |= zip(cell.columns, map(pa.array, cell.numbers[places].T), strict=True)
+        names = (column.name for column in cell.columns)
+        numbers |= zip(names, map(pa.array, cell.numbers[places].T), strict=True)
     cuts = [len(states) // 5, len(states) // 2, len(states) // 2 + 1]
-    return in_batches(raw_table(policy, raw, owners), cuts), in_batches(raw_table(policy, numbers, owners), cuts)
+    raw = in_batches(raw_table(policy, raw_arrays(cells, states), owners), cuts)
+    return raw, in_batches(raw_table(policy, numbers, owners), cuts)
 
 
-def _at_levels(source: Source) -> tuple[pa.Array, _Floats]:
-    n_columns = len(source.levels) if source.has_level_columns else 1
-    return level_words(source), level_numbers(len(source.levels), n_columns)
+def raw_arrays(cells: Sequence[RawCell], states: States) -> dict[str, pa.Array]:
+    """Return the columns of a raw table of rows in these states."""
+    return {cell.name: cell.values.take(pa.array(own)) for cell, own in zip(cells, states.T, strict=True)}
 
 
-def _at_ends(kind: str, column: Column, n_columns: int) -> tuple[pa.Array, _Floats]:
+def any_states(cells: Sequence[RawCell], n: int, rng: np.random.Generator) -> States:
+    """Return states of rows, a column for each cell."""
+    return np.column_stack([rng.integers(0, cell.n_states, n) for cell in cells])
+
+
+def _at_levels(source: Source) -> tuple[pa.Array, Floats]:
+    """Return words that mean levels, none for gaps, and what they are published as: indicators, or their places."""
+    words, n = [None if level == source.gaps else level for level in source.levels], len(source.levels)
+    numbers = np.eye(n) if source.has_level_columns else np.arange(n, dtype=np.float64)[:, None]
+    return pa.array(words, pa.string()), numbers
+
+
+def _at_ends(kind: str, column: Column, n_columns: int) -> tuple[pa.Array, Floats]:
     """Return both ends as raw values, and as the numbers that these stand for: whole days, or microseconds."""
     ends = np.array(canary_limits(column, n_columns))
-    values = raw_numbers(kind, ends, np.zeros(2, dtype=bool))
+    if kind == "number":
+        return pa.array(ends), ends[:, None]
     if kind == "date":
-        ends = np.trunc(ends)
-    elif kind != "number":
-        ends = np.rint(ends * 1e6) * 1e-6
-    return values, ends[:, None]
+        return pa.array(ends.astype(np.int32)).cast(pa.date32()), np.trunc(ends)[:, None]
+    whole = np.rint(ends * 1e6)
+    return pa.array(whole.astype(np.int64)).cast(_MICROSECONDS[kind]), (whole * 1e-6)[:, None]
 
 
-def _cell(
-    name: str, kind: str, column: Column, columns: tuple[str, ...], values: pa.Array, numbers: _Floats
-) -> RawCell:
-    """Return a cell in these states, and without a value where the policy has something to say of that."""
+def _with_gaps(kind: str, column: Column, values: pa.Array, numbers: Floats) -> tuple[pa.Array, Floats]:
+    """Return the same with states without a value, where the policy has something to say of that."""
+    whole = kind == "number" and column.kind == "integer"  # which has null in gaps, and no NaN
+    values = values.cast(pa.int64()) if whole else values
     if column.missing not in ("midpoint", "indicator"):
-        if kind == "number" and column.kind == "integer":
-            values = values.cast(pa.int64())
-        return RawCell(name, columns, values, numbers)
+        return values, numbers
     low, high = (column.ball.center, column.ball.center) if column.ball else column.bounds or (0.0, 0.0)
-    middle = 0.5 * low + 0.5 * high
-    gap, last = pa.nulls(1, values.type), pa.array([np.nan] if kind == "number" else [], values.type)
-    values = pa.concat_arrays([values.slice(0, _GAP), gap, values.slice(_GAP), last])
-    numbers = np.concatenate([numbers[:_GAP], [[middle]], numbers[_GAP:], np.full((len(last), 1), middle)])
-    if kind == "number" and column.kind == "integer":
-        values = values.slice(0, len(numbers) - len(last)).cast(pa.int64())  # which has null in gaps, and no NaN
-        numbers = numbers[: len(values)]
+    gap, last = pa.nulls(1, values.type), pa.array([np.nan] if kind == "number" and not whole else [], values.type)
+    values = pa.concat_arrays([values.slice(0, 1), gap, values.slice(1), last])
+    middle = np.full((1, 1), 0.5 * low + 0.5 * high)
+    numbers = np.concatenate([numbers[:1], middle, numbers[1:], middle[: len(last)]])
     if column.missing == "indicator":
         numbers = np.column_stack([numbers, pc.is_null(values, nan_is_null=True).cast(pa.float64())])
-    return RawCell(name, columns, values, numbers)
+    return values, numbers

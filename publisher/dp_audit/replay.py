@@ -6,7 +6,7 @@ As the noise is then the same, two releases differ by exactly what their tables'
   empty cells and the middle of the bounds, rows that are dropped and rows that are not there;
 - tables that differ in one unit ask for the same random bits, their releases differ in no more than the unit's own
   values, by no more than the policy's strength allows, and everything else that a reader sees is equal;
-- entities have no more rows than they may (`capped_rows`);
+- entities have no more rows than they may (`replay_crowds`);
 - where rows may come and go, so does a table thirty times as long, but for the number of rows that its matrix tells.
 
 This needs no statistics, and finds what thousands of releases would not. Releases by eigenvectors draw as many random
@@ -18,20 +18,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_audit.canaries import canary_limits, far_values, values_inside
-from dp_audit.capped_rows import replay_crowds
-from dp_audit.checks import Check, make_check
-from dp_audit.made_up import chunked, crowd_rows, name_rows
+from dp_audit.canaries import canary_limits, crowd_rows, far_values, in_batches, name_rows, raw_table, values_inside
+from dp_audit.checks import Check
 from dp_audit.press import Published
 from dp_audit.raw_cells import raw_cells
-from dp_audit.replayer import Limit, Replayer
+from dp_audit.replayer import Limit, Replayer, replay_crowds
 from dp_bundle.manifest.columns import Column
 from dp_publish.policy.model import Policy
 
@@ -42,55 +39,6 @@ _CHANGED, _OUTSIDE, _EMPTY = 5, (8, 14), (20, 23)  # rows of the table
 _CUTS = (7, 17, 31)  # where one batch ends and the next begins
 _MOST_COLUMNS = 8  # that are changed alone
 _SEED = 20
-
-
-@dataclass(frozen=True)
-class _Neighbours:
-    """Tables of numbers that are compared; see `check_replay`."""
-
-    replayer: Replayer
-    columns: Sequence[Column]
-    limit: Limit
-
-    @property
-    def policy(self) -> Policy:
-        """For made-up rows."""
-        return self.replayer.policy
-
-    def same(self, one: Table, other: Table, what: str) -> None:
-        """Compare releases that should be equal."""
-        self.replayer.same(self._made_up(one), self._made_up(other), what)
-
-    def neighbours(
-        self, one: Table, other: Table, owners: list[str] | None = None, others: list[str] | None = None
-    ) -> None:
-        """Compare releases of which the values of one unit may differ."""
-        pair = self.replayer.neighbours(self._made_up(one, owners), self._made_up(other, others), self.limit)
-        if pair is None or pair[0].release.kind != "rows":
-            return
-        moved = (pair[1].values != pair[0].values).any(axis=1)
-        moved[[_CHANGED] if owners is None else slice(_ROWS, None)] = False
-        if moved.any():
-            self.replayer.faults.append("rows of others come out differently, though the random bits are the same")
-
-    def equal_but_for_values(self, one: Table, other: Table) -> None:
-        """Compare everything else that a reader sees."""
-        self.replayer.pair(self._made_up(one), self._made_up(other), "neighbouring tables")
-
-    def refused(self, table: Table, name: str) -> None:
-        """Check that an empty cell is refused."""
-        self.replayer.refused(self._made_up(table), name)
-
-    def _made_up(self, table: Table, owners: list[str] | None = None) -> pa.Table:
-        unit = self.policy.privacy.entity
-        if unit and owners is None:
-            owners = name_rows(len(table[0]))
-        types = [pa.int64() if column.kind == "integer" else pa.float64() for column in self.columns]
-        arrays = [pa.array(values.tolist(), kind) for values, kind in zip(table, types, strict=True)]
-        named = (unit.entity, pa.array(owners)) if unit and owners else None
-        without = len(arrays[0]) < _ROWS  # the rows that are empty elsewhere, in the third batch
-        cuts = [cut - (_EMPTY[1] - _EMPTY[0]) * (without and cut > _EMPTY[0]) for cut in _CUTS]
-        return chunked(self.columns, arrays, named, cuts)
 
 
 def check_replay(replayer: Replayer, columns: Sequence[Column], limit: Limit) -> Check:
@@ -105,37 +53,46 @@ def check_replay(replayer: Replayer, columns: Sequence[Column], limit: Limit) ->
     limit : Limit
         How far apart neighbours may come out.
     """
-    policy = replayer.policy
-    tables = _Neighbours(replayer, columns, limit)
-    rng = np.random.default_rng(_SEED)
+    policy, rng = replayer.policy, np.random.default_rng(_SEED)
     base: Table = [np.array(values.tolist(), dtype=object) for values in values_inside(columns, _ROWS, rng)]
-    _replay_equals(tables, columns, base)
+    _replay_equals(replayer, columns, base)
     if policy.privacy.entity:
-        _replay_entities(tables, base, crowd_rows(policy) or 1)
+        _replay_entities(replayer, columns, base, limit)
         replay_crowds(replayer, raw_cells((), columns))
     else:
-        _replay_rows(tables, base)
+        _replay_rows(replayer, columns, base, limit)
     if not policy.privacy.neighbours.n_rows_public:
-        tables.equal_but_for_values(base, [np.tile(values, 30) for values in base])
-    faults = list(dict.fromkeys(replayer.faults))
-    return make_check(
-        "replay", faults, "with the same random bits, neighbours differ by no more than the policy allows"
-    )
+        many = _made_up(policy, columns, [np.tile(values, 30) for values in base])
+        replayer.pair(_made_up(policy, columns, base), many, "neighbouring tables")
+    return replayer.check("replay", "with the same random bits, neighbours differ by no more than the policy allows")
 
 
-def _replay_equals(tables: _Neighbours, columns: Sequence[Column], base: Table) -> None:
+def _made_up(policy: Policy, columns: Sequence[Column], table: Table, owners: list[str] | None = None) -> pa.Table:
+    types = [pa.int64() if column.kind == "integer" else pa.float64() for column in columns]
+    arrays = {
+        column.name: pa.array(values.tolist(), kind) for column, values, kind in zip(columns, table, types, strict=True)
+    }
+    without = len(table[0]) < _ROWS  # the rows that are empty elsewhere, in the third batch
+    cuts = [cut - (_EMPTY[1] - _EMPTY[0]) * (without and cut > _EMPTY[0]) for cut in _CUTS]
+    return in_batches(raw_table(policy, arrays, owners), cuts)
+
+
+def _replay_equals(replayer: Replayer, columns: Sequence[Column], base: Table) -> None:
     """Compare tables that are one after clipping and filling."""
+
+    def same(one: Table, other: Table, what: str) -> None:
+        replayer.same(_made_up(replayer.policy, columns, one), _made_up(replayer.policy, columns, other), what)
+
     at, far = _copy(base), _copy(base)
     for j, column in enumerate(columns):
-        low, high = canary_limits(column, len(columns))
-        below, above = (values.tolist() for values in far_values(column, len(columns)))
+        ends, beyond = canary_limits(column, len(columns)), far_values(column, len(columns))
         for turn, row in enumerate(range(*_OUTSIDE)):
-            at[j][row] = (low, high)[turn % 2]
-            far[j][row] = (below, above)[turn % 2][turn // 2]
+            at[j][row] = ends[turn % 2]
+            far[j][row] = beyond[turn % 2].tolist()[turn // 2]
         if column.kind == "integer":
             at[j] = np.array([round(value) for value in at[j]], dtype=object)
     if columns[0].ball is None:
-        tables.same(at, far, "rows outside their bounds and rows at them")
+        same(at, far, "rows outside their bounds and rows at them")
 
     rows = slice(*_EMPTY)
     for j, column in enumerate(columns[:_MOST_COLUMNS]):
@@ -143,52 +100,68 @@ def _replay_equals(tables: _Neighbours, columns: Sequence[Column], base: Table) 
         gaps[j][rows] = None
         low, high = canary_limits(column, len(columns))
         if column.missing == "refuse":
-            tables.refused(gaps, column.name)
+            replayer.refused(_made_up(replayer.policy, columns, gaps), column.name)
         elif column.missing == "center":  # whose place is found from the table, and paid for
             continue
         elif column.missing == "drop":
-            tables.same(gaps, [np.delete(values, rows) for values in base], "rows to be dropped and rows not there")
+            same(gaps, [np.delete(values, rows) for values in base], "rows to be dropped and rows not there")
         else:
             middle = 0.5 * low + 0.5 * high if column.ball is None else column.ball.center
             filled[j][rows] = round(middle) if column.kind == "integer" else middle
-            tables.same(gaps, filled, "empty cells and the middle of the bounds")
+            same(gaps, filled, "empty cells and the middle of the bounds")
 
 
-def _replay_rows(tables: _Neighbours, base: Table) -> None:
+def _replay_rows(replayer: Replayer, columns: Sequence[Column], base: Table, limit: Limit) -> None:
     """Change one cell, or one row, from one end of its bounds to far beyond the other; or add it."""
-    privacy, columns = tables.policy.privacy, tables.columns
+    privacy = replayer.policy.privacy
     one, other = _copy(base), _copy(base)
     for j, column in enumerate(columns):
         one[j][_CHANGED] = _end(column, columns)
         other[j][_CHANGED] = far_values(column, len(columns))[1].tolist()[j % 3]
+        if privacy.unit == "change" and column.max_change is not None:  # by as much as is protected
+            other[j][_CHANGED] = one[j][_CHANGED] + int(column.max_change)
 
-    if privacy.unit == "change":  # from one end by as much as is protected, or to the other end
-        for column, values, own in zip(columns, other, one, strict=True):
-            if column.max_change is not None:
-                values[_CHANGED] = own[_CHANGED] + int(column.max_change)
+    pairs = [(one, other)]
     if privacy.unit in ("cell", "change") and columns[0].noise is not None:
-        for j in range(min(len(columns), _MOST_COLUMNS)):
-            changed = [other[index] if index == j else values for index, values in enumerate(one)]
-            tables.neighbours(one, changed)
-    elif privacy.neighbours.n_rows_public:
-        tables.neighbours(one, other)
-    else:
-        tables.neighbours([np.delete(values, _CHANGED) for values in other], other)
+        changed = range(min(len(columns), _MOST_COLUMNS))
+        pairs = [(one, [other[index] if index == j else values for index, values in enumerate(one)]) for j in changed]
+    elif not privacy.neighbours.n_rows_public:
+        pairs = [([np.delete(values, _CHANGED) for values in other], other)]
+    for pair in pairs:
+        tables = [_made_up(replayer.policy, columns, table) for table in pair]
+        _compare_neighbours(replayer, limit, *tables, own=[_CHANGED])
 
 
-def _replay_entities(tables: _Neighbours, base: Table, crowd: int) -> None:
+def _replay_entities(replayer: Replayer, columns: Sequence[Column], base: Table, limit: Limit) -> None:
     """Change all rows of an entity that has more than it may have, over several batches; or add them."""
-    columns = tables.columns
+    policy, crowd = replayer.policy, crowd_rows(replayer.policy) or 1
     own = name_rows(_ROWS)
     owners = [*own, *(["crowd"] * crowd)]
-    ends = []
-    for beyond in (False, True):
-        values = [far_values(c, len(columns))[1].tolist()[0] if beyond else _end(c, columns) for c in columns]
-        ends.append([np.concatenate([column, [value] * crowd]) for column, value in zip(base, values, strict=True)])
-    if tables.policy.privacy.neighbours.n_rows_public:
-        tables.neighbours(ends[0], ends[1], owners, owners)
-    else:
-        tables.neighbours(base, ends[1], own, owners)
+    ends = [
+        [_end(column, columns) for column in columns],
+        [far_values(column, len(columns))[1].tolist()[0] for column in columns],
+    ]
+    one, other = (
+        [np.concatenate([column, [value] * crowd]) for column, value in zip(base, values, strict=True)]
+        for values in ends
+    )
+    fewer = _made_up(policy, columns, one, owners)
+    if not policy.privacy.neighbours.n_rows_public:
+        fewer = _made_up(policy, columns, base, own)
+    _compare_neighbours(replayer, limit, fewer, _made_up(policy, columns, other, owners), own=slice(_ROWS, None))
+
+
+def _compare_neighbours(
+    replayer: Replayer, limit: Limit, one: pa.Table, other: pa.Table, *, own: list[int] | slice
+) -> None:
+    """Compare releases of which the values of one unit may differ, and so its own rows alone."""
+    pair = replayer.neighbours(one, other, limit)
+    if pair is None or pair[0].release.kind != "rows":
+        return
+    moved = (pair[1].values != pair[0].values).any(axis=1)
+    moved[own] = False
+    if moved.any():
+        replayer.faults.append("rows of others come out differently, though the random bits are the same")
 
 
 def loss_of_rows(published: Published, moved: NDArray[np.float64]) -> float:

@@ -6,22 +6,27 @@ As the noise is then the same, two releases differ by exactly what their tables'
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from dp_audit.press import Press, Published, publish_made_up
-from dp_bundle.base.errors import DpGraphError, MissingValuesError
+from dp_audit.canaries import crowd_rows, in_batches, name_rows, raw_table
+from dp_audit.checks import Check, make_check
+from dp_audit.press import UNPUBLISHED, Press, Published, not_published, publish_made_up
+from dp_audit.raw_cells import RawCell, raw_arrays
+from dp_bundle.base.errors import MissingValuesError
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import insecure_keystream
 
 Loss: TypeAlias = Callable[[Published, NDArray[np.float64]], float]
 
 _SEED = 20
+_OTHERS = 10  # entities of one row, beside crowds
+_MOST_STATES = 64
+_TURNS = 24  # batches of one row of each crowd
 
 
 @dataclass(frozen=True)
@@ -142,18 +147,58 @@ class Replayer:
             publish_made_up(self.press, table, self.policy, Tap())
         except MissingValuesError:
             return
-        except (DpGraphError, ValidationError) as error:
-            self.faults.append(f"made-up rows cannot be published: {error}")
-            return
-        self.faults.append(f"column {name!r} does not refuse its empty cells")
+        except UNPUBLISHED as error:
+            self.faults.append(not_published(error))
+        else:
+            self.faults.append(f"column {name!r} does not refuse its empty cells")
 
     def publish(self, table: pa.Table, bits: Tap | None = None) -> Published | None:
         """Publish a table with the same random bits as every other; None if that fails, which is a fault."""
         try:
             return publish_made_up(self.press, table, self.policy, bits or Tap())
-        except (DpGraphError, ValidationError) as error:
-            self.faults.append(f"made-up rows cannot be published: {error}")
+        except UNPUBLISHED as error:
+            self.faults.append(not_published(error))
             return None
+
+    def same_as_numbers(self, raw: pa.Table, of_numbers: Policy, numbers: pa.Table) -> None:
+        """Compare releases of raw rows, and of the numbers that they stand for, by a policy for these."""
+        one, other = self.publish(raw), replace(self, policy=of_numbers, _first=[]).publish(numbers)
+        if one and other and not _are_equal(one, other):
+            self.faults.append("raw rows do not come out as the numbers that they stand for")
+
+    def check(self, name: str, detail: str) -> Check:
+        """Return the check that nothing was found."""
+        return make_check(name, list(dict.fromkeys(self.faults)), detail)
+
+
+def replay_crowds(replayer: Replayer, cells: Sequence[RawCell]) -> None:
+    """Check how many rows are published of entities that have too many, a crowd for every state of the cells.
+
+    Their rows come in turn, first in batches that hold one row of each, so that neither what a row holds nor where
+    batches begin can let a row pass the cap unseen. How many rows are left is public, and known beforehand.
+    """
+    policy, rows = replayer.policy, crowd_rows(replayer.policy)
+    if not rows or not policy.privacy.neighbours.n_rows_public:
+        return
+    n = min(max(cell.n_states for cell in cells), _MOST_STATES)
+    turns = np.concatenate([np.arange(_OTHERS) % n, np.tile(np.arange(n), rows)])
+    owners = [*name_rows(_OTHERS), *(f"crowd {state}" for state in turns[_OTHERS:])]
+    states = np.column_stack([np.minimum(turns, cell.n_states - 1) for cell in cells])
+    cuts = [_OTHERS + n * turn for turn in range(min(rows, _TURNS))]
+    published = replayer.publish(in_batches(raw_table(policy, raw_arrays(cells, states), owners), cuts))
+    allowed = _OTHERS + n * policy.privacy.max_rows
+    if published is not None and published.release.n_rows != allowed:
+        replayer.faults.append(
+            f"{published.release.n_rows} rows were published where entities may have {allowed} in all"
+        )
+
+
+def _are_equal(one: Published, other: Published) -> bool:
+    """Return True if two releases have the same matrices."""
+    pairs = [(one.values, other.values)]
+    if one.rounds is not None and other.rounds is not None:
+        pairs += [(one.rounds.first, other.rounds.first), (one.rounds.transform, other.rounds.transform)]
+    return all(np.array_equal(own, others) for own, others in pairs)
 
 
 def _is_same_table(one: pa.Table, other: pa.Table) -> bool:

@@ -88,12 +88,9 @@ class Attack:
 
     def mu_bound(self, correct: int, total: int, alpha: float) -> float:
         """Return a lower bound on mu at these distances that is too high with probability at most `alpha`."""
-        chance = float(least_chance(correct, total, alpha))
-        if chance <= 0.5:
-            return 0.0
         if not any(self._discrete):
-            return 2 * float(special.ndtri(chance))
-        least, most = _SCALES
+            return guessed_mu(correct, total, alpha)
+        chance, (least, most) = float(least_chance(correct, total, alpha)), _SCALES
         if chance <= self.success(most):
             return 0.0
         if chance >= self.success(least):
@@ -144,6 +141,12 @@ class Attack:
         if not any(self._discrete):
             return 0.0
         return max(0.0, _LEAST_SMOOTH - float(np.sum(self._weights[~self._discrete] ** 2)))
+
+
+def guessed_mu(correct: int, total: int, alpha: float) -> float:
+    """Return the lower bound on mu that so many correct guesses prove, whatever the noise is."""
+    chance = float(least_chance(correct, total, alpha))
+    return 2 * float(special.ndtri(chance)) if chance > 0.5 else 0.0
 
 
 def _discrete_characteristic(sigma: float, t: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ There are as many columns as the policy has, but no more than eight, and fewer c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,8 +27,18 @@ from numpy.typing import NDArray
 
 from dp_audit.checks import Check, check_guesses, check_signs, make_check, require_runs
 from dp_audit.neighbouring_tables import all_neighbours, unlike_tables, worst_neighbours
-from dp_audit.step_noise import check_step_grid, check_step_noise, redraw, step_noise
-from dp_audit.transcripts import Turn, is_same, judge_turn, log_ratio, record, replay, statistics_of, total_mu
+from dp_audit.report import AuditReport
+from dp_audit.transcripts import (
+    Turn,
+    check_step_noise,
+    is_same,
+    judge_turn,
+    log_ratio,
+    record,
+    redraw,
+    replay,
+    step_noise,
+)
 from dp_bundle.base.errors import DpGraphError
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.covariance.mechanisms.two_round import TwoRound
@@ -47,7 +58,7 @@ def attack_steps(
     confidence: float = 0.9999,
     new_keystream: Callable[[], Keystream] = SecureKeystream,
     rng: np.random.Generator | None = None,
-) -> tuple[float, float, int, tuple[Check, ...]]:
+) -> AuditReport:
     """Attack a mechanism of several steps, and test each.
 
     Parameters
@@ -62,15 +73,6 @@ def attack_steps(
         Where the mechanism's random bits come from; each half of the runs gets a stream of its own.
     rng : numpy.random.Generator, optional
         The auditor's own coins; unpredictable by default.
-
-    Returns
-    -------
-    stated_mu, mu_lower : float
-        What is stated for one row, and what the attack proves.
-    n_runs : int
-        How many releases were attacked.
-    checks : tuple of Check
-        The five checks.
 
     Raises
     ------
@@ -94,15 +96,17 @@ def attack_steps(
         seen.append(step_noise(turns, rng))
     mu_lower, attack = check_guesses(correct, n, stated_mu, alpha)
 
+    off, n_entries = (sum(counts) for counts in zip(*((run.n_off_grid, run.n_entries) for run in seen), strict=True))
+    faults = [f"{off / n_entries:.1%} of the entries are off the grid, as floating-point noise is"] if off else []
     signs = np.array([np.sign(run.noise) for run in seen]).astype(np.int8)
     checks = (
         attack,
         check_steps(small, keystream, rng),
-        check_step_grid(seen),
+        make_check("grid", faults, f"all {n_entries} noisy entries are on the grid"),
         check_step_noise(seen, redraw(turns, keystream, rng), alpha),
         check_signs([signs[: n // 2], signs[n // 2 :]], alpha),
     )
-    return stated_mu, mu_lower, n, checks
+    return AuditReport("row", stated_mu, mu_lower, confidence, n, checks, mechanism.name, max_rows=mechanism.max_rows)
 
 
 def check_steps(mechanism: TwoRound, keystream: Keystream, rng: np.random.Generator) -> Check:
@@ -112,17 +116,17 @@ def check_steps(mechanism: TwoRound, keystream: Keystream, rng: np.random.Genera
         for one, other in ((pair.one, pair.other), (pair.other, pair.one)):
             try:
                 turns = record(mechanism, one, keystream)
-                statistics = statistics_of(mechanism, other, turns)
+                statistics, _ = replay(mechanism, other, turns)
             except DpGraphError as error:
                 faults.append(f"of {pair.name}, {error}")
                 continue
 
             judged = [judge_turn(*both, pair.n_replaced) for both in zip(turns, statistics, strict=True)]
             faults += [f"with {pair.name}, {fault}" for _, fault in judged if fault]
-            together = total_mu([turn.step.mu for turn in turns])
+            together = math.hypot(*(turn.step.mu for turn in turns))
             if together > stated * SLACK:
                 faults.append(f"the steps come to mu = {together:.6g}, above the {stated:.6g} stated")
-            worst = max(worst, total_mu([loss for loss, _ in judged]) / pair.n_replaced)
+            worst = max(worst, math.hypot(*(loss for loss, _ in judged)) / pair.n_replaced)
     faults += _depends_on_tables(mechanism, keystream, rng)
     detail = f"no step moves or loses more than it may; at worst, all lose {worst / stated:.1%} of the mu stated"
     return make_check("bounds", list(dict.fromkeys(faults)), detail)
@@ -131,7 +135,7 @@ def check_steps(mechanism: TwoRound, keystream: Keystream, rng: np.random.Genera
 def _is_guessed(mechanism: TwoRound, other: NDArray[np.float64], turns: list[Turn]) -> bool:
     """Return True if a transcript is likelier by its own table, or if on the other one it could not have been."""
     try:
-        return log_ratio(turns, statistics_of(mechanism, other, turns)) > 0
+        return log_ratio(turns, replay(mechanism, other, turns)[0]) > 0
     except DpGraphError:
         return True
 
@@ -142,8 +146,8 @@ def _depends_on_tables(mechanism: TwoRound, keystream: Keystream, rng: np.random
     for own, *others in (tables, tables[::-1]):
         turns = record(mechanism, own, keystream)
         try:
-            shown = replay(mechanism, own, turns).shown
-            if not all(is_same(replay(mechanism, other, turns).shown, shown) for other in others):
+            _, shown = replay(mechanism, own, turns)
+            if not all(is_same(replay(mechanism, other, turns)[1], shown) for other in others):
                 faults.append("what is released follows from the table itself, not from the outcomes of the steps")
         except DpGraphError as error:
             faults.append(f"of tables unlike each other, {error}")

@@ -1,42 +1,48 @@
 """Whole covariance releases attacked: made-up tables are published, and what a reader finds is judged.
 
-Thousands of whole releases would take too long; the statistics on the mechanism (`moments`, `black_box`) stay. Beside
-them, thirty whole releases show noise of the stated strength around the exact sums, where it acts entry by entry: the
-sum of the squares, or magnitudes, of all entries is chi-squared. Of one Wishart matrix less another, entries that share
-no coordinate are independent: those on the diagonal, and those of pairs of columns. The logarithms of the chances that
-noise were larger add up to a chi-squared sum, too.
+Thousands of whole releases would take too long; the statistics on the mechanism alone, attacked as is best (step by
+step, entry by entry, or from outside), stay. Beside them, thirty whole releases show noise of the stated strength
+around the exact sums, where it acts entry by entry: the sum of the squares, or magnitudes, of all entries is
+chi-squared. Of one Wishart matrix less another, entries that share no coordinate are independent: those on the
+diagonal, and those of pairs of columns. The logarithms of the chances that noise were larger add up to a chi-squared
+sum, too.
+
+Of two rounds the exact sums are computed here from what a release states, and nothing of `covariance.two_rounds` is
+used: raw values are clipped, standardised, transformed and shortened in plain floating-point arithmetic, as the format
+says it of bounds, standards, column clip, transform and radius. That differs from the release's integers by far less
+than the noise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
+from dp_audit.black_box import attack_from_outside
 from dp_audit.books import check_books_of_moments
-from dp_audit.canaries import values_inside
-from dp_audit.checks import Check, check_signs, make_check, size_faults
-from dp_audit.coded_moments import check_coding, without_sources
-from dp_audit.made_up import chunked
-from dp_audit.mechanisms import audit_moments
+from dp_audit.canaries import in_batches, raw_table, values_inside
+from dp_audit.checks import Check, check_confidence, check_whole_releases, make_check
+from dp_audit.coding import check_coding, without_sources
+from dp_audit.covariance_attack import attack_moments
 from dp_audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
-from dp_audit.press import Press, Published, made_up_policy, publish_made_up
-from dp_audit.published_rounds import check_published_rounds
+from dp_audit.press import UNPUBLISHED, Press, Published, Rounds, made_up_policy, not_published, publish_made_up
 from dp_audit.replay import check_replay
 from dp_audit.replayer import Limit, Replayer
 from dp_audit.report import AuditReport
-from dp_bundle.base.errors import DpGraphError, PrivacyError
-from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartDifferenceNoise, WishartNoise
+from dp_audit.step_attack import attack_steps
+from dp_bundle.base.errors import PrivacyError
+from dp_bundle.manifest.matrix_noise import WishartDifferenceNoise, WishartNoise
 from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.noisy_matrix import NoisyMatrix
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.guarantee import moment_columns
-from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.base import Mechanism, OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.policy.model import Policy
 
@@ -80,6 +86,34 @@ def audit_covariance(
     return replace(report, checks=(*report.checks, *check_whole(policy, kinds, mechanism, press, 1 - confidence)))
 
 
+def audit_moments(mechanism: Mechanism, *, n_canaries: int | None = None, confidence: float = 0.9999) -> AuditReport:
+    """Attack a covariance mechanism and test its noise: see `step_attack`, `covariance_attack` and `black_box`.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        As a policy sets it. Of an entity, one row is attacked.
+    n_canaries : int, optional
+        How many releases of made-up rows are attacked, from 1000 to 2^20.
+    confidence : float
+        In [0.5, 1).
+
+    Raises
+    ------
+    ParameterError
+        `n_canaries` or `confidence` is outside its range.
+    PrivacyError
+        It would take hours.
+    """
+    check_confidence(confidence)
+    if isinstance(mechanism, TwoRound):
+        return attack_steps(mechanism, n_runs=n_canaries, confidence=confidence)
+    if not isinstance(mechanism, OneSum):
+        raise PrivacyError(f"there is no audit of the {mechanism.name} mechanism")
+    attack = attack_from_outside if entry_law(mechanism.noise) is None else attack_moments
+    return attack(mechanism, n_runs=n_canaries, confidence=confidence)
+
+
 def check_whole(
     policy: Policy, kinds: dict[str, str], mechanism: Mechanism, press: Press, alpha: float
 ) -> tuple[Check, ...]:
@@ -97,27 +131,22 @@ def check_whole(
 
     # a made-up table of rows within their bounds
     columns = moment_columns(policy, kinds)
-    rng = np.random.default_rng(1)
-    values = np.column_stack(values_inside(columns, _ROWS, rng)).astype(np.float64)
-    arrays = [pa.array(column) for column in values.T]
-    unit = policy.privacy.entity
-    owners = (unit.entity, pa.array(range(_ROWS))) if unit else None
-    table = chunked(columns, arrays, owners)
+    values = np.column_stack(values_inside(columns, _ROWS, np.random.default_rng(1))).astype(np.float64)
+    table = in_batches(raw_table(policy, dict(zip(kinds, map(pa.array, values.T), strict=True))))
 
     # whole releases, and the same by neighbours with the same random bits
     law, depends_on_data = entry_law(mechanism.noise), mechanism.draws_depend_on_data
     two_rounds = isinstance(mechanism, TwoRound)
     differences = issubclass(mechanism.noise, WishartDifferenceNoise)
-    n = _RELEASES if law or differences else 1
     try:
-        released = [publish_made_up(press, table, policy) for _ in range(n)]
-    except (DpGraphError, ValidationError) as error:
-        return (make_check("books", [f"made-up rows cannot be published: {error}"], ""),)
+        released = [publish_made_up(press, table, policy) for _ in range(_RELEASES if law or differences else 1)]
+    except UNPUBLISHED as error:
+        return (make_check("books", [not_published(error)], ""),)
     hidden = ["README.md", "estimated_diagonal_error", "estimated_off_diagonal_error"] if depends_on_data else []
     steering = _FOLLOWS_FROM_CHOICES if two_rounds else ()
     hidden += steering
-    if not policy.privacy.neighbours.n_rows_public:
-        hidden += ["README.md", "n_rows"]
+    public_rows = policy.privacy.neighbours.n_rows_public
+    hidden += [] if public_rows else ["README.md", "n_rows"]
     limit = _limit(policy, mechanism, None if two_rounds else law)
     checks = [
         check_replay(Replayer(press, policy, hidden, not depends_on_data, steering), columns, limit),
@@ -129,21 +158,23 @@ def check_whole(
 
     # noise on entries shows itself around the exact sums
     if two_rounds:
-        return check_published_rounds(released, values, alpha), *checks
+        return _check_rounds(released, values, alpha), *checks
     exact = moments_of_batch(values, mechanism.scaling).matrix
-    public_rows = policy.privacy.neighbours.n_rows_public
+    exact_corner = public_rows and _stated(released[0]).constant
     if differences:
-        return _check_differences(released, exact, public_rows=public_rows, alpha=alpha), *checks
+        return _check_differences(released, exact, len(exact) - bool(exact_corner), alpha), *checks
     if law is None:
         return tuple(checks)
-    return _check_entries(released, law, exact, public_rows=public_rows, alpha=alpha), *checks
+    return _check_entries(
+        released, law, exact, len(np.triu_indices(len(exact))[0]) - bool(exact_corner), alpha
+    ), *checks
 
 
-def _limit(policy: Policy, mechanism: Mechanism, law: type[EntryLaw] | None) -> Limit:
+def _limit(policy: Policy, mechanism: Mechanism, law: EntryLaw | None) -> Limit:
     """Return how far apart releases of neighbours may come out with the same random bits, and what measures that."""
 
     def by_entries(published: Published, moved: NDArray[np.float64]) -> float:
-        scaled = moved / _scales(law, _stated(published).noise, len(moved)) if law else moved
+        scaled = moved / law.scales(_stated(published).noise, len(moved)) if law else moved
         return law.size_of(scaled[np.triu_indices(len(moved))]) if law else 0.0
 
     def in_nuclear_norm(published: Published, moved: NDArray[np.float64]) -> float:
@@ -183,56 +214,96 @@ def _stated(published: Published) -> SecondMoments:
     return published.release.second_moments
 
 
-def _scales(law: type[EntryLaw], noise: MatrixNoise, d: int) -> NDArray[np.float64]:
-    """Return the stated scale of every entry's noise."""
-    return np.where(np.eye(d, dtype=bool), *law.sizes(noise))
-
-
 def _check_entries(
-    released: list[Published], law: type[EntryLaw], exact: NDArray[np.float64], *, public_rows: bool, alpha: float
+    released: list[Published], law: EntryLaw, exact: NDArray[np.float64], n_free: int, alpha: float
 ) -> Check:
     """Check that entries, on and off the diagonal, are away from the exact sums by noise of the stated strength."""
-    stated, d = _stated(released[0]), len(exact)
-    noise = np.array([(one.values - exact) / _scales(law, stated.noise, d) for one in released])
-    upper = np.triu_indices(d)
-    free = np.ones(len(upper[0]), dtype=bool)
-    free[-1] = not (public_rows and stated.constant)  # else the corner's entry is exact
-    entries, diagonal = noise[:, upper[0], upper[1]][:, free], (upper[0] == upper[1])[free]
-
-    faults = []
-    for where, chosen in (("on", diagonal), ("beside", ~diagonal)):
-        found = entries[:, chosen].ravel()
-        if not len(found):
-            continue
-        faults += size_faults(f"{where} the diagonal", *law.chi_squared(found), alpha)
-
-    independence = check_signs([np.sign(entries).astype(np.int8)], alpha / 4)
-    faults += [] if independence.passed else [independence.detail]
-    return make_check(
-        "whole releases", faults, f"{len(released)} whole releases carry the noise stated around exact sums"
-    )
+    upper = np.triu_indices(len(exact))
+    scales = law.scales(_stated(released[0]).noise, len(exact))
+    entries = np.array([((one.values - exact) / scales)[upper][:n_free] for one in released])
+    diagonal = (upper[0] == upper[1])[:n_free]
+    found = [(where, entries[:, chosen].ravel()) for where, chosen in (("on", diagonal), ("beside", ~diagonal))]
+    sizes = [(f"{where} the diagonal", *law.chi_squared(noise)) for where, noise in found if len(noise)]
+    return check_whole_releases(len(released), sizes, [np.sign(entries).astype(np.int8)], alpha, "exact sums")
 
 
-def _check_differences(
-    released: list[Published], exact: NDArray[np.float64], *, public_rows: bool, alpha: float
-) -> Check:
+def _check_differences(released: list[Published], exact: NDArray[np.float64], n_free: int, alpha: float) -> Check:
     """Check that entries without a common coordinate carry independent noise of the difference of Wisharts stated."""
-    stated = _stated(released[0])
+    stated, first = _stated(released[0]), np.arange(0, len(exact) - 1, 2)
     degrees, scale = (stated.parameters[name] for name in ("degrees_of_freedom", "scale"))
-    step, d = stated.noise.step, len(exact)
+    step = stated.noise.step
     noise = np.rint(np.array([one.values - exact for one in released]) / step)
-    free = np.arange(d - bool(public_rows and stated.constant))  # else the corner's entry is exact
-    first = np.arange(0, d - 1, 2)
-    on, beside = noise[:, free, free], noise[:, first, first + 1]
+    on, beside = noise[:, np.arange(n_free), np.arange(n_free)], noise[:, first, first + 1]
 
-    faults = []
+    sizes = []
     laws = (chi_squared_difference(degrees, step / scale), chi_squared_difference(2 * degrees, 2 * step / scale))
     for where, found, cdf in (("on", on, laws[0]), ("beside", beside, laws[1])):
         size = np.abs(found.ravel())
         total = float(-2 * np.log(np.maximum(2 - cdf(size) - cdf(size - 1), 1e-12)).sum())
-        faults += size_faults(f"{where} the diagonal", total, 2 * len(size), alpha)
-        independence = check_signs([np.sign(found).astype(np.int8)], alpha / 4)
-        faults += [] if independence.passed else [independence.detail]
-    return make_check(
-        "whole releases", faults, f"{len(released)} whole releases carry the noise stated around exact sums"
+        sizes.append((f"{where} the diagonal", total, 2 * len(size)))
+    signs = [np.sign(found).astype(np.int8) for found in (on, beside)]
+    return check_whole_releases(len(released), sizes, signs, alpha, "exact sums")
+
+
+def _check_rounds(released: Sequence[Published], values: NDArray[np.float64], alpha: float) -> Check:
+    """Check that releases of the same rows carry noise of the stated size in both rounds, and on the lengths."""
+    parts = [np.array(part) for part in zip(*(_noise_of_rounds(one, values) for one in released), strict=True)]
+    where = ("on the diagonal", "beside the diagonal", "on lengths")
+    sizes = [(name, float(np.sum(noise**2)), noise.size) for name, noise in zip(where, parts, strict=True)]
+    signs = np.sign(np.column_stack(parts)).astype(np.int8)
+    return check_whole_releases(len(released), sizes, [signs], alpha, "the exact sums of both rounds")
+
+
+def _noise_of_rounds(
+    published: Published, values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return what a release of these rows carries, in stated standard deviations.
+
+    Returns
+    -------
+    diagonal, beside : ndarray
+        The noise of both rounds' entries, without the constant's own, which is exact.
+    lengths : ndarray, shape (1,)
+        That of the sum of lengths to the fourth.
+    """
+    stated, rounds = published.release.second_moments, published.rounds
+    if rounds is None or stated is None or stated.first_round is None or stated.fourth_moment is None:
+        raise PrivacyError("the audit failed: a release of two rounds does not describe both")
+    first, second = _standardised(published, rounds, values)
+    diagonal, beside = zip(
+        _noise(rounds.first, _shortened(first, stated.first_round.radius), stated.first_round),
+        _noise(published.values, _shortened(second, stated.radius), stated),
+        strict=True,
     )
+    shares = np.minimum(np.linalg.norm(second, axis=1) / stated.radius, 1.0)
+    lengths = (stated.fourth_moment.total - float(np.sum(shares**4))) / stated.fourth_moment.sigma
+    return np.concatenate(diagonal), np.concatenate(beside), np.array([lengths])
+
+
+def _standardised(
+    published: Published, rounds: Rounds, values: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the rows of either round, before they are shortened."""
+    columns, stated = published.release.columns, published.release.second_moments
+    clip = stated.column_clip if stated is not None and stated.column_clip is not None else math.inf
+    low, high = np.array([column.bounds or (-math.inf, math.inf) for column in columns]).T
+    places = np.array([[(each.center, each.scale) for each in column.standards or ()] for column in columns])
+    (first_center, first_scale), (center, scale) = places.transpose(1, 2, 0)
+
+    clipped = np.clip(values, low, high)
+    clipped = np.clip(clipped, first_center - clip * first_scale, first_center + clip * first_scale)
+    return (clipped - first_center) / first_scale, (clipped - center) / scale @ rounds.transform
+
+
+def _shortened(rows: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows * np.minimum(1.0, radius / np.where(norms > 0, norms, 1.0))
+
+
+def _noise(
+    matrix: NDArray[np.float64], rows: NDArray[np.float64], stated: NoisyMatrix
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    whole = np.column_stack([rows, np.full(len(rows), stated.constant)])
+    noise = matrix - whole.T @ whole
+    on, beside = (math.sqrt(each or 0.0) for each in (stated.diagonal_variance, stated.off_diagonal_variance))
+    return np.diagonal(noise)[:-1] / on, noise[np.triu_indices(len(noise), 1)] / beside

@@ -1,7 +1,7 @@
 """Whole releases of rows attacked: made-up tables are published, and what a reader finds is judged.
 
 The bundle's rows are judged by what the policy asked for: its mu, or the noise that its epsilon and delta need,
-whatever calibration made of it. Canary rows of every kind (`canaries`) are mixed in one table (`made_up`). The checks:
+whatever calibration made of it. Canary rows of every kind are mixed in one table (`canaries`). The checks:
 
 - attack: the lower bound on mu that guessing the canaries' coins proves (`row_attack`) does not exceed what is stated.
 - bounds: values outside come out as if they were at the bounds, and empty cells as the policy says.
@@ -27,13 +27,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from dp_audit.books import check_books, claimed_mu
-from dp_audit.canaries import Canaries, Unit, at_bounds, changed_canaries, close, inside, outside
+from dp_audit.canaries import (
+    N_AT_EDGES,
+    Canaries,
+    MadeUp,
+    Unit,
+    at_bounds,
+    changed_canaries,
+    close,
+    granularities,
+    inside,
+    make_up,
+    outside,
+    rows_alike,
+)
 from dp_audit.checks import (
     Check,
     check_attack,
@@ -46,15 +60,16 @@ from dp_audit.checks import (
     make_check,
     not_in_the_middle,
 )
-from dp_audit.made_up import N_AT_EDGES, MadeUp, make_up, rows_alike
-from dp_audit.press import Press, Published, made_up_policy, publish_made_up
+from dp_audit.press import UNPUBLISHED, Press, Published, made_up_policy, not_published, publish_made_up
 from dp_audit.replay import check_replay, loss_of_rows
 from dp_audit.replayer import Limit, Replayer
 from dp_audit.report import AuditReport
-from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import calibrate
+
+Judged: TypeAlias = Callable[[Published], tuple[float, list[Check]]]  # the lower bound on mu, and the checks
 
 _LEAST_CANARIES, _MOST_CANARIES = 1000, 1 << 26
 _AGAIN = 2000  # rows that are published a second time
@@ -92,37 +107,70 @@ def audit_rows(
     PolicyError, PrivacyError
         The policy allows no release.
     """
+
+    def prepare(
+        policy: Policy, columns: Sequence[Column], claim: float, rng: np.random.Generator
+    ) -> tuple[int, pa.Table, Judged]:
+        unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
+        n = -(-choose_canaries(n_canaries, claim, len(columns) * alike) // alike) * alike
+        nearest = (
+            changed_canaries(columns, n, rng)
+            if policy.privacy.unit == "change"
+            else close(columns, unit, n, rng, alike)
+        )
+        drafts = [at_bounds(columns, unit, n, rng, alike), *([] if nearest is None else [nearest])]
+        drafts += [inside(columns, n, rng), outside(columns, unit, n, rng)]
+        made_up = make_up(policy, columns, drafts, rng)
+
+        def judge(published: Published) -> tuple[float, list[Check]]:
+            centered = any(column.missing == "center" for column in columns)
+            hidden = (
+                ["README.md", "fill"] if centered else []
+            )  # the centers, which are found from the table, and paid for
+            replay = check_replay(Replayer(press, policy, hidden), columns, Limit(claim, loss_of_rows))
+            if len(published.values) != made_up.n_rows:
+                fault = f"{len(published.values)} rows were published of a table of which {made_up.n_rows} should be"
+                return 0.0, [make_check("bounds", [fault], ""), replay]
+            again = publish_made_up(press, made_up.table.slice(0, _AGAIN), policy)
+            alpha = (1 - confidence) / N_CHECKS
+            mu_lower, checks = _judge(policy, columns, claim, made_up, (published, again), alpha, rng)
+            return mu_lower, [*checks, replay]
+
+        return n, made_up.table, judge
+
+    return audit_made_up(policy, kinds, press, confidence, prepare)
+
+
+def audit_made_up(
+    policy: Policy,
+    kinds: dict[str, str],
+    press: Press,
+    confidence: float,
+    prepare: Callable[[Policy, Sequence[Column], float, np.random.Generator], tuple[int, pa.Table, Judged]],
+) -> AuditReport:
+    """Publish a made-up table, and judge what a reader finds, and the books.
+
+    Parameters
+    ----------
+    policy, kinds, press, confidence
+        As for `audit_rows`.
+    prepare : callable
+        Returns the number of canaries, their table, and what judges the bundle made of it, from the policy for made-up
+        rows, the columns as they are published, the mu that is claimed, and the auditor's own coins.
+    """
     check_confidence(confidence)
-    rng = np.random.default_rng()  # the auditor's own coins
     policy = made_up_policy(policy, kinds)
     columns = calibrate(policy, kinds)
     claim = claimed_mu(policy, columns)
-    unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
-    n = -(-choose_canaries(n_canaries, claim, len(columns) * alike) // alike) * alike
-    nearest = (
-        changed_canaries(columns, n, rng) if policy.privacy.unit == "change" else close(columns, unit, n, rng, alike)
-    )
-    drafts = [at_bounds(columns, unit, n, rng, alike), *([] if nearest is None else [nearest])]
-    drafts += [inside(columns, n, rng), outside(columns, unit, n, rng)]
-    made_up = make_up(policy, columns, drafts, rng)
-
-    def report(mu_lower: float, checks: Sequence[Check]) -> AuditReport:
-        return AuditReport(policy.privacy.unit_name, claim, mu_lower, confidence, n, tuple(checks))
-
+    n, table, judge = prepare(policy, columns, claim, np.random.default_rng())
     try:
-        published = publish_made_up(press, made_up.table, policy)
-    except (DpGraphError, ValidationError) as error:
-        return report(0.0, [make_check("books", [f"made-up rows cannot be published: {error}"], "")])
-    centered = any(column.missing == "center" for column in columns)
-    hidden = ["README.md", "fill"] if centered else []  # the centers, which are found from the table, and paid for
-    replay = check_replay(Replayer(press, policy, hidden), columns, Limit(claim, loss_of_rows))
-    books = check_books(policy, columns, published)
-    if len(published.values) != made_up.n_rows:
-        fault = f"{len(published.values)} rows were published of a table of which {made_up.n_rows} should be"
-        return report(0.0, [make_check("bounds", [fault], ""), replay, books])
-    again = publish_made_up(press, made_up.table.slice(0, _AGAIN), policy)
-    mu_lower, checks = _judge(policy, columns, claim, made_up, (published, again), (1 - confidence) / N_CHECKS, rng)
-    return report(mu_lower, [*checks, replay, books])
+        published = publish_made_up(press, table, policy)
+    except UNPUBLISHED as error:
+        mu_lower, checks = 0.0, [make_check("books", [not_published(error)], "")]
+    else:
+        mu_lower, checks = judge(published)
+        checks.append(check_books(policy, columns, published))
+    return AuditReport(policy.privacy.unit_name, claim, mu_lower, confidence, n, tuple(checks))
 
 
 def choose_canaries(wanted: int | None, mu: float, n_columns: int) -> int:
@@ -151,44 +199,32 @@ def _judge(
 ) -> tuple[float, list[Check]]:
     """Return the lower bound on mu, and the five checks of noise, of a release of all rows and one of the first."""
     unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
-    steps = np.array([column.cell_noise.granularity for column in columns])
-    noisy, again = (published.values / steps for published in releases)
+    noisy, again = (published.values / granularities(columns) for published in releases)
     *within, beyond = made_up.canaries(noisy)
     of_changes = policy.privacy.unit == "change"  # which are protected where they are as small as canaries close by
     attacked = [_units(canaries, alike) for canaries in (within[1:-1] if of_changes else within[:-1])]
     mu_lower, attack = check_attack([*columns] * alike, unit, attacked, alpha, rng, claim)
-    bounds = check_bounds(columns, within[0], beyond, alpha, _judge_empty(made_up, noisy, columns))
+
+    def judge_empty(column: Column, usual: NDArray[np.float64], alpha: float) -> str:
+        if column.name not in made_up.empty:
+            return ""
+        return not_in_the_middle(column, noisy[made_up.empty[column.name], columns.index(column)], usual, alpha)
+
+    bounds = check_bounds(columns, within[0], beyond, alpha, judge_empty)
     if attack.passed and bounds.passed and not of_changes:  # all columns of a row together may show what each hides
         bounds = check_attack_from_outside(columns, unit, beyond, alpha / 2, rng, claim) or bounds
     known = made_up.expected[~np.isnan(made_up.expected).any(axis=1)]
     signs = [np.sign(np.rint(each[: len(known)]) - known[: len(each)]).astype(np.int8) for each in (noisy, again)]
     independence = check_signs(signs, alpha)
     grid = check_grid(columns, within, alpha, low_bits=independence.passed)
-    edges = Canaries(
-        known[:N_AT_EDGES], known[:N_AT_EDGES], np.zeros((N_AT_EDGES, len(columns)), dtype=bool), noisy[:N_AT_EDGES]
-    )
+    first = known[:N_AT_EDGES]
+    edges = Canaries(first, first, np.zeros(first.shape, dtype=bool), (), noisy[:N_AT_EDGES])
     return mu_lower, [attack, bounds, grid, check_noise(columns, [*within, edges], alpha), independence]
 
 
 def _units(canaries: Canaries, rows: int) -> Canaries:
     """Return canaries with the rows of an entity side by side."""
-    if rows == 1:
-        return canaries
-    beside = canaries.noisy.reshape(-1, rows * canaries.noisy.shape[1])
-    coins = canaries.coins.reshape(-1, rows * canaries.coins.shape[1])
-    return replace(
-        canaries, low=np.tile(canaries.low, rows), high=np.tile(canaries.high, rows), coins=coins, noisy=beside
-    )
-
-
-def _judge_empty(
-    made_up: MadeUp, noisy: NDArray[np.float64], columns: Sequence[Column]
-) -> Callable[[Column, NDArray[np.float64], float], str]:
-    places = {column.name: index for index, column in enumerate(columns)}
-
-    def judge(column: Column, usual: NDArray[np.float64], alpha: float) -> str:
-        if column.name not in made_up.empty:
-            return ""
-        return not_in_the_middle(column, noisy[made_up.empty[column.name], places[column.name]], usual, alpha)
-
-    return judge
+    low, high = (np.tile(limits, rows) if rows > 1 else limits for limits in (canaries.low, canaries.high))
+    coins, noisy = canaries.coins, canaries.noisy
+    shape = (-1, rows * noisy.shape[1])
+    return replace(canaries, low=low, high=high, coins=coins.reshape(shape), noisy=noisy.reshape(shape))

@@ -24,8 +24,7 @@ from dp_publish import Policy, publish
 from dp_publish.accounting.conversions import delta_for_epsilon
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance import calibration, mechanisms
-from dp_publish.covariance.calibration import set_mechanism
-from dp_publish.covariance.choice import expected_errors
+from dp_publish.covariance.calibration import expected_errors, set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moments, moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments, OneSum

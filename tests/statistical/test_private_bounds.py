@@ -11,7 +11,7 @@ from scipy import stats
 from dp_publish.rows.private_bounds import Bounds, count_values, find_bounds, rows_for_search
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.places import CenterSearch, FloatGrid
+from dp_publish.sampling.places import FloatGrid, center_scores
 
 MU = 0.2
 HALF_WIDTH = 2.0
@@ -39,7 +39,8 @@ def test_centers_of_bounds_follow_the_stated_law() -> None:
     cells = np.floor(grid.places_of(found)).astype(int)
 
     def p_value(factor: float) -> float:
-        cumulative = np.cumsum(np.exp(CenterSearch(ExponentialMechanism(factor * MU)).log_probabilities(counts[0])))
+        log_probabilities = ExponentialMechanism(factor * MU).log_probabilities(center_scores(counts[0]))
+        cumulative = np.cumsum(np.exp(log_probabilities))
         return float(stats.kstest(cumulative[cells], "uniform").pvalue)
 
     assert p_value(1.0) > 1e-3

@@ -9,7 +9,7 @@ from scipy import stats
 
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.places import CenterSearch, EqualCells, FloatGrid, ScaleSearch, add_to_cells, find_place
+from dp_publish.sampling.places import EqualCells, FloatGrid, ScaleSearch, add_to_cells, center_scores, find_place
 
 MU = 0.3
 CELLS = 64
@@ -35,23 +35,24 @@ def p_value(chosen: list[int], log_probabilities: NDArray[np.float64]) -> float:
 def test_centers_follow_their_law() -> None:
     """4,000 centers pass a test against the stated law, and fail it at a strength that is off by a fifth."""
     counts, keystream = counts_of(np.random.default_rng(1).normal(4, 1, 60)), insecure_keystream(1)
-    search = CenterSearch(ExponentialMechanism(MU))
-    chosen = [search.choose(counts, keystream) for _ in range(4000)]
-    assert p_value(chosen, search.log_probabilities(counts)) > 1e-3
+    mechanism, scores = ExponentialMechanism(MU), center_scores(counts)
+    chosen = [mechanism.choose(scores, keystream) for _ in range(4000)]
+    assert p_value(chosen, mechanism.log_probabilities(scores)) > 1e-3
     for factor in (0.8, 1.25):
-        assert p_value(chosen, CenterSearch(ExponentialMechanism(factor * MU)).log_probabilities(counts)) < 1e-6
+        assert p_value(chosen, ExponentialMechanism(factor * MU).log_probabilities(scores)) < 1e-6
 
 
 def test_scales_follow_their_law() -> None:
     """The same holds for scales around a center."""
     counts, keystream = counts_of(np.random.default_rng(1).normal(4, 1, 60)), insecure_keystream(1)
-    search = ScaleSearch(ExponentialMechanism(MU), GRID)
-    scales = search.radii(25) / 0.8416212335729143
-    chosen = [int(np.abs(scales - search.choose(counts, 25, keystream)).argmin()) for _ in range(4000)]
-    assert p_value(chosen, search.log_probabilities(counts, 25)) > 1e-3
+    mechanism = ExponentialMechanism(MU)
+    scores = ScaleSearch(mechanism, GRID).scores(counts, 25)
+    chosen = [mechanism.choose(scores, keystream) for _ in range(4000)]
+    assert p_value(chosen, mechanism.log_probabilities(scores)) > 1e-3
     for factor in (0.8, 1.25):
-        wrong = ScaleSearch(ExponentialMechanism(factor * MU), GRID)
-        assert p_value(chosen, wrong.log_probabilities(counts, 25)) < 1e-6
+        wrong = ExponentialMechanism(factor * MU)
+        scores = ScaleSearch(wrong, GRID).scores(counts, 25)
+        assert p_value(chosen, wrong.log_probabilities(scores)) < 1e-6
 
 
 @pytest.mark.parametrize("outside", [0, 300])

@@ -3,6 +3,21 @@
 The strength is for the unit of privacy. An entity of m rows is m rows in turn: what is mu-GDP, or epsilon-DP, for one
 row is m mu-GDP, or m epsilon-DP, for the entity, so that a row gets the m-th part. A cell is protected as its whole row
 is. `accounting.strength` has what a strength stands for in another form.
+
+**The choice** is the mechanism with the smallest expected error for a number of rows, of columns, and a guarantee.
+
+The error is ``||C^ - C||_F / n`` with rows in the unit ball and d coordinates. Entry-wise noise has closed forms for
+the root of its mean square, which do not depend on the data; `eigenvectors` has a bound. Each mechanism knows its own
+(`Mechanism.expected_error`). A pure epsilon serves a guarantee by mu if its implied mu is at most that one, and
+(epsilon, delta) as it is.
+
+The error depends on the number of rows. Where that is protected the choice must not: then it is gaussian, or for a pure
+epsilon laplace or wishart-difference, whose errors fall alike with the number of rows, so that one of them is smaller
+for all. Nothing is read from the data.
+
+References
+----------
+Amin et al. (2019), theorem 1 and corollary 1, for the rates.
 """
 
 from __future__ import annotations
@@ -11,15 +26,20 @@ import math
 from collections.abc import Callable, Mapping
 
 from dp_bundle.base.errors import ParameterError, PolicyError
+from dp_bundle.base.quoting import round_up
+from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.conversions import ROUND_UP
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
-from dp_publish.covariance.choice import choose_for_policy
 from dp_publish.covariance.mechanisms.base import Mechanism
-from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA
-from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
+from dp_publish.covariance.mechanisms.laplace import Laplace
+from dp_publish.covariance.mechanisms.pure import EPSILONS, EXCEPTED_DELTA, PureMechanism, check_epsilon
+from dp_publish.covariance.mechanisms.registry import all_mechanisms, mechanism_named
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.policy.coded_columns import raw_names
-from dp_publish.policy.model import Policy
+from dp_publish.policy.model import Policy, Privacy
 
 
 def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> Mechanism:
@@ -107,3 +127,93 @@ def _scaling(policy: Policy, kinds: Mapping[str, str]) -> Scaling:
     except ParameterError as error:
         name = "l2_radius" if error.name == "radius" else error.name
         raise PolicyError(f"{name} must be {error.allowed}, not {error.received}") from error
+
+
+def choose_for_policy(
+    privacy: Privacy, strength: Strength, scaling: Scaling, count_rows: Callable[[], int]
+) -> tuple[type[Mechanism], str]:
+    """Return the mechanism for a policy's unit, and a sentence that says why; see `choose_mechanism`."""
+    if not privacy.neighbours.n_rows_public:
+        kind: type[Mechanism] = Gaussian
+        if isinstance(strength, PureDP):
+            errors = expected_errors(1, scaling, _of_one_row(strength, privacy.max_rows), privacy.neighbours)
+            kind = min((other for other in (WishartDifference, Laplace) if other in errors), key=errors.__getitem__)
+        return kind, f"{kind.name} was chosen without a look at the number of rows, which is protected"
+    mu = strength.mu / privacy.max_rows
+    if not isinstance(strength, PureDP) and privacy.l2_radius is None and TwoRound.takes(scaling.n_features, mu):
+        return TwoRound, "two-round was chosen, as its correlations have the smallest error"
+
+    one_row: Strength
+    if isinstance(strength, PureDP):
+        one_row = _of_one_row(strength, privacy.max_rows)
+    elif isinstance(strength, ApproximateDP) and privacy.unit_name != "entity":
+        one_row = strength
+    else:
+        one_row = GaussianDP(strength.mu / privacy.max_rows)
+        check_mu(one_row.mu)
+        if one_row.pure_epsilon > EPSILONS[1]:
+            return Gaussian, "gaussian was chosen, as the others do not go up to this strength"
+    return choose_mechanism(count_rows(), scaling, one_row)
+
+
+def _of_one_row(strength: PureDP, max_rows: int) -> PureDP:
+    one_row = PureDP(strength.epsilon / max_rows)
+    check_epsilon(one_row.epsilon)
+    return one_row
+
+
+def choose_mechanism(
+    n_rows: int, scaling: Scaling, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE
+) -> tuple[type[Mechanism], str]:
+    """Return the mechanism with the smallest expected error, and a sentence that says why.
+
+    Parameters
+    ----------
+    n_rows : int
+        The number of rows, or a public estimate of it where it is private.
+    scaling : Scaling
+        Where rows are put, as `scaling_for` gives it from declared bounds.
+    strength : GaussianDP, PureDP or ApproximateDP
+        The guarantee for one row.
+    neighbours : Neighbours
+        What it speaks of.
+
+    Raises
+    ------
+    ParameterError
+        An argument is out of range.
+    """
+    errors = expected_errors(n_rows, scaling, strength, neighbours)
+    best, *others = sorted(errors, key=errors.__getitem__)
+    compared = ", ".join(f"{errors[kind]:.3g} for {kind.name}" for kind in others)
+    excepted = ""
+    if issubclass(best, PureMechanism) and best.excepted_delta:
+        excepted = f"; its guarantee holds except with a probability of {round_up(best.excepted_delta, 2)}"
+    return best, (
+        f"{best.name} has the smallest expected error for {n_rows} rows and {scaling.n_features} columns: "
+        f"||C^ - C||_F / n = {errors[best]:.3g} ({best.error_kind}), rows being in the unit ball, "
+        f"against {compared}{excepted}"
+    )
+
+
+def expected_errors(
+    n_rows: int, scaling: Scaling, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE
+) -> dict[type[Mechanism], float]:
+    """Return the expected ``||C^ - C||_F / n`` of every mechanism that serves the guarantee; arguments as above."""
+    if n_rows < 1:
+        raise ParameterError("n_rows", "at least 1", n_rows)
+    for name, value in vars(strength).items():
+        most = 1 if name == "delta" else math.inf
+        if name != "excepted_delta" and not 0 < value < most:
+            raise ParameterError(name, f"in (0, {most:g})", value)
+    if isinstance(strength, PureDP):
+        check_epsilon(strength.epsilon)
+    found = {kind: kind.expected_error(n_rows, scaling, neighbours, strength) for kind in all_mechanisms()}
+    return {kind: error for kind, error in found.items() if error is not None and not _excepts_more(kind, strength)}
+
+
+def _excepts_more(kind: type[Mechanism], strength: Strength) -> bool:
+    """Return whether a mechanism of pure epsilon may fail more often than delta allows."""
+    return (
+        isinstance(strength, ApproximateDP) and issubclass(kind, PureMechanism) and kind.excepted_delta > strength.delta
+    )

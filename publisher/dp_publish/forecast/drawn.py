@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.covariance.entry_noise import scaled_variance
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
-from dp_publish.covariance.scaling import GRID_BITS
+from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
 from dp_publish.sampling.keystream import insecure_keystream
 
 _RELATED = 0.9  # the made-up correlation

@@ -10,7 +10,7 @@ so where bounds have to be found, as their cost is booked before it is known how
 
 A category's own part goes to noise on the columns of all its levels, which move by the square root of 2 together, or to
 randomised response. A number's own part goes to its noise; an indicator of its gaps gets so much noise that a gap
-beside a value tells no more than two values. In a wide table sigmas are rounded up to a common `ladder`. What that
+beside a value tells no more than two values. In a wide table sigmas are rounded up to a common ladder. What that
 guarantees is in `guarantee`.
 """
 
@@ -30,8 +30,7 @@ from dp_publish.accounting.curve import epsilon_of_unit
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, Strength
 from dp_publish.policy.coded_columns import blocks_of, raw_names
 from dp_publish.policy.model import Policy
-from dp_publish.rows.ladder import N_RUNGS, rung_above
-from dp_publish.rows.noise import ROW_NOISE, Bounds, RowNoise, losses_of
+from dp_publish.rows.noise import N_RUNGS, ROW_NOISE, Bounds, RowNoise, losses_of, rung_above
 from dp_publish.rows.private_bounds import choice_mu
 from dp_publish.rows.private_centers import centers_sigma
 from dp_publish.rows.response import is_response_better, response_for

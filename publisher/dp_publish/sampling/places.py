@@ -134,33 +134,12 @@ class FloatGrid:
         return max(_LEAST_CELLS * (self.position(cell + 1) - self.position(cell)), _TINY)
 
 
-@dataclass(frozen=True)
-class CenterSearch:
-    """The private choice of a column's center.
-
-    Parameters
-    ----------
-    mechanism : ExponentialMechanism
-        What it may cost.
-    """
-
-    mechanism: ExponentialMechanism
-    sensitivity = 1
-
-    def scores(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the score of every cell; it is private, as are the counts."""
-        up_to = np.cumsum(counts)
-        n_values = int(up_to[-1])
-        scores: NDArray[np.int64] = np.maximum(up_to - counts, n_values - up_to)
-        return scores
-
-    def choose(self, counts: NDArray[np.int64], rng: Keystream) -> int:
-        """Return the chosen cell."""
-        return self.mechanism.choose(self.scores(counts), rng)
-
-    def log_probabilities(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the log-probability of every cell."""
-        return self.mechanism.log_probabilities(self.scores(counts))
+def center_scores(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the score of every cell as a center; it is private, as are the counts, and moves by at most 1."""
+    up_to = np.cumsum(counts)
+    n_values = int(up_to[-1])
+    scores: NDArray[np.int64] = np.maximum(up_to - counts, n_values - up_to)
+    return scores
 
 
 @dataclass(frozen=True)
@@ -180,7 +159,6 @@ class ScaleSearch:
     mechanism: ExponentialMechanism
     grid: Cells
     floor: float = 0.0
-    sensitivity = 1
 
     def radii(self, center: int) -> NDArray[np.float64]:
         """Return the radii to choose from, ascending."""
@@ -203,15 +181,6 @@ class ScaleSearch:
         target = max(-(-part * n_values // whole), others)
         scores: NDArray[np.int64] = np.maximum(target - within, np.concatenate([[0], within[:-1]]) - target)
         return scores
-
-    def choose(self, counts: NDArray[np.int64], center: int, rng: Keystream) -> float:
-        """Return the chosen scale."""
-        chosen = self.mechanism.choose(self.scores(counts, center), rng)
-        return float(self.radii(center)[chosen]) / _NORMAL_QUANTILE
-
-    def log_probabilities(self, counts: NDArray[np.int64], center: int) -> NDArray[np.float64]:
-        """Return the log-probability of every radius."""
-        return self.mechanism.log_probabilities(self.scores(counts, center))
 
     def _enough(self, n_radii: int) -> int:
         """Return half the difference of scores that outweighs so many radii."""
@@ -273,7 +242,7 @@ def place_chosen(
     floor: float = 0.0,
 ) -> tuple[float, float]:
     """Return a column's center and scale, where `choose` is told what to choose, and by which private scores."""
-    center = choose("center", CenterSearch(mechanism).scores(counts))
+    center = choose("center", center_scores(counts))
     search = ScaleSearch(mechanism, grid, floor)
     radius = search.radii(center)[choose("scale", search.scores(counts, center))]
     return _middle(grid, center), float(radius) / _NORMAL_QUANTILE

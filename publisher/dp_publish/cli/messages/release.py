@@ -16,10 +16,10 @@ from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_publish.covariance.calibration import set_mechanism
-from dp_publish.covariance.entry_noise import correlation_noise
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.two_round import TwoRound
-from dp_publish.covariance.two_rounds.thresholds import share_shortened
+from dp_publish.covariance.scaling import correlation_noise
+from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, median_spread
 from dp_publish.forecast.outlook import forecast
 from dp_publish.forecast.power import moments_error, smallest_seen

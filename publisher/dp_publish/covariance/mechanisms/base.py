@@ -22,10 +22,8 @@ from dp_bundle.base.errors import DataError, PolicyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
-from dp_publish.covariance.entry_noise import correlation_noise
 from dp_publish.covariance.exact_moments import ExactMoments, merge_two, sum_moments
-from dp_publish.covariance.scaling import GRID_BITS, Scaling
-from dp_publish.covariance.sensitivity import check_neighbours
+from dp_publish.covariance.scaling import GRID_BITS, Scaling, check_neighbours, correlation_noise
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 

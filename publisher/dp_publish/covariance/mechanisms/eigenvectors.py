@@ -1,7 +1,7 @@
 """Eigenvalues with Laplace noise, and eigenvectors drawn one after another from the sphere: pure epsilon.
 
 In units of N^2, rows v lie in the unit ball. The eigenvalues together move by at most 2 in L1 when a row is replaced
-(`sensitivity`), so Laplace noise of scale 2 / eps_0 on each makes them eps_0-private. The i-th vector is drawn from the
+(`scaling`), so Laplace noise of scale 2 / eps_0 on each makes them eps_0-private. The i-th vector is drawn from the
 sphere of the space that those before it leave, with density proportional to ``exp(kappa_i u^T C u)``: an exponential
 mechanism, whose score moves by at most 1, ``-1 <= (u.v)^2 - (u.w)^2 <= 1``, so that ``kappa_i = eps_i / 2`` costs
 eps_i. The printed form has eps_i / 4, for a movement of 2. One row more or less moves all scores upwards, or all
@@ -45,8 +45,7 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.mechanisms.pure import is_in_range
 from dp_publish.covariance.mechanisms.spectral import DOWN, Floats, SpectralMechanism, Tools
-from dp_publish.covariance.scaling import Scaling
-from dp_publish.covariance.sensitivity import nuclear_sensitivity
+from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
 from dp_publish.sampling.bingham import envelope_parameter
 
 _MISS = 0.05  # beta: how often the shares may underestimate some eigenvalue

@@ -7,7 +7,7 @@ added up in Python integers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from typing import Any
@@ -19,7 +19,7 @@ from dp_publish.covariance.mechanisms.base import DyadicGrid
 from dp_publish.covariance.scaling import GRID_BITS
 
 LIMB = 17
-MOST_ROWS = 1 << 12  # of limbs, in one product
+_MOST_ROWS = 1 << 12  # of limbs, in one product
 
 
 def limbs_of(numbers: NDArray[Any], bits: int) -> list[NDArray[np.float64]]:
@@ -35,7 +35,7 @@ def gram_of(limbs: Sequence[NDArray[np.float64]], offsets: Sequence[int]) -> NDA
     Parameters
     ----------
     limbs : sequence of ndarray, shape (n_rows, d)
-        Integers of at most 2^17 in size, in at most `MOST_ROWS` rows.
+        Integers of at most 2^17 in size, in at most `_MOST_ROWS` rows.
     offsets : sequence of int
         One for each limb.
     """
@@ -45,6 +45,14 @@ def gram_of(limbs: Sequence[NDArray[np.float64]], offsets: Sequence[int]) -> NDA
         product = (left.T @ right).astype(np.int64).astype(object) << (i + j)
         total += product if left is right else product + product.T
     return total
+
+
+def gram_in_parts(
+    m: int, d: int, draw: Callable[[int], tuple[Sequence[NDArray[np.float64]], Sequence[int]]]
+) -> NDArray[Any]:
+    """Return G^T G for m rows in d columns, of which `draw` returns the limbs of so many, and their offsets."""
+    parts = (gram_of(*draw(min(_MOST_ROWS, m - start))) for start in range(0, m, _MOST_ROWS))
+    return sum(parts, start=np.zeros((d, d), dtype=object))
 
 
 def add_and_round(

@@ -27,8 +27,7 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneSum, grid_for, released
-from dp_publish.covariance.scaling import Scaling
-from dp_publish.covariance.sensitivity import frobenius_sensitivity
+from dp_publish.covariance.scaling import Scaling, frobenius_sensitivity
 from dp_publish.sampling.gaussian import sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream
 

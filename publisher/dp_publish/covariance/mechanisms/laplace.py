@@ -1,7 +1,7 @@
 """Laplace noise on the second moments: pure epsilon.
 
 Every entry of the upper triangle gets discrete Laplace noise of scale b = D / epsilon on the grid (`base`), where D is
-the tight L1 sensitivity (`sensitivity`) plus a step for every noisy entry that is rounded. The printed form,
+the tight L1 sensitivity (`scaling`) plus a step for every noisy entry that is rounded. The printed form,
 ``Lap(2 d / epsilon)`` for rows in the unit ball, has between 2 and 2.8 times that scale.
 
 References
@@ -21,8 +21,7 @@ from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import NoisyMoments, grid_for, released
 from dp_publish.covariance.mechanisms.pure import PureMechanism, is_in_range
-from dp_publish.covariance.scaling import Scaling
-from dp_publish.covariance.sensitivity import l1_sensitivity
+from dp_publish.covariance.scaling import Scaling, l1_sensitivity
 from dp_publish.sampling.keystream import Keystream
 from dp_publish.sampling.laplace import sample_discrete_laplace
 

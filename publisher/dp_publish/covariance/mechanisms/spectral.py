@@ -3,7 +3,7 @@
 **What is covered.** Only integers are drawn, each by a step that is private on its own, and everything else is made of
 them and of the policy, so that there is nothing of the data in the low bits of the result. In detail:
 
-- Eigenvalues are computed to 3/4 of a step of a grid of 2^-28 of the noise (`spectrum`), and get discrete Laplace
+- Eigenvalues are computed to 3/4 of a step of a grid of 2^-28 of the noise (`directions`), and get discrete Laplace
   noise; its scale includes 3/2 of a step an eigenvalue for the rounding.
 - A vector is ``u_i = B y / ||B y||``. B is an integer matrix, near an orthonormal basis of what the vectors before
   leave, and made of those. The coordinates y are drawn from the sphere with density ``exp(kappa_i y^T K y)``, ``K =
@@ -44,12 +44,10 @@ from numpy.typing import NDArray
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import DyadicGrid, Mechanism, NoisyMoments, grid_for, released
-from dp_publish.covariance.mechanisms.directions import draw_direction
+from dp_publish.covariance.mechanisms.directions import draw_direction, eigenvalues_in_units
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA, PureMechanism, security_for
-from dp_publish.covariance.mechanisms.spectrum import eigenvalues_in_units
-from dp_publish.covariance.scaling import GRID_BITS
-from dp_publish.covariance.sensitivity import nuclear_sensitivity
+from dp_publish.covariance.scaling import GRID_BITS, nuclear_sensitivity
 from dp_publish.sampling.bingham import sample_bingham
 from dp_publish.sampling.fixed_point import integers
 from dp_publish.sampling.keystream import Keystream, SecureKeystream

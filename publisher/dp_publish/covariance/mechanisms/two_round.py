@@ -41,13 +41,25 @@ from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, Strength
+from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, RawRows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
-from dp_publish.covariance.mechanisms.noisy_sums import NoisySums
-from dp_publish.covariance.scaling import scaling_around
+from dp_publish.covariance.scaling import GRID_BITS, scaling_around
 from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place, least_scales
-from dp_publish.covariance.two_rounds.rows import RoundMap
-from dp_publish.covariance.two_rounds.shares import StepShares, round_noise, share_lost, share_out
+from dp_publish.covariance.two_rounds.rows import RoundMap, whiten
+from dp_publish.covariance.two_rounds.shares import (
+    CLIPS,
+    StepShares,
+    chooses_clip,
+    clip_search,
+    count_beyond_clips,
+    radii,
+    radius_search,
+    round_noise,
+    share_lost,
+    share_out,
+    share_shortened,
+)
 from dp_publish.covariance.two_rounds.steps import (
     Choice,
     NoisyLengths,
@@ -57,16 +69,6 @@ from dp_publish.covariance.two_rounds.steps import (
     Step,
 )
 from dp_publish.covariance.two_rounds.sums import BinnedSums
-from dp_publish.covariance.two_rounds.thresholds import (
-    CLIPS,
-    chooses_clip,
-    clip_search,
-    count_beyond_clips,
-    radii,
-    radius_search,
-    share_shortened,
-)
-from dp_publish.covariance.two_rounds.whitening import whiten
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
@@ -80,6 +82,53 @@ _SAME = 1e-9  # relative difference of a number from itself, computed in another
 _TAILS = 1.15  # of forecast noise: real columns have longer tails than normal ones
 _MOST_LOST = 0.1  # of all pairs: with more, a release is judged by those that are lost
 _LOST_VARIANCE = 0.3  # of a correlation of which a column's center is lost
+
+
+@dataclass(frozen=True)
+class NoisySums:
+    """Gaussian noise on the second moments of one round.
+
+    Rows lie in a ball of radius R (`two_rounds.rows`), and end with the constant c. Replacing one moves the sum by
+    vv' - ww', and ||vv' - ww'||_F^2 = |v|^4 + |w|^4 - 2 (v'w)^2 <= 2 (R^2 + c^2)^2.
+    """
+
+    name: str
+    gaussian: Gaussian
+
+    @property
+    def mu(self) -> float:
+        """The most that it may cost a row."""
+        return self.gaussian.mu
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that replacing a row moves the sum in the Frobenius norm, in the matrix's units."""
+        return self.gaussian.sensitivity
+
+    @staticmethod
+    def moved(one: ExactMoments, other: ExactMoments) -> float:
+        """Return the Frobenius norm of the difference, from exact integers."""
+        return math.ldexp(_norm(one.steps - other.steps), -2 * GRID_BITS)
+
+    def draw(self, statistic: ExactMoments, rng: Keystream) -> NoisyMoments:
+        """Return the sum with noise."""
+        return self.gaussian.draw(statistic, rng)
+
+    def log_density(self, outcome: NoisyMoments, statistic: ExactMoments) -> float:
+        """Return ``-||E||_F^2 / (2 sigma^2)``, the logarithm of the density of noise that is rounded to a fine grid."""
+        sigma, grid = self.gaussian.sigma_and_grid()
+        exact = grid.round(statistic.steps).astype(np.float64) * grid.step
+        return -0.5 * float(np.sum(((outcome.matrix - exact) / sigma) ** 2))
+
+    def loss(self, one: ExactMoments, other: ExactMoments) -> float:
+        """Return the distance of both sums on the grid over the noise's standard deviation on the diagonal."""
+        sigma, grid = self.gaussian.sigma_and_grid()
+        return grid.step * _norm(grid.round(one.steps) - grid.round(other.steps)) / sigma
+
+
+def _norm(integers: NDArray[Any]) -> float:
+    """Return the Frobenius norm of a matrix of Python integers."""
+    return math.sqrt(sum(int(entry) ** 2 for entry in integers.flat))
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneSum, grid_for, released
-from dp_publish.covariance.mechanisms.exact_products import LIMB, MOST_ROWS, add_and_round, gram_of, limbs_of
+from dp_publish.covariance.mechanisms.exact_products import LIMB, add_and_round, gram_in_parts, limbs_of
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
@@ -144,15 +144,12 @@ def _rounding_chance(m: int, d: int, square: float, grid: DyadicGrid) -> float:
 
 def _wishart(m: int, d: int, rng: Keystream) -> NDArray[Any]:
     """Return G^T G in units of 2^-150, as Python integers."""
-    total = np.zeros((d, d), dtype=object)
-    for start in range(0, m, MOST_ROWS):
-        total += gram_of(_limbs(*normal_parts((min(MOST_ROWS, m - start), d), rng)), _OFFSETS)
-    return total
 
+    def draw(rows: int) -> tuple[list[NDArray[np.float64]], tuple[int, ...]]:
+        cell, inner = normal_parts((rows, d), rng)
+        return [*limbs_of(inner, 3 * LIMB - 1), *limbs_of(cell, 2 * LIMB - 1)], _OFFSETS
 
-def _limbs(cell: NDArray[np.int64], inner: NDArray[np.int64]) -> list[NDArray[np.float64]]:
-    """Split numbers into limbs, the highest of each part with its sign."""
-    return [*limbs_of(inner, 3 * LIMB - 1), *limbs_of(cell, 2 * LIMB - 1)]
+    return gram_in_parts(m, d, draw)
 
 
 MECHANISM = Wishart

@@ -4,7 +4,7 @@ The noise is s (G^T G - H^T H), where G and H have d + 1 rows of d standard norm
 
     s = D / (2 epsilon),
 
-D being the sensitivity of the sum in the nuclear norm (`sensitivity`): N^2 for one row more or less, 2 N^2 for a row
+D being the sensitivity of the sum in the nuclear norm (`scaling`): N^2 for one row more or less, 2 N^2 for a row
 that is replaced. A Wishart matrix of d + 1 degrees of freedom has the density ``K exp(-tr A / 2 s)`` over all positive
 definite A, and nothing else. Let P and Q be positive semidefinite. As A + P and B + Q are positive definite wherever A
 and B are, the density f of A - B at X + P - Q is at least that part of it where both exceed P and Q:
@@ -20,7 +20,7 @@ P places, computed exactly (`exact_products`) and rounded to a grid of g, at mos
 mechanism's sum, rounded alike, with a chance below 2^-t, whatever the data; t is `security_for` the unit's epsilon, so
 that the guarantee excepts less than 2^-40. Let b be d's length in bits, so that d < 2^b and m = d + 1 <= 2^b.
 
-- One of 2 m d normal numbers is wrong with a chance of at most 2^(16 - P) (`high_precision`).
+- One of 2 m d normal numbers is wrong with a chance of at most 2^(16 - P) (`fixed_point`).
 - One of 2 d columns is longer than sqrt(m) + r with a chance of at most exp(-r^2 / 2), r^2 = 2 ln 2 (t + b + 3).
 - Otherwise, numbers being within 2^-(P + 1) of normal ones, an entry is off by at most ``e = 2 s sqrt(m) (sqrt(m) + r
   + 1) 2^-P``. The noise of an entry has a unimodal density of at most 1 / (2 s), as it is s or s / 2 times a difference
@@ -50,11 +50,10 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import NoisyMoments, grid_for, released
-from dp_publish.covariance.mechanisms.exact_products import LIMB, MOST_ROWS, add_and_round, gram_of, limbs_of
+from dp_publish.covariance.mechanisms.exact_products import LIMB, add_and_round, gram_in_parts, limbs_of
 from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA, PureMechanism, is_in_range, security_for
-from dp_publish.covariance.scaling import Scaling
-from dp_publish.covariance.sensitivity import nuclear_sensitivity
-from dp_publish.sampling.high_precision import precise_normals
+from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
+from dp_publish.sampling.fixed_point import precise_normals
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 _FINENESS = 8
@@ -118,14 +117,13 @@ class WishartDifference(PureMechanism):
 
 def _wishart(m: int, d: int, places: int, rng: Keystream) -> NDArray[Any]:
     """Return G^T G for m rows of d normal numbers, in units of 2^-(2 places + 2), as Python integers."""
-    bits = places + _SIZE_BITS
-    total = np.zeros((d, d), dtype=object)
-    for start in range(0, m, MOST_ROWS):
-        rows = min(MOST_ROWS, m - start)
+
+    def draw(rows: int) -> tuple[list[NDArray[np.float64]], range]:
         numbers = np.array(precise_normals(rows * d, places, rng), dtype=object).reshape(rows, d)
-        limbs = limbs_of(numbers, bits)
-        total += gram_of(limbs, range(0, LIMB * len(limbs), LIMB))
-    return total
+        limbs = limbs_of(numbers, places + _SIZE_BITS)
+        return limbs, range(0, LIMB * len(limbs), LIMB)
+
+    return gram_in_parts(m, d, draw)
 
 
 MECHANISM = WishartDifference

@@ -16,7 +16,7 @@ import pytest
 from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
 
 from dp_audit.checks import Check
-from dp_audit.coded_moments import without_sources
+from dp_audit.coding import without_sources
 from dp_audit.planned_release import audit_planned_release
 from dp_audit.press import made_up_policy
 from dp_audit.raw_cells import raw_cells, tables_of

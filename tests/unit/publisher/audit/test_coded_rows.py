@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dp_audit.checks import Check
-from dp_audit.coded_rows import check_row_coding
+from dp_audit.coding import check_row_coding
 from dp_publish import Policy
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dp_audit.covariance_attack import attack_moments
-from dp_audit.mechanisms import audit_moments
-from dp_audit.report import describe_audit
+from dp_audit.report import AuditReport, describe_audit
+from dp_audit.whole_covariance_releases import audit_moments
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
@@ -29,20 +29,19 @@ def _made(kind: type[Mechanism], strength: Strength, neighbours: str = "replace-
     return kind(scaling_for([(0.0, 4.0)] * 3), Neighbours(neighbours), strength)
 
 
-def _attack(mechanism: Mechanism, draw: Draw | None = None, **faults: object) -> tuple[float, float, dict[str, bool]]:
+def _attack(mechanism: Mechanism, draw: Draw | None = None, **faults: object) -> AuditReport:
     seeds = iter(range(100))
     if draw is not None:
         honest, kind = mechanism, type(mechanism)
         faulty = type("Faulty", (kind,), {"draw": lambda _, moments, rng: draw(honest, moments, rng)})
         mechanism = faulty(**vars(honest))
-    stated, lower, _, checks = attack_moments(
+    return attack_moments(
         mechanism,
         n_runs=3000,
         new_keystream=lambda: insecure_keystream(next(seeds)),
         rng=np.random.default_rng(4),
         **faults,  # type: ignore[arg-type]
     )
-    return stated, lower, {check.name: check.passed for check in checks}
 
 
 @pytest.mark.slow
@@ -57,9 +56,9 @@ def _attack(mechanism: Mechanism, draw: Draw | None = None, **faults: object) ->
 )
 def test_sound_covariance_mechanisms_pass(mechanism: Mechanism, at_least: float) -> None:
     """Nothing is found in what is built, and the attack proves a good part of the mu that is stated."""
-    stated, lower, checks = _attack(mechanism)
-    assert all(checks.values())
-    assert at_least < lower <= stated
+    report = _attack(mechanism)
+    assert report.findings == ()
+    assert at_least < (report.mu_lower or 0.0) <= (report.stated_mu or 0.0)
 
 
 def _draw_scaled(factor: float) -> Draw:
@@ -127,8 +126,7 @@ def test_planted_faults_of_covariance_mechanisms_are_found(
     mechanism: Mechanism, faults: dict[str, object], found: set[str]
 ) -> None:
     """Too little noise, a wrong sensitivity, no clipping, no grid and reused noise are found under their names."""
-    _, _, checks = _attack(mechanism, **faults)
-    failed = {name for name, passed in checks.items() if not passed}
+    failed = {check.name for check in _attack(mechanism, **faults).findings}
     if isinstance(mechanism, Laplace):
         found = found - {"attack"}  # which proves little of a pure epsilon
     assert found <= failed

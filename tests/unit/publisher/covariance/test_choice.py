@@ -11,7 +11,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.privacy.normal import epsilon_for_implied_mu, mu_implied_by_epsilon
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
-from dp_publish.covariance.choice import choose_for_policy, choose_mechanism, expected_errors
+from dp_publish.covariance.calibration import choose_for_policy, choose_mechanism, expected_errors
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian

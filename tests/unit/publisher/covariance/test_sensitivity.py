@@ -9,8 +9,13 @@ import pytest
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_publish.covariance.scaling import Scaling, scaling_for
-from dp_publish.covariance.sensitivity import frobenius_sensitivity, l1_sensitivity, nuclear_sensitivity
+from dp_publish.covariance.scaling import (
+    Scaling,
+    frobenius_sensitivity,
+    l1_sensitivity,
+    nuclear_sensitivity,
+    scaling_for,
+)
 
 REPLACE_ONE, ADD_REMOVE = Neighbours
 Rows = tuple[np.ndarray, np.ndarray]

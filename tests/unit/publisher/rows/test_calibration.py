@@ -28,8 +28,8 @@ from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
-from dp_publish.rows.ladder import N_RUNGS, rung_above
 from dp_publish.rows.mechanism import add_noise
+from dp_publish.rows.noise import N_RUNGS, rung_above
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.sampling.probability_tables import block_table, rounded_table

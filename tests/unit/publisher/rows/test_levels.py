@@ -23,9 +23,8 @@ from dp_publish.policy.model import Policy
 from dp_publish.policy.sections import resolve
 from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
-from dp_publish.rows.ladder import N_RUNGS
 from dp_publish.rows.mechanism import add_noise
-from dp_publish.rows.noise import ENOUGH_SIGMA
+from dp_publish.rows.noise import ENOUGH_SIGMA, N_RUNGS
 from dp_publish.rows.response import is_response_better, respond, response_for
 from dp_publish.sampling.keystream import insecure_keystream
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.rows.private_bounds import choice_mu, count_values, find_bounds, half_width_for, search_mu
+from dp_publish.sampling import places
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.places import CenterSearch, FloatGrid, ScaleSearch
+from dp_publish.sampling.places import FloatGrid, ScaleSearch
 
 VALUES = [0.0, 0.3, -0.3, 5.0, -5e20, math.inf, None, math.nan]
 
@@ -36,13 +37,15 @@ def ranges(before: list[Any], after: list[Any], mu: float) -> tuple[float, float
     """Return the range of the log-ratio of a column's centers, and the widest of its scales' around some centers."""
     first, second = counts_of(before)[0], counts_of(after)[0]
     mechanism = ExponentialMechanism(mu)
-    centers, scales = CenterSearch(mechanism), ScaleSearch(mechanism, FloatGrid(len(first)))
-    places = {*np.flatnonzero(first + second).tolist(), 0, len(first) // 2, len(first) - 1}
-    widest = (
-        float(np.ptp(scales.log_probabilities(first, place) - scales.log_probabilities(second, place)))
-        for place in places
-    )
-    return float(np.ptp(centers.log_probabilities(first) - centers.log_probabilities(second))), max(widest)
+    scales = ScaleSearch(mechanism, FloatGrid(len(first)))
+
+    def range_of(*scores: np.ndarray[Any, np.dtype[np.int64]]) -> float:
+        one, other = map(mechanism.log_probabilities, scores)
+        return float(np.ptp(one - other))
+
+    middles = {*np.flatnonzero(first + second).tolist(), 0, len(first) // 2, len(first) - 1}
+    widest = max(range_of(scales.scores(first, middle), scales.scores(second, middle)) for middle in middles)
+    return range_of(places.center_scores(first), places.center_scores(second)), widest
 
 
 @pytest.mark.parametrize("n_moved", [1, 2])

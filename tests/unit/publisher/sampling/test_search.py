@@ -11,12 +11,12 @@ import pytest
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.sampling.places import (
-    CenterSearch,
     EqualCells,
     FloatGrid,
     ScaleSearch,
     add_to_cells,
     cells_for,
+    center_scores,
     find_place,
 )
 
@@ -97,7 +97,7 @@ def test_scores_are_the_distances_from_the_quantiles() -> None:
     mechanism = ExponentialMechanism(1.0)
     edges = np.array([grid.position(index) for index in range((1 << 10) + 1)])
     below, above = (values[:, None] < edges[:-1]).sum(axis=0), (values[:, None] >= edges[1:]).sum(axis=0)
-    assert (CenterSearch(mechanism).scores(counts) == np.maximum(below, above)).all()
+    assert (center_scores(counts) == np.maximum(below, above)).all()
 
     search = ScaleSearch(mechanism, grid)
     radii, middle = search.radii(300), 300.5 * grid.cell

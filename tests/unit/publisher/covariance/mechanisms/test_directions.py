@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dp_publish.covariance.mechanisms.directions import PLACES, _ellipsoid, _places, draw_direction
-from dp_publish.covariance.mechanisms.spectrum import eigenvalues_in_units
+from dp_publish.covariance.mechanisms.directions import (
+    PLACES,
+    _ellipsoid,
+    _places,
+    draw_direction,
+    eigenvalues_in_units,
+)
 from dp_publish.sampling.bingham import sample_bingham
-from dp_publish.sampling.fixed_point import exp_minus, integers, power_of_root, uniform_bits
-from dp_publish.sampling.high_precision import precise_normals
+from dp_publish.sampling.fixed_point import exp_minus, integers, power_of_root, precise_normals, uniform_bits
 from dp_publish.sampling.keystream import insecure_keystream
 
 _EXPONENT = 60

@@ -23,8 +23,7 @@ from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.sulq import Sulq, sulq_sigma
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
-from dp_publish.covariance.scaling import scaling_for
-from dp_publish.covariance.sensitivity import frobenius_sensitivity
+from dp_publish.covariance.scaling import frobenius_sensitivity, scaling_for
 from dp_publish.sampling.keystream import insecure_keystream
 from printed_forms import PrintedWishart, make, release
 

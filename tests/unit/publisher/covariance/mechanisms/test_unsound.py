@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import PrivacyError
-from dp_publish.covariance.mechanisms.unsound import refuse_unsound
+from dp_publish.covariance.mechanisms.registry import refuse_unsound
 from dp_publish.policy.choices import SoundMechanism
 from printed_forms import insecure_output_perturbation, insecure_wishart_pure
 

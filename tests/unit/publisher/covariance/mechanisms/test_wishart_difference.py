@@ -15,7 +15,7 @@ from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.exact_products import LIMB, gram_of, limbs_of
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import Scaling, scaling_for
-from dp_publish.sampling.high_precision import precise_normals
+from dp_publish.sampling.fixed_point import precise_normals
 from dp_publish.sampling.keystream import insecure_keystream
 from printed_forms import make, release
 

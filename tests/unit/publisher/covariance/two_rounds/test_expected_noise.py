@@ -13,10 +13,9 @@ from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.places import Place
-from dp_publish.covariance.two_rounds.shares import round_noise, share_lost
-from dp_publish.covariance.two_rounds.thresholds import radius_search, share_shortened
+from dp_publish.covariance.two_rounds.shares import radius_search, round_noise, share_lost, share_shortened
 from dp_publish.sampling.exponential import ExponentialMechanism
-from dp_publish.sampling.places import CenterSearch
+from dp_publish.sampling.places import center_scores
 
 WIDE, NARROW = 1 / 15.5, 1 / 5150  # spreads: bounds 3 and 1000 times as wide as the middle 99 % of normal values
 
@@ -33,8 +32,8 @@ def test_as_many_centers_are_lost_as_their_law_says(n_rows: int, spread: float) 
     """The exact law of the choice of a center, on the quantiles of normal values, puts so much far from them."""
     deviations = stats.norm.ppf((np.arange(n_rows) + 0.5) / n_rows)
     edges = np.linspace(-0.5 / spread, 0.5 / spread, 2**20 + 1)
-    search = CenterSearch(ExponentialMechanism(0.03))
-    law = np.exp(search.log_probabilities(np.histogram(deviations, edges)[0]))
+    scores = center_scores(np.histogram(deviations, edges)[0])
+    law = np.exp(ExponentialMechanism(0.03).log_probabilities(scores))
     far = law[np.abs(edges[1:] + edges[:-1]) > 6.0].sum()
 
     assert 0.01 < far < 0.99

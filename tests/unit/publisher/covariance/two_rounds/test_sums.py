@@ -8,8 +8,8 @@ import pytest
 from dp_publish.covariance.scaling import scaling_around
 from dp_publish.covariance.two_rounds import sums as module
 from dp_publish.covariance.two_rounds.rows import RoundMap, round_transform
+from dp_publish.covariance.two_rounds.shares import radii
 from dp_publish.covariance.two_rounds.sums import BinnedSums
-from dp_publish.covariance.two_rounds.thresholds import radii
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_publish.covariance.two_rounds.thresholds import (
+from dp_publish.covariance.two_rounds.shares import (
     CLIPS,
     chooses_clip,
     clip_search,
@@ -50,8 +50,8 @@ def test_choice_comes_near_its_target() -> None:
     exceeding = np.array([900, 500, 130, 40, 3])
     clear, vague = clip_search(5.0, 1.0, 10**4, 8), clip_search(1e-4, 1.0, 10**4, 8)
     rng = insecure_keystream(3)
-    assert {clear.choose(exceeding, rng) for _ in range(50)} == {3}
-    assert {vague.choose(exceeding, rng) for _ in range(200)} == {0, 1, 2, 3, 4}
+    assert {clear.mechanism.choose(clear.scores(exceeding), rng) for _ in range(50)} == {3}
+    assert {vague.mechanism.choose(vague.scores(exceeding), rng) for _ in range(200)} == {0, 1, 2, 3, 4}
 
 
 def test_radii_ascend_to_the_largest() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from dp_publish.covariance.two_rounds.whitening import whiten
+from dp_publish.covariance.two_rounds.rows import whiten
 
 
 def test_without_noise_it_is_a_power_of_the_correlations() -> None:
