@@ -17,12 +17,10 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.values import SHOWN_COLUMNS, show_values
 from dp_bundle.describe.sentences import describe_bounds, describe_size
-from dp_bundle.describe.subject import TAR, PublishedFile, licence_address
+from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.dataset import WEB, dataset_details
-from dp_bundle.manifest.release import Release
 from dp_bundle.portals.dcat import dcat_dataset
-from dp_bundle.portals.schema_org import schema_org_document
+from dp_bundle.portals.portal_json import schema_org_document
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.rules import read_quorum
 from dp_bundle.trust.signing import PublicKey
@@ -111,7 +109,7 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "software": release.software,
         "n_columns": len(release.columns),
         "label": worded_label(release),
-        "about": _about(release),
+        "about": _about(Subject(release)),
         "columns": [_column(column, clip) for column in release.columns[:SHOWN_COLUMNS]],
         **show_values(bundle),
         "dcat": dcat_dataset(release, [whole], address=f"{address}{folder}/{page}"),
@@ -119,36 +117,36 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
     }
 
 
-def _about(release: Release) -> dict[str, Any]:
+def _about(subject: Subject) -> dict[str, Any]:
     """Return the publisher's own words."""
-    dataset, more = release.dataset, dataset_details(release.dataset)
+    dataset, more = subject.dataset, subject.more
     creators = [creator.name for creator in more.creators]
-    period = f"{more.temporal.start} to {more.temporal.end}" if more.temporal else ""
     return {
-        "title": dataset.title or dataset.name,
+        "title": subject.title,
         "description": dataset.description,
         "creators": creators,
         "publisher": more.publisher,
         "license": dataset.license,
-        "license_address": licence_address(dataset),
+        "license_address": subject.licence_address,
         "contact": dataset.contact,
         "url": dataset.url,
-        "url_is_safe": bool(WEB.fullmatch(dataset.url)),
+        "url_is_safe": bool(subject.homepage),
         "doi": more.doi or "",
         "keywords": list(more.keywords),
-        "period": period,
+        "period": subject.period.replace("/", " to "),
         "places": list(more.spatial),
-        "citation": dataset.citation or _citation(release, creators, more.publisher, more.doi),
+        "citation": dataset.citation or _citation(subject, "; ".join(creators) or more.publisher),
     }
 
 
-def _citation(release: Release, creators: list[str], publisher: str, doi: str | None) -> str:
+def _citation(subject: Subject, by: str) -> str:
     """Return a citation in the manner of DataCite: creators (year): title, version, publisher, identifier."""
-    by = "; ".join(creators) or publisher or "Unnamed publisher"
-    lineage, title = release.lineage, release.dataset.title or release.dataset.name
-    said = f"{by} ({lineage.created[:4]}). {title}. Release {lineage.number}, with differential privacy [data set]."
-    said += f" {publisher}." if publisher and publisher != by else ""
-    return said + (f" https://doi.org/{doi}" if doi else "")
+    more, by = subject.more, by or "Unnamed publisher"
+    said = (
+        f"{by} ({subject.date[:4]}). {subject.title}. Release {subject.number}, with differential privacy [data set]."
+    )
+    said += f" {more.publisher}." if more.publisher and more.publisher != by else ""
+    return said + (f" https://doi.org/{more.doi}" if more.doi else "")
 
 
 def _column(column: Column, clip: float | None) -> dict[str, Any]:

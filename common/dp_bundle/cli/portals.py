@@ -73,14 +73,14 @@ def stage(
     """
     from dp_bundle.bundle.companions import find_companions
     from dp_bundle.bundle.reading import open_bundle
-    from dp_bundle.describe.subject import portal_gaps
+    from dp_bundle.describe.subject import Subject
     from dp_bundle.portals.staging import stage_bundle
     from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
         beside, left_out = find_companions(bundle)
         written, notes = stage_bundle(bundle, portal, folder, beside), [*bundle.notes, *left_out]
-        gaps = portal_gaps(bundle.release, portal)
+        gaps = Subject(bundle.release).gaps(portal)
     for note in (*notes, *gaps):
         tell(f"note: {note}", quiet=quiet)
     lines = [f"wrote {quote_path(folder)}, {len(written)} files:", *(f"  {quote_path(path)}" for path in written)]

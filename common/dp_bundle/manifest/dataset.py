@@ -21,6 +21,7 @@ import datetime
 import math
 import re
 from typing import Annotated, Any, Literal
+from urllib.parse import quote as quote_address
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -144,6 +145,11 @@ class Creator(Model):
     orcid: Annotated[str, AfterValidator(_require_orcid)] | None = None
     affiliation: Text = ""
 
+    @property
+    def orcid_address(self) -> str:
+        """The address of the ORCID iD, or nothing."""
+        return f"https://orcid.org/{self.orcid}" if self.orcid else ""
+
 
 class Period(Model):
     """The time that the data are about: from `start` to `end`, each a year, a month or a day."""
@@ -163,6 +169,21 @@ class Related(Model):
 
     relation: Relation
     identifier: Annotated[Name, AfterValidator(_require_identifier)]
+
+    @property
+    def is_doi(self) -> bool:
+        """True for a DOI, and not an address."""
+        return DOI.fullmatch(self.identifier) is not None
+
+    @property
+    def address(self) -> str:
+        """The address of the work, or of its DOI."""
+        return doi_address(self.identifier) if self.is_doi else self.identifier
+
+
+def doi_address(doi: str) -> str:
+    """Return the address of a DOI."""
+    return f"https://doi.org/{quote_address(doi)}"
 
 
 class Details(Model):

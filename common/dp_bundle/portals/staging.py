@@ -22,17 +22,23 @@ from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.published import published_files, signature_files
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_folders import new_file, new_folder
-from dp_bundle.portals.card import hugging_face_card
-from dp_bundle.portals.datacite import datacite_document
-from dp_bundle.portals.dataverse import dataverse_dataset, dataverse_files
+from dp_bundle.portals.card import hugging_face_card, to_yaml
 from dp_bundle.portals.dcat import dcat_document
-from dp_bundle.portals.deposits import ckan_package, invenio_record, zenodo_deposit
+from dp_bundle.portals.deposits import (
+    ckan_package,
+    dataverse_dataset,
+    dataverse_files,
+    invenio_record,
+    zenodo_deposit,
+)
 from dp_bundle.portals.names import FORMS, PORTALS
-from dp_bundle.portals.portal_json import croissant_document, frictionless_document
-from dp_bundle.portals.registry import registry_record
-from dp_bundle.portals.ro_crate import ro_crate_document
-from dp_bundle.portals.schema_org import schema_org_document
-from dp_bundle.portals.yaml import to_yaml
+from dp_bundle.portals.portal_json import (
+    croissant_document,
+    frictionless_document,
+    ro_crate_document,
+    schema_org_document,
+)
+from dp_bundle.portals.registry import datacite_document, registry_record
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
 _STATIC = {

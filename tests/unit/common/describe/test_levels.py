@@ -12,7 +12,7 @@ from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.guessing import describe_guess
 from dp_bundle.describe.meanings import column_meanings, describe_sources
 from dp_bundle.describe.sentences import describe_noise
-from dp_bundle.describe.subject import noise
+from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.release import Release
 from dp_bundle.portals.registry import registry_record
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -65,7 +65,7 @@ def test_probabilities_are_of_each_other_level() -> None:
 def test_category_is_listed_once_and_explained_on_the_label() -> None:
     """Descriptions name the noise of a category once, and the label says which levels its columns stand for."""
     release = _release("v4-mixed")
-    said = noise(release)
+    said = Subject(release).noise
     assert [each.split(":")[0] for each in said] == [
         *("alcohol", "hue", "proline", "size", "maker", "red", "grade", "made"),
     ]
