@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dp_audit.checks import Check, check_signs, make_check, size_faults
 from dp_audit.press import Published, Rounds
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.manifest.noisy_matrix import NoisyMatrix
+from dp_bundle.manifest.matrix_noise import NoisyMatrix
 
 _Floats: TypeAlias = NDArray[np.float64]
 
