@@ -14,7 +14,7 @@ from typing import Any
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.locating import find_bundles
+from dp_bundle.bundle.reading import find_bundles
 from dp_bundle.catalog.choosing import choose, find_beside
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
 from dp_bundle.catalog.pages import Refused, list_page, release_page

@@ -10,9 +10,8 @@ from typing import Any
 
 from dp_bundle.base.errors import BundleError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import cosigners
+from dp_bundle.bundle.companions import cosigners, published_files
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.published import published_files
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.catalog.values import SHOWN_COLUMNS, show_values

@@ -185,7 +185,7 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
     Example:
       dp-bundle minisign wine.bundle.tar
     """
-    from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, write_minisig
+    from dp_bundle.bundle.companions import minisig_path, minisign_bundle, write_minisig
     from dp_bundle.bundle.reading import open_bundle
     from dp_bundle.trust.judging import UnsafeTrustAnyone
 

@@ -16,10 +16,9 @@ from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import Companion, find_companions
+from dp_bundle.bundle.companions import Companion, find_companions, published_files, signature_files
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import write_tar
-from dp_bundle.bundle.published import published_files, signature_files
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_folders import new_file, new_folder
 from dp_bundle.portals.card import hugging_face_card, to_yaml
