@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from dp_bundle.base.quoting import counted
-from dp_bundle.catalog.values import SHOWN_COLUMNS
 from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
 from dp_bundle.describe.meanings import describe_sources, first_columns
 from dp_bundle.describe.sentences import (
@@ -27,6 +26,7 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.release import Release
 
+SHOWN_COLUMNS = 100  # of a release, with their histograms
 _PROTECTED = {
     "cell": "one cell",
     "row": "one row",
