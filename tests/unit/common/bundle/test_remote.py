@@ -25,7 +25,6 @@ from dp_bundle.base.errors import (
 )
 from dp_bundle.bundle.companions import cosign, cosigners
 from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
-from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -34,13 +33,6 @@ from dp_learn import estimate_moments
 from dp_publish import load_key
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("bundle-*.tar"))
-
-
-@pytest.fixture(autouse=True)
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep downloads in the test's folder, and wait for hardly any time after a failure."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
 
 
 @pytest.fixture
@@ -157,13 +149,6 @@ def test_a_member_that_is_missing_is_named(web: WebServer, name: str) -> None:
     del web.contents[f"/a/{name}"]
     with pytest.raises(BundleFormatError, match=f"{name} is missing at {web.url}/a"):
         open_bundle(f"{web.url}/a", UnsafeTrustAnyone())
-
-
-def test_parts_without_a_manifest_are_no_release(s3: FaultyProxy, bucket: str) -> None:
-    """What is uploaded before the manifest is not readable as a bundle."""
-    open_store(f"{bucket}/a").delete("manifest.dsse.json")
-    with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
-        open_bundle(f"{bucket}/a", UnsafeTrustAnyone())
 
 
 def test_a_file_in_the_cache_that_changed_is_not_used(web: WebServer, tmp_path: Path) -> None:

@@ -73,13 +73,13 @@ def changed(*changes: tuple[str, Any]) -> dict[str, Any]:
 
 
 def replaced(document: dict[str, Any], *changes: tuple[str, Any]) -> dict[str, Any]:
-    """Return the document with the entries at these dotted places replaced."""
+    """Return the document with the entries at these dotted places replaced, by values or by functions of them."""
     for place, value in changes:
         *folders, last = [int(part) if part.isdigit() else part for part in place.split(".")]
         inner: Any = document
         for folder in folders:
             inner = inner[folder]
-        inner[last] = value
+        inner[last] = value(inner[last]) if callable(value) else value
     return document
 
 
