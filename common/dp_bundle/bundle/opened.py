@@ -119,9 +119,9 @@ class Bundle:
         OSError
             It is not there, cannot be read, or has more than so many bytes.
         """
-        from dp_bundle.bundle.remote import Remote
+        from dp_bundle.bundle.remote import RemoteFolder
 
-        if isinstance(path, RemotePath) and isinstance(self._source, Remote):
+        if isinstance(path, RemotePath) and isinstance(self._source, RemoteFolder):
             return self._source.read_beside(path, most)
         return read_regular(Path(path), most)
 

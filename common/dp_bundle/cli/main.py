@@ -281,7 +281,7 @@ def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
 @cli.command()
 def schema() -> None:
     """Print the JSON Schema of the signed manifest, for portals."""
-    from dp_bundle.manifest.schema import manifest_schema
+    from dp_bundle.manifest.statement import manifest_schema
 
     click.echo(json.dumps(manifest_schema(), indent=1))
 

@@ -82,10 +82,8 @@ class Subject:
         Further fields of that.
     number, date : str
         Of the release.
-    title, description : str
-        The publisher's title, or else the dataset's name; her description, with what is guaranteed and was spent.
-    guarantee : list of str
-        Sentences on what is guaranteed, and was spent.
+    title : str
+        The publisher's, or else the dataset's name.
     period : str
         From when to when the data are.
     identifier, homepage, email : str
@@ -99,8 +97,6 @@ class Subject:
         self.more = dataset_details(release.dataset)
         self.number, self.date = str(release.lineage.number), release.lineage.created[:10]
         self.title = self.dataset.title or self.dataset.name
-        self.guarantee = [*describe_guarantee(release), describe_total(release)]
-        self.description = " ".join(filter(None, [self.dataset.description, *self.guarantee]))
         self.period = f"{self.more.temporal.start}/{self.more.temporal.end}" if self.more.temporal else ""
         self.identifier = doi_address(self.more.doi) if self.more.doi else ""
         self.homepage = self.dataset.url if WEB.fullmatch(self.dataset.url) else ""
@@ -108,6 +104,16 @@ class Subject:
         self.email = contact if _EMAIL.fullmatch(contact) else ""
         self.spdx, self.licence_address = licence_of(self.dataset)
         self.licence = self.licence_address or self.dataset.license
+
+    @cached_property
+    def guarantee(self) -> list[str]:
+        """Sentences on what is guaranteed, and was spent."""
+        return [*describe_guarantee(self.release), describe_total(self.release)]
+
+    @property
+    def description(self) -> str:
+        """The publisher's description, with what is guaranteed and was spent."""
+        return " ".join(filter(None, [self.dataset.description, *self.guarantee]))
 
     @cached_property
     def noise(self) -> list[str]:

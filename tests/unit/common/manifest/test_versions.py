@@ -20,8 +20,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.manifest.schema import manifest_schema
-from dp_bundle.manifest.statement import Statement
+from dp_bundle.manifest.statement import Statement, manifest_schema
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import sign_envelope
 
