@@ -250,25 +250,6 @@ def test_commands_take_uris(
         assert (refused.returncode, "unpack it first" in refused.stderr, "secret" in refused.stderr) == (2, True, False)
 
 
-def test_the_graph_is_the_same_from_every_place(
-    web: WebServer,
-    bucket: str,
-    multipart: Path,
-    command: Callable[..., Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The numbers that dp-learn writes are the same, byte for byte, from a file, a folder, S3 and the web."""
-    monkeypatch.setenv("DPGRAPH_HOME", str(multipart / "home"))
-    places = (multipart / "a.tar", multipart / "a", f"{bucket}/a", f"{web.url}/a.tar")
-    found = []
-    for index, place in enumerate(places):
-        assert command("dp-learn", place, "--allow-older", "--out", str(index), "--alpha", "0.1").returncode == 0
-        found.append({path.name: path.read_bytes() for path in (tmp_path / str(index)).glob("*.csv")})
-    assert "precision.csv" in found[0]
-    assert all(files == found[0] for files in found)
-
-
 def test_a_remote_path_names_its_neighbours() -> None:
     """A neighbour has the same query, and text shows neither query nor user."""
     path = RemotePath("https://user@host/a%20folder/x.tar?key=secret")

@@ -294,8 +294,12 @@ def test_all_three_matrices_come_out_as_csv(path: Path, rounds: Rounds, tmp_path
         written = export_csv(bundle, tmp_path / "t.csv")
         assert [each.name for each in written] == ["t.csv", "t-first-round.csv", "t-transform.csv"]
         for file, expected in zip(written, (rounds.matrices[1], rounds.matrices[0], rounds.transform), strict=True):
-            values = pd.read_csv(file, dtype={"value": str})["value"].map(float)
-            assert values.tolist() == expected[np.triu_indices(len(expected))].tolist()
+            found, places = pd.read_csv(file, dtype={"value": str}), np.triu_indices(len(expected))
+            assert found["value"].map(float).tolist() == expected[places].tolist()
+            labels = [*NAMES, "(constant)"]
+            assert found[["row", "column"]].values.tolist() == [
+                [labels[i], labels[j]] for i, j in zip(*places, strict=True)
+            ]
 
         written[0].unlink()
         with pytest.raises(DpGraphError, match=r"t-first-round\.csv already"):

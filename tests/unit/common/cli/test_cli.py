@@ -139,25 +139,6 @@ def test_rows_come_out_as_csv(bundle: Receipt, command: Run, tmp_path: Path) -> 
     assert "give another --out" in again.stderr
 
 
-def test_second_moments_come_out_as_csv(
-    tmp_path: Path, table: pd.DataFrame, command: Run, key: Ed25519PrivateKey
-) -> None:
-    """A covariance release becomes one line for each pair of labels."""
-    privacy = {"mu": 5.0, "release": "covariance"}
-    columns = {"height": {"bounds": [120, 220]}, "weight": {"bounds": [20, 140]}, "visits": {"bounds": [0, 30]}}
-    policy = Policy.model_validate({"dataset": {"name": "people"}, "privacy": privacy, "columns": columns})
-    publish(table, policy, out=tmp_path / "c.tar", key=key)
-    assert command("dp-bundle", "export", "c.tar", "--out", "c.csv").returncode == 0
-    exported = pd.read_csv(tmp_path / "c.csv", dtype={"value": str})
-    with open_bundle(tmp_path / "c.tar") as opened:
-        matrix, labels = opened.second_moments(), opened.release.labels
-
-    assert list(exported.columns) == ["row", "column", "value"]
-    places = np.triu_indices(len(labels))
-    assert exported["row"].tolist() == [labels[index] for index in places[0]]
-    assert exported["value"].map(float).tolist() == matrix[places].tolist()
-
-
 FORMULAS = ['=HYPERLINK("https://evil")', "+A1", "-2+3", "@SUM(A1)"]
 
 
