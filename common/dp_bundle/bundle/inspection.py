@@ -69,7 +69,7 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
         ("size", describe_size(release)),
         *_under("guarantee", describe_guarantee(release)),
         ("so far", describe_total(release)),
-        *_under("noise", [] if release.second_moments is None else describe_moments(release.second_moments)),
+        *_under("noise", describe_moments(release.second_moments)),
         *_under("gaps", describe_gaps(release)),
         *_under("levels", describe_sources(release)),
         *_under("format", _OLD_FORMAT if release.format_version == "1" else []),

@@ -87,7 +87,6 @@ class Bundle:
         source: Members,
         release: Release,
         signer: TrustedKey,
-        manifest_sha256: str,
         members: list[Member],
         digests: Mapping[str, Digests],
         engine: Engine | None = None,
@@ -97,7 +96,7 @@ class Bundle:
         self.engine = engine
         self.release = release
         self.signer = signer
-        self.manifest_sha256 = manifest_sha256
+        self.manifest_sha256 = digests[MANIFEST_NAME].whole
         self.members = {member.name: member for member in members}
         self.notes: tuple[str, ...] = ()
         self.copies = tuple(name for name in self.members if name in copies)

@@ -208,7 +208,7 @@ def _verify(
         if digests[member.name].whole != signed[member.name]:
             raise DigestMismatchError(member.name)
     copies |= set(source.copies)
-    return Bundle(path, source, release, signer, digests[MANIFEST_NAME].whole, members, digests, engine, copies)
+    return Bundle(path, source, release, signer, members, digests, engine, copies)
 
 
 def _take_digests(source: Members, members: list[Member]) -> dict[str, Digests]:

@@ -229,18 +229,8 @@ def _distrust(facts: Facts, path: Path, store: TrustStore, *, any_signer: bool) 
         return f"every byte is as it was signed, but this portal does not know its signer, {key.fingerprint}"
 
     try:
-        store.vouch(
-            key,
-            Sighting(
-                facts["name"],
-                facts["series"],
-                facts["number"],
-                facts["kind"],
-                facts["manifest_sha256"],
-                facts["previous"],
-                _find_cosigners(path, store, facts["name"]),
-            ),
-        )
+        sighted = [facts[name] for name in ("name", "series", "number", "kind", "manifest_sha256", "previous")]
+        store.vouch(key, Sighting(*sighted, _find_cosigners(path, store, facts["name"])))
     except BundleError as error:
         return str(error)
     return ""

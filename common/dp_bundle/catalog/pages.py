@@ -85,6 +85,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
     newer = next((each for each in series if each["number"] > facts["number"]), None)
     values = {
         **facts,
+        **brief(facts),
         "portal": title,
         "signer_name": signer_name,
         "history": history,
@@ -93,11 +94,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "picture": None if n_right is None else _hundred_guesses(n_right),
         "n_right": n_right,
         "is_weak": _is_weak(in_all),
-        "guesses": _percent(label["right"]),
         "guesses_in_all": _percent(label["right_in_all"]),
-        "protects": label["protects"],
-        "bytes": _size(facts["size"]),
-        "kind_words": _KINDS[facts["kind"]],
         "signatures": [
             (f"{facts['tar']}.{each['kind']}", _SIGNED[each["kind"]], each["sha256"])
             for each in facts["beside"]
@@ -136,24 +133,21 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
     text = about["description"]
     right = label["right"] if label["releases"] == 1 else label["right_in_all"]
     return {
+        **brief(facts),
         "title": about["title"],
         "name": facts["name"],
         "page": f"{facts['folder']}/{facts['page']}",
         "tar": f"{facts['folder']}/{facts['tar']}",
         "excerpt": text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…",
-        "protects": label["protects"],
         "right": right,
         "guesses": _percent(right),
         "is_weak": _is_weak(right),
         "releases": label["releases"],
         "kind": _KINDS[facts["kind"]],
         "measure": facts["measure"],
-        "number": facts["number"],
-        "date": facts["created"][:10],
         "license": about["license"],
         "signer": names.get(facts["signer"]) or "unknown signer",
         "keywords": about["keywords"],
-        "bytes": _size(facts["size"]),
     }
 
 

@@ -106,8 +106,10 @@ def _named(names: list[str]) -> str:
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
-def describe_moments(moments: SecondMoments) -> list[str]:
-    """Return sentences that say what the matrix of a covariance release is, and which noise is on it."""
+def describe_moments(moments: SecondMoments | None) -> list[str]:
+    """Return sentences that say what the matrix of a covariance release is, and which noise is on it; none of rows."""
+    if moments is None:
+        return []
     if moments.first_round is not None:
         return _describe_rounds(moments, moments.first_round)
     held = (
