@@ -36,9 +36,8 @@ from dp_audit.replayer import Limit, Replayer
 from dp_audit.report import AuditReport
 from dp_audit.step_attack import attack_steps
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.manifest.matrix_noise import WishartDifferenceNoise, WishartNoise
+from dp_bundle.manifest.matrix_noise import NoisyMatrix, WishartDifferenceNoise, WishartNoise
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_bundle.manifest.noisy_matrix import NoisyMatrix
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.guarantee import moment_columns

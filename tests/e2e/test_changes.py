@@ -16,7 +16,7 @@ from tests.discrete_noise import exact_mu
 from dp_bundle import open_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.sentences import SEVERAL_CELLS
-from dp_bundle.describe.subject import description
+from dp_bundle.describe.subject import Subject
 from dp_bundle.manifest.costs import cost_of_several
 from dp_bundle.portals.registry import registry_record
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -55,7 +55,7 @@ def test_people_in_several_cells_are_told_of_everywhere(weekly: Path, command: C
 
     with open_bundle(Path("weekly.bundle.tar"), UnsafeTrustAnyone()) as bundle:
         release = bundle.release
-    for words in (description(release), str(worded_label(release)), str(registry_record(release))):
+    for words in (Subject(release).description, str(worded_label(release)), str(registry_record(release))):
         assert words.count(SEVERAL_CELLS) == 1
     weekly.with_name("weekly.policy.toml").write_text(CELLS)
     of_cells = command("dp-publish", weekly.name, "--anyway", "--out", "cells.tar")

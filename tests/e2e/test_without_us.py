@@ -20,8 +20,7 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 from tests.tamper.archives import members_of
 
-from dp_bundle.bundle.companions import cosign
-from dp_bundle.bundle.minisig import minisig_path
+from dp_bundle.bundle.companions import cosign, minisig_path
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.trust.judging import UnsafeTrustAnyone

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from dp_bundle.base.errors import BrokenChainError, BundleError
 from dp_bundle.base.quoting import counted, quote_path
-from dp_bundle.bundle.locating import find_bundles
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.reading import open_bundle, sighting_of
+from dp_bundle.bundle.reading import find_bundles, open_bundle, sighting_of
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey

@@ -62,16 +62,14 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
     """
     release = bundle.release
     known = f"trusted here as {quote_name(name)}" if name is not None else "NOT trusted here"
-    guarantee = describe_guarantee(release)
-    noise = describe_moments(release.second_moments) if release.second_moments is not None else []
     facts = [
         ("signer", f"{bundle.signer.key.fingerprint} ({known})"),
         ("dataset", f"{quote_name(release.dataset.name)}, release {release.lineage.number}, {release.lineage.created}"),
-        *_under("chain", list(chain)),
+        *_under("chain", chain),
         ("size", describe_size(release)),
-        *_under("guarantee", guarantee),
+        *_under("guarantee", describe_guarantee(release)),
         ("so far", describe_total(release)),
-        *_under("noise", noise),
+        *_under("noise", describe_moments(release.second_moments)),
         *_under("gaps", describe_gaps(release)),
         *_under("levels", describe_sources(release)),
         *_under("format", _OLD_FORMAT if release.format_version == "1" else []),
@@ -84,29 +82,18 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
     return "\n".join([*lines, "  columns", *_describe_columns(release)])
 
 
-def _under(label: str, sentences: list[str]) -> list[tuple[str, str]]:
+def _under(label: str, sentences: Sequence[str]) -> list[tuple[str, str]]:
     """Return sentences as facts, of which only the first has the label."""
     return [(label if index == 0 else "", sentence) for index, sentence in enumerate(sentences)]
 
 
 def _signers_words(release: Release) -> list[tuple[str, str]]:
-    """Return what the signer calls the dataset, each text as a quotation."""
+    """Return what the signer says of the dataset, each text as a quotation, and other values as JSON."""
+    said = {"licence" if name == "license" else name: value for name, value in release.dataset if name != "name"}
     texts = {
-        "title": release.dataset.title,
-        "description": release.dataset.description,
-        "creator": release.dataset.creator,
-        "licence": release.dataset.license,
-        "contact": release.dataset.contact,
-        "url": release.dataset.url,
-        "citation": release.dataset.citation,
+        label: each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for label, each in said.items()
     }
-    further = {name: _spell(value) for name, value in release.dataset.further.items()}
-    return [(label, quote(text)) for label, text in {**texts, **further}.items() if text]
-
-
-def _spell(value: Any) -> str:
-    """Return a field that this software does not know as it is, or as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return [(label, quote(text)) for label, text in texts.items() if text]
 
 
 def _describe_columns(release: Release) -> list[str]:

@@ -1,20 +1,30 @@
-"""A verified bundle, open for reading: its release, and its data straight from the tar or folder."""
+"""A verified bundle, open for reading: its release, and its data straight from the tar or folder, wherever it lies.
+
+Workers read its parts as tasks, and open the bundle themselves, at its path or URI. The reader who hands them out has
+verified signer, signature and manifest. A task names one part, with the digests of that part and of the manifest; a
+worker compares what it reads with both before it parses either. So a bundle that is changed or exchanged while workers
+read it is refused.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
-from dp_bundle.base.errors import BundleFormatError, DpGraphError
-from dp_bundle.bundle.part_tasks import PartTask, part_tasks
+from dp_bundle.base.errors import BundleFormatError, DpGraphError, StoreError
+from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.engines.engine import Engine
 from dp_bundle.files.ownership import read_regular
-from dp_bundle.files.places import RemotePath
-from dp_bundle.files.tar import FolderMembers, packed_path
+from dp_bundle.files.places import RemotePath, located
+from dp_bundle.files.tar import FolderMembers, TarMembers, packed_path
 from dp_bundle.files.windows import (
     MOST_IN_MEMORY,
     CheckedReader,
@@ -26,7 +36,9 @@ from dp_bundle.files.windows import (
     read_unchanged,
 )
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
+from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.judging import TrustedKey
+from dp_bundle.trust.signing import Envelope
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +46,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dp_bundle.data.row_reader import RowGroup
+
+_KEPT = 4  # manifests, by a worker
 
 
 def tar_beside(folder: Path | RemotePath) -> Path | RemotePath:
@@ -72,7 +86,6 @@ class Bundle:
         source: Members,
         release: Release,
         signer: TrustedKey,
-        manifest_sha256: str,
         members: list[Member],
         digests: Mapping[str, Digests],
         engine: Engine | None = None,
@@ -82,7 +95,7 @@ class Bundle:
         self.engine = engine
         self.release = release
         self.signer = signer
-        self.manifest_sha256 = manifest_sha256
+        self.manifest_sha256 = digests[MANIFEST_NAME].whole
         self.members = {member.name: member for member in members}
         self.notes: tuple[str, ...] = ()
         self.copies = tuple(name for name in self.members if name in copies)
@@ -104,9 +117,9 @@ class Bundle:
         OSError
             It is not there, cannot be read, or has more than so many bytes.
         """
-        from dp_bundle.bundle.remote import Remote
+        from dp_bundle.bundle.remote import RemoteFolder
 
-        if isinstance(path, RemotePath) and isinstance(self._source, Remote):
+        if isinstance(path, RemotePath) and isinstance(self._source, RemoteFolder):
             return self._source.read_beside(path, most)
         return read_regular(Path(path), most)
 
@@ -156,11 +169,10 @@ class Bundle:
         BundleFormatError
             It is a covariance release, or its data are not what the manifest says.
         """
-        from dp_bundle.data.row_reader import find_groups  # only readers of data need pyarrow
+        from dp_bundle.data.row_reader import find_groups
 
-        parts = ((name, self._views(name)) for name in self._row_members())
-        version_1 = self.release.format_version == "1"
-        return find_groups(parts, self.release.columns, self.release.n_rows, version_1=version_1)
+        parts, release = ((name, self._views(name)) for name in self._row_members()), self.release
+        return find_groups(parts, release.columns, release.n_rows, version_1=release.format_version == "1")
 
     def part_tasks(self) -> list[PartTask]:
         """Return the parts of the rows as tasks for workers, who read them by `open_part`.
@@ -170,9 +182,9 @@ class Bundle:
         BundleFormatError
             It is a covariance release.
         """
-        names, n_columns = self._row_members(), len(self.release.columns)
+        parts = [self.members[name] for name in self._row_members()]
         signed = {name: digests.whole for name, digests in self._digests.items()}
-        return part_tasks(self.path, self.members, signed, names, n_columns)
+        return part_tasks(self.path, self.members[MANIFEST_NAME], parts, signed, len(self.release.columns))
 
     def second_moments(self) -> NDArray[np.float64]:
         """Return the noisy matrix of a covariance release, straight from the tar or folder.
@@ -254,3 +266,159 @@ class Bundle:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> Members:
+    """Open a folder, or else a tar; a pipe with nobody behind it is no reason to wait.
+
+    Parameters
+    ----------
+    path : Path or RemotePath
+        Where it lies.
+    signed : mapping of str to str, optional
+        Names and signed SHA-256 of what will be read, for whoever knows them and calls no `scan`.
+    anew : bool
+        Whether to read everything where it lies, and no copy of an earlier download.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened.
+    DpGraphError
+        There is no such kind of place, or it cannot be read.
+    """
+    if isinstance(path, RemotePath):
+        from dp_bundle.bundle.remote import open_members
+
+        return open_members(path, signed, anew=anew)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        return FolderMembers(descriptor)
+    return TarMembers(cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0)))
+
+
+class PartTask(NamedTuple):
+    """One part of a bundle.
+
+    Attributes
+    ----------
+    place : str
+        The bundle's absolute path, or its URI.
+    manifest, manifest_sha256
+        Its manifest, and the digest of that.
+    part, sha256
+        The part, and its signed digest.
+    start : int
+        The number of the part's first row among all of the bundle, if earlier parts are of the usual sizes.
+    anew : bool
+        Whether its digest is taken of what lies at the place, and not of a copy of an earlier download.
+    """
+
+    place: str
+    manifest: Member
+    manifest_sha256: str
+    part: Member
+    sha256: str
+    start: int
+    anew: bool = False
+
+
+def part_tasks(
+    path: Path | RemotePath,
+    manifest: Member,
+    parts: Sequence[Member],
+    signed: Mapping[str, str],
+    n_columns: int,
+    *,
+    anew: bool = False,
+) -> list[PartTask]:
+    """Return these parts of a bundle as tasks.
+
+    Parameters
+    ----------
+    path : Path or RemotePath
+        The bundle.
+    manifest : Member
+        Its manifest.
+    parts : sequence of Member
+        In order.
+    signed : mapping of str to str
+        The SHA-256 of all members, by name.
+    n_columns : int
+        How many columns they have.
+    anew : bool
+        As of a `PartTask`.
+    """
+    from dp_bundle.data.rows import part_rows  # only readers of data need pyarrow
+
+    starts = accumulate((part_rows(n_columns, index) for index in range(len(parts))), initial=0)
+    place = path.uri if isinstance(path, RemotePath) else os.fspath(path.absolute())
+    return [
+        PartTask(place, manifest, signed[MANIFEST_NAME], part, signed[part.name], start, anew)
+        for part, start in zip(parts, starts, strict=False)
+    ]
+
+
+def digest_part(task: PartTask) -> tuple[Digests, bool]:
+    """Return the digests of a part, for the caller to compare, and whether a copy of an earlier download was read.
+
+    Raises
+    ------
+    BundleFormatError
+        It ends early.
+    StoreError
+        The bundle cannot be read from here.
+    """
+    with _opened(task, anew=task.anew) as source:
+        return digest_member(source, task.part), task.part.name in source.copies
+
+
+@contextlib.contextmanager
+def open_part(task: PartTask) -> Iterator[Iterator[RowGroup]]:
+    """Verify a part, and yield its row groups, one by one, within the block.
+
+    Raises
+    ------
+    BundleFormatError
+        Part or manifest is another one than the task says, or the part holds something else than the manifest says.
+    StoreError
+        The bundle cannot be read from here.
+    """
+    import pyarrow as pa  # digests are taken without it
+
+    from dp_bundle.data.row_reader import part_groups
+
+    with _opened(task) as source:
+        release = _parse(read_unchanged(source, task.manifest, task.manifest_sha256))
+        if task.part.size <= MOST_IN_MEMORY:
+            content = read_unchanged(source, task.part, task.sha256)
+            new_view = partial(pa.BufferReader, content)
+        else:
+            digests = digest_member(source, task.part)
+            if digests.whole != task.sha256:
+                raise changed(task.part.name)
+            new_view = partial(CheckedReader, source, task.part, digests)
+        version_1 = release.format_version == "1"
+        name, columns = task.part.name, release.columns
+        n_rows = release.n_rows + task.start  # whoever has the results of all parts counts their rows
+        yield part_groups(name, new_view, columns, n_rows, task.start, version_1=version_1)
+
+
+@contextlib.contextmanager
+def _opened(task: PartTask, *, anew: bool = False) -> Iterator[Members]:
+    """Open the bundle of a task; a path that only its sender can read is an error in our words."""
+    path = located(task.place)
+    try:
+        with contextlib.closing(members_at(path, {task.part.name: task.sha256}, anew=anew)) as source:
+            yield source
+    except DpGraphError:
+        raise
+    except OSError as error:
+        said = f"a worker cannot read it ({error.strerror or error}): give a path or URI that all workers can read"
+        raise StoreError(os.fspath(path), said) from error
+
+
+@lru_cache(_KEPT)
+def _parse(manifest: bytes) -> Release:
+    """Return the release of a manifest whose digest is that of one whose signature was verified."""
+    return Statement.from_bytes(Envelope.from_bytes(manifest).payload).predicate

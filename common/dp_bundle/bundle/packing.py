@@ -126,13 +126,20 @@ def write_tar(bundle: Bundle, file: BinaryIO) -> None:
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
     """Refuse a path that is taken, and say in a sentence what keeps it from being written."""
-    taken = DpGraphError(f"there is something at {quote_path(path)} already: give another name with --out")
+    taken = f"there is something at {quote_path(path)} already: give another name with --out"
     if os.path.lexists(path):
-        raise taken
+        raise DpGraphError(taken)
     require_folder(path)
+    with errors_of_writing(path, taken):
+        yield
+
+
+@contextlib.contextmanager
+def errors_of_writing(path: Path, taken: str = "") -> Iterator[None]:
+    """Say in a sentence what keeps a file or a folder from being written: `taken` if its name is not free."""
     try:
         yield
-    except FileExistsError as error:
-        raise taken from error
     except OSError as error:
+        if taken and isinstance(error, FileExistsError):
+            raise DpGraphError(taken) from error
         raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror or error}") from error

@@ -17,9 +17,7 @@ from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGrap
 from dp_bundle.base.machine import count_cores
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.companions import cosigners
-from dp_bundle.bundle.locating import members_at
-from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.part_tasks import PartTask, digest_part, part_tasks
+from dp_bundle.bundle.opened import Bundle, digest_part, members_at, part_tasks
 from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST, data_names
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.engines.engine import Engine, map_in_order
@@ -110,9 +108,8 @@ def open_bundles(
     """
     policy = trust if trust is not None else TrustStore()
     with contextlib.ExitStack() as opened:
-        bundles = [
-            opened.enter_context(_open(located(path), policy, engine, require_shape, anew=anew)) for path in paths
-        ]
+        verify = partial(_verify, trust=policy, engine=engine, require_shape=require_shape, anew=anew)
+        bundles = [opened.enter_context(_open(located(path), verify, anew=anew)) for path in paths]
 
         # 9. The reader has seen no other release of this number, and no newer one in its series, by this signer.
         newest: set[tuple[PublicKey, str]] = set()
@@ -126,14 +123,7 @@ def open_bundles(
     return bundles
 
 
-def _open(
-    path: Path | RemotePath,
-    trust: TrustPolicy,
-    engine: Engine | None,
-    require_shape: Callable[[Shape], object] | None,
-    *,
-    anew: bool,
-) -> Bundle:
+def _open(path: Path | RemotePath, verify: Callable[[Path | RemotePath, Members], Bundle], *, anew: bool) -> Bundle:
     with contextlib.ExitStack() as opened:
         try:
             source = opened.enter_context(contextlib.closing(members_at(path, anew=anew)))
@@ -145,7 +135,7 @@ def _open(
                 reason = "there is nothing at this address"
             raise BundleFormatError(f"{quote_path(path)} cannot be opened: {reason}") from error
         try:
-            bundle = _verify(path, source, trust, engine, require_shape, anew=anew)
+            bundle = verify(path, source)
         except OSError as error:
             raise BundleFormatError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
         opened.pop_all()
@@ -154,25 +144,18 @@ def _open(
 
 def sighting_of(bundle: Bundle) -> Sighting:
     """Return a verified bundle as far as a reader remembers it, with its co-signers."""
-    release = bundle.release
-    return Sighting(
-        release.dataset.name,
-        release.series,
-        release.lineage.number,
-        release.kind,
-        bundle.manifest_sha256,
-        release.lineage.previous,
-        cosigners(bundle),
-    )
+    release, lineage = bundle.release, bundle.release.lineage
+    place = (release.dataset.name, release.series, lineage.number, release.kind)
+    return Sighting(*place, bundle.manifest_sha256, lineage.previous, cosigners(bundle))
 
 
 def _verify(
     path: Path | RemotePath,
     source: Members,
+    *,
     trust: TrustPolicy,
     engine: Engine | None,
     require_shape: Callable[[Shape], object] | None,
-    *,
     anew: bool,
 ) -> Bundle:
     """Verify one bundle, each step only after all before it."""
@@ -212,22 +195,18 @@ def _verify(
 
     # 8. Every member's SHA-256 is the signed one. The digests of its parts are kept, for when they are read again.
     copies: set[str] = set()
-    if engine is None:
-        digests = _take_digests(source, members)
-    else:
-        here = [member for member in members if not member.name.startswith("data/")]
-        parts = [member.name for member in members if member.name.startswith("data/")]
-        tasks = part_tasks(
-            path, {member.name: member for member in members}, signed, parts, len(release.columns), anew=anew
-        )
-        taken = _have_digests_taken(engine, tasks)
-        copies = {name for name, (_, is_copy) in taken.items() if is_copy}
-        digests = _take_digests(source, here) | {name: found for name, (found, _) in taken.items()}
+    parts = [] if engine is None else [member for member in members if member.name.startswith("data/")]
+    digests = _take_digests(source, [member for member in members if member not in parts])
+    if engine is not None:
+        tasks = part_tasks(path, members[0], parts, signed, len(release.columns), anew=anew)
+        for task, (found, is_copy) in zip(tasks, map_in_order(engine, digest_part, tasks), strict=True):
+            digests[task.part.name] = found
+            copies |= {task.part.name} if is_copy else set()
     for member in members:
         if digests[member.name].whole != signed[member.name]:
             raise DigestMismatchError(member.name)
     copies |= set(source.copies)
-    return Bundle(path, source, release, signer, digests[MANIFEST_NAME].whole, members, digests, engine, copies)
+    return Bundle(path, source, release, signer, members, digests, engine, copies)
 
 
 def _take_digests(source: Members, members: list[Member]) -> dict[str, Digests]:
@@ -238,12 +217,6 @@ def _take_digests(source: Members, members: list[Member]) -> dict[str, Digests]:
     with ThreadPoolExecutor(n_threads) as pool:
         found = pool.map(partial(digest_member, source), members)
         return {member.name: digests for member, digests in zip(members, found, strict=True)}
-
-
-def _have_digests_taken(engine: Engine, tasks: list[PartTask]) -> dict[str, tuple[Digests, bool]]:
-    """Return the digests of parts, taken by workers, and whether they had copies of earlier downloads."""
-    found = map_in_order(engine, digest_part, tasks)
-    return {task.part.name: each for task, each in zip(tasks, found, strict=True)}
 
 
 def verify_manifest(
@@ -281,3 +254,30 @@ def _check_descriptors(release: Release, members: list[Member], subjects: Sequen
     for name, make in DESCRIPTORS.items():
         if hashlib.sha256(make(release, described)).hexdigest() != signed[name]:
             raise BundleFormatError(f"{name} says something else than the manifest: do not use this bundle")
+
+
+def find_bundles(folder: Path, beside: Path | None = None) -> list[Path]:
+    """Return the tar files, and the folders with a manifest, in a folder and the folders in it, in order.
+
+    Parameters
+    ----------
+    folder : Path
+        It may be a bundle itself.
+    beside : Path, optional
+        A folder in it that is not looked into.
+    """
+    if _is_bundle(folder):
+        return [folder]
+    found = []
+    for place, folders, files in os.walk(folder):
+        inner = [Path(place, name) for name in folders]
+        if beside is not None:
+            inner = [path for path in inner if path.resolve() != beside.resolve()]
+        found += [path for path in inner if _is_bundle(path)]
+        folders[:] = sorted(path.name for path in inner if not _is_bundle(path))
+        found += [path for name in files if name.endswith(".tar") and (path := Path(place, name)).is_file()]
+    return sorted(found)
+
+
+def _is_bundle(folder: Path) -> bool:
+    return os.path.lexists(folder / MANIFEST_NAME)

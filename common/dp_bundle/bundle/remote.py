@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -31,9 +30,7 @@ from dp_bundle.files.windows import Member, read_at
 _HEAD, _HEADER = 2**16, 2**11  # bytes that are read of a tar at once: where it begins, and further on
 
 
-def open_members(
-    path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False
-) -> RemoteFolder | RemoteTar:
+def open_members(path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> RemoteFolder:
     """Open a tar, if the name ends so, or else a folder, at a URI.
 
     Parameters
@@ -55,17 +52,56 @@ def open_members(
     return (RemoteTar if path.name.endswith(".tar") else RemoteFolder)(path, signed, anew=anew)
 
 
-class Remote(ABC):
-    """A folder or a tar elsewhere: small members in memory, others in the cache."""
+class RemoteFolder:
+    """The members of a bundle as objects or files below one address: small ones in memory, others in the cache.
 
-    def __init__(self, path: RemotePath, folder: str, signed: Mapping[str, str] | None, *, anew: bool) -> None:
+    What else lies there is neither looked for nor read.
+
+    Parameters
+    ----------
+    path : RemotePath
+        The address.
+    signed, anew
+        As of `open_members`.
+    """
+
+    def __init__(
+        self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False, folder: str = ""
+    ) -> None:
         self._pace = Pace(earns=signed is not None)
-        self._path, self._store, self._anew = path, open_store(folder, self._pace), anew
+        self._path, self._store, self._anew = path, open_store(folder or path.uri, self._pace), anew
         self._cache = Cache()
         self._small: dict[str, bytes] = {}
         self._signed = signed or {}
         self._fetched: dict[str, Path] = {}
         self._is_open = True
+
+    def first(self, name: str) -> Member:
+        """Return the member of this name.
+
+        Raises
+        ------
+        BundleFormatError
+            It is not there.
+        """
+        self._small[name] = self._at(name, 0, MAX_MANIFEST + 1)
+        return Member(name, 0, len(self._small[name]))
+
+    def scan(self, signed: Mapping[str, str], largest: Callable[[], Mapping[str, int]]) -> list[Member]:
+        """Return the members with these names; sizes are those that the signed descriptions give.
+
+        Raises
+        ------
+        BundleFormatError
+            A description is missing, or does not give them.
+        DigestMismatchError
+            It is not the one that was signed.
+        """
+        self._signed, self._pace.earns = signed, True
+        for name, most in largest().items():
+            self._small[name] = self._at(name, 0, most)
+        sizes = {name: len(content) for name, content in self._small.items()} | self._described_sizes()
+        return [Member(name, 0, sizes[name]) for name in signed]
 
     @property
     def copies(self) -> Collection[str]:
@@ -145,9 +181,9 @@ class Remote(ABC):
             self._small[member.name] = self._range(member, 0, member.size)
         return self._small[member.name]
 
-    @abstractmethod
     def _range(self, member: Member, position: int, size: int) -> bytes:
         """Return so many bytes of a member from where it lies."""
+        return self._at(member.name, position, size)
 
     def _at(self, name: str, position: int, size: int) -> bytes:
         """Return so many bytes of a file."""
@@ -159,54 +195,7 @@ class Remote(ABC):
             ) from error
 
 
-class RemoteFolder(Remote):
-    """The members of a bundle as objects or files below one address.
-
-    What else lies there is neither looked for nor read.
-
-    Parameters
-    ----------
-    path : RemotePath
-        The address.
-    signed, anew
-        As of `open_members`.
-    """
-
-    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
-        super().__init__(path, path.uri, signed, anew=anew)
-
-    def first(self, name: str) -> Member:
-        """Return the member of this name.
-
-        Raises
-        ------
-        BundleFormatError
-            It is not there.
-        """
-        self._small[name] = self._at(name, 0, MAX_MANIFEST + 1)
-        return Member(name, 0, len(self._small[name]))
-
-    def scan(self, signed: Mapping[str, str], largest: Callable[[], Mapping[str, int]]) -> list[Member]:
-        """Return the members with these names; sizes are those that the signed descriptions give.
-
-        Raises
-        ------
-        BundleFormatError
-            A description is missing, or does not give them.
-        DigestMismatchError
-            It is not the one that was signed.
-        """
-        self._signed, self._pace.earns = signed, True
-        for name, most in largest().items():
-            self._small[name] = self._at(name, 0, most)
-        sizes = {name: len(content) for name, content in self._small.items()} | self._described_sizes()
-        return [Member(name, 0, sizes[name]) for name in signed]
-
-    def _range(self, member: Member, position: int, size: int) -> bytes:
-        return self._at(member.name, position, size)
-
-
-class RemoteTar(Remote):
+class RemoteTar(RemoteFolder):
     """The members of a tar that lies elsewhere.
 
     Parameters
@@ -218,7 +207,7 @@ class RemoteTar(Remote):
     """
 
     def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
-        super().__init__(path, path.folder, signed, anew=anew)
+        super().__init__(path, signed, anew=anew, folder=path.folder)
         self._size = self._store.size(path.name)
         self._head = self._at(path.name, 0, _HEAD)
         self._window = (0, b"")

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape as escape_xml
 from xml.sax.saxutils import quoteattr
 
 from dp_bundle.base.quoting import escape
-from dp_bundle.portals.dcat import dcat_context
+from dp_bundle.portals.dcat import DCAT_CONTEXT
 
 _NEWEST = 100  # entries of the feed
 _EPOCH = "1970-01-01T00:00:00Z"  # of a feed without entries, which must have a date
@@ -25,7 +25,7 @@ Facts = dict[str, Any]
 def catalog_document(title: str, address: str, offered: Sequence[Facts]) -> str:
     """Return the catalog of all offered releases as DCAT in JSON-LD."""
     catalog = {
-        "@context": dcat_context(),
+        "@context": DCAT_CONTEXT,
         "@id": address or "#catalog",
         "@type": "dcat:Catalog",
         "dct:title": title,

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from dp_bundle.base.quoting import counted
-from dp_bundle.catalog.values import SHOWN_COLUMNS
 from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
 from dp_bundle.describe.meanings import describe_sources, first_columns
 from dp_bundle.describe.sentences import (
@@ -27,6 +26,7 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.release import Release
 
+SHOWN_COLUMNS = 100  # of a release, with their histograms
 _PROTECTED = {
     "cell": "one cell",
     "row": "one row",
@@ -51,28 +51,21 @@ def worded_label(release: Release) -> dict[str, Any]:
         included; `strength`, `spent`, `noise` and `unprotected`, each a list of sentences; `columns`, for each of the
         first columns its bounds and its noise.
     """
-    guarantee = release.guarantee
-    moments = release.second_moments
-    first = first_columns(release.columns) if moments is None else {}
-    total = release.cumulative
+    guarantee, total = release.guarantee, release.cumulative
+    first = first_columns(release.columns) if release.second_moments is None else {}
+    promised = [text for text in describe_guarantee(release) if text not in describe_several(guarantee)]
     common = {
         "spent": [describe_total(release), *([describe_guess_in_all(total)] if total.releases > 1 else [])],
         "releases": total.releases,
         "right_in_all": chance_in_all(total),
-        "noise": [
-            *(describe_moments(moments) if moments is not None else []),
-            *describe_gaps(release),
-            *describe_sources(release),
-        ],
+        "noise": [*describe_moments(release.second_moments), *describe_gaps(release), *describe_sources(release)],
+        "strength": [text for text in promised if not text.startswith("Not protected:")],
         "columns": [_column(name, *described) for name, described in islice(first.items(), SHOWN_COLUMNS)],
     }
-    promised = [text for text in describe_guarantee(release) if text not in describe_several(guarantee)]
-    strength = [text for text in promised if not text.startswith("Not protected:")]
     if guarantee is None:
         unprotected = ["Everything: nothing is promised about any value of it."]
-        return {**common, "protects": "nothing", "who": _NOBODY, "guess": "", "right": None, "strength": strength} | {
-            "unprotected": unprotected
-        }
+        nothing = {"protects": "nothing", "who": _NOBODY, "guess": "", "right": None, "unprotected": unprotected}
+        return {**common, **nothing}
     guess = describe_guess(guarantee, release.columns).removeprefix("In words: ")
     return {
         **common,
@@ -80,7 +73,6 @@ def worded_label(release: Release) -> dict[str, Any]:
         "who": _who(guarantee),
         "guess": guess[:1].upper() + guess[1:],
         "right": chance_of_guess(guarantee, release.columns),
-        "strength": strength,
         "unprotected": [*describe_unprotected(guarantee, release.kind, release.columns), *_OTHERS],
     }
 

@@ -1,32 +1,39 @@
-"""The making of a site: bundles are found, verified or remembered, sorted by dataset, and shown."""
+"""The making of a site: bundles are found, verified or remembered, chosen, sorted by dataset, and shown.
+
+Offered are bundles that verify, of signers who are trusted for them, one for each number, with the signatures beside
+them, which are checked once, and known again by their digests.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.base.errors import DpGraphError
-from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.locating import find_bundles
-from dp_bundle.catalog.choosing import choose, find_beside
+from dp_bundle.base.errors import BundleError, DpGraphError
+from dp_bundle.base.quoting import counted, quote_path
+from dp_bundle.bundle.companions import belongs, cosigners, read_beside
+from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
-from dp_bundle.catalog.pages import Refused, list_page, release_page
+from dp_bundle.catalog.pages import Facts, Refused, brief, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
 from dp_bundle.catalog.survey import digest_bundle, survey
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.files.tar import packed_path
+from dp_bundle.trust.judging import UnsafeTrustAnyone, read_quorum
+from dp_bundle.trust.seen import Sighting
+from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 
 _PACKAGE = Path(__file__).parents[1]
 _SHOWN_BY = ("catalog", "describe", "page")  # the rooms whose code decides what a page shows
-Facts = dict[str, Any]
+_SOURCES = {".py", ".html", ".css", ".js"}
 
 
 @dataclass(frozen=True)
@@ -110,11 +117,11 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
     # 2. Bundles that cannot be trusted are told apart.
     entries = store.keys()
     names = {trusted.key.fingerprint: trusted.name for trusted in entries}
-    offered, refused = choose(list(kept.values()), paths, folder, store, any_signer=settings.any_signer)
+    offered, refused = _choose(list(kept.values()), paths, folder, store, any_signer=settings.any_signer)
 
     # 3. Signatures beside a bundle are offered with it; others are not.
     for facts in offered:
-        facts["beside"] = find_beside(paths[facts["key"]], facts.get("beside", ()))
+        facts["beside"] = _find_beside(paths[facts["key"]], facts.get("beside", ()))
     left_out = sum(not each["good"] for facts in offered for each in facts["beside"])
 
     # 4. Each dataset's releases, newest first, and the files that show them; the list comes last.
@@ -123,7 +130,7 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
     for facts in sorted(offered, key=lambda each: (each["folder"], -each["number"])):
         series.setdefault(facts["folder"], []).append(facts)
     for place, releases in series.items():
-        history = [_brief(each) for each in releases]
+        history = [brief(each) for each in releases]
         for facts in releases:
             name = names.get(facts["signer"], "")
             context: Facts = {"title": settings.title, "signer_name": name, "history": history}
@@ -175,10 +182,91 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
-def _brief(facts: Facts) -> Facts:
-    """Return what a dataset's other pages say of a release."""
-    names = ("number", "created", "kind", "page", "tar", "size", "sha256", "manifest_sha256", "previous", "series")
-    return {**{name: facts[name] for name in names}, **{name: facts["label"][name] for name in ("protects", "right")}}
+def _choose(
+    surveyed: Sequence[Facts], paths: Mapping[str, Path], folder: Path, store: TrustStore, *, any_signer: bool
+) -> tuple[list[Facts], list[Refused]]:
+    """Return the bundles to offer, and those to list as refused, each with the reason.
+
+    Parameters
+    ----------
+    surveyed : sequence of dict
+        What `survey` found.
+    paths : dict of str to Path
+        The tars and folders, by the facts' `key`.
+    folder : Path
+        Where they are.
+    store : TrustStore
+        Whom to trust.
+    any_signer : bool
+        Whether to offer bundles of others, too.
+    """
+    offered, refused = [], []
+    twice: dict[tuple[str, int], list[Facts]] = {}
+    for facts in surveyed:
+        why = facts.get("why") or _distrust(facts, paths[facts["key"]], store, any_signer=any_signer)
+        if why:
+            refused.append(Refused(paths[facts["key"]].relative_to(folder).as_posix(), why))
+        else:
+            twice.setdefault((facts["folder"], facts["number"]), []).append(facts)
+    for (_, number), same in twice.items():
+        if len({facts["manifest_sha256"] for facts in same}) == 1:
+            offered.append(same[0])
+            continue
+        why = f"{counted(len(same), 'file')} here claim to be release {number} of this dataset, and differ: ask the "
+        why += "publisher which one counts"
+        refused += [Refused(paths[facts["key"]].relative_to(folder).as_posix(), why) for facts in same]
+    return offered, sorted(refused)
+
+
+def _distrust(facts: Facts, path: Path, store: TrustStore, *, any_signer: bool) -> str:
+    """Return a sentence if this machine does not trust a signer, or holds this release to be revoked or unconfirmed."""
+    key = PublicKey.from_fingerprint(facts["signer"])
+    try:
+        if not any_signer:
+            store.require(key)
+    except BundleError:
+        return f"every byte is as it was signed, but this portal does not know its signer, {key.fingerprint}"
+
+    try:
+        sighted = [facts[name] for name in ("name", "series", "number", "kind", "manifest_sha256", "previous")]
+        store.vouch(key, Sighting(*sighted, _find_cosigners(path, store, facts["name"])))
+    except BundleError as error:
+        return str(error)
+    return ""
+
+
+def _find_cosigners(path: Path, store: TrustStore, dataset: str) -> tuple[PublicKey, ...]:
+    """Return who else signed a verified bundle, where this machine has decided how many must."""
+    if read_quorum(store.folder, dataset) is None:
+        return ()
+    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+        return cosigners(bundle)
+
+
+def _find_beside(path: Path, known: Sequence[Facts]) -> list[Facts]:
+    """Return the files beside a verified bundle: kind, size and digest of each, and whether it is a signature of it.
+
+    Parameters
+    ----------
+    path : Path
+        The bundle.
+    known : sequence of dict
+        What this returned last time; a file with the same digest is not checked again.
+    """
+    found, unreadable = read_beside(packed_path(path) if path.is_dir() else path)
+    facts = [
+        {"kind": each.kind, "size": len(each.content), "sha256": hashlib.sha256(each.content).hexdigest()}
+        for each in found
+    ]
+    judged = {each["sha256"]: each["good"] for each in known}
+    if any(each["sha256"] not in judged for each in facts):
+        try:
+            with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+                judged |= {fact["sha256"]: belongs(each, bundle) for fact, each in zip(facts, found, strict=True)}
+        except BundleError:  # it was replaced since it was verified, which will be found when it is copied
+            judged |= {fact["sha256"]: False for fact in facts}
+    missing = [{"kind": kind, "size": 0, "sha256": "", "good": False} for kind in unreadable]
+    return [{**fact, "good": judged[fact["sha256"]]} for fact in facts] + missing
 
 
 def _lists(
@@ -221,6 +309,3 @@ def _code_version() -> str:
     for path in files:
         whole.update(path.read_bytes())
     return whole.hexdigest()
-
-
-_SOURCES = {".py", ".html", ".css", ".js"}

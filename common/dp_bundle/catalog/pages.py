@@ -1,15 +1,19 @@
-"""The pages of a site: the list of datasets, and one page for each release with its privacy label."""
+"""The pages of a site: the list of datasets, and one page for each release with its privacy label.
+
+Pictures are SVG, drawn when a page is made, so that they need no script; colours follow the page's.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import islice, repeat
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from markupsafe import Markup
+
 from dp_bundle.base.quoting import percent_at_most
-from dp_bundle.catalog.pictures import histogram, hundred_guesses
 from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.tables import PageTable, TableColumn, number
 
@@ -19,6 +23,9 @@ _SIGNED = {"minisig": "Signature for minisign", "dsse.json": "Signatures of co-s
 _NAMED = 9  # missing releases
 _EXCERPT = 240  # characters of a description
 _WEAK = 0.9  # from this share of right guesses on, a page calls the protection weak
+_STEP, _RADIUS = 16, 5.5  # of a dot
+_WIDTH, _HEIGHT = 300, 64  # of a histogram
+_BY_CHANCE = 50
 Facts = dict[str, Any]
 
 
@@ -69,7 +76,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
     signer_name : str
         What the portal calls the signer; nothing if it does not trust the key.
     history : sequence of dict
-        All releases of the dataset that are offered, newest first.
+        The `brief` facts of all releases of the dataset that are offered, newest first.
     """
     label = facts["label"]
     in_all = label["right"] if label["releases"] == 1 else label["right_in_all"]
@@ -78,19 +85,16 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
     newer = next((each for each in series if each["number"] > facts["number"]), None)
     values = {
         **facts,
+        **brief(facts),
         "portal": title,
         "signer_name": signer_name,
-        "history": [_past(each) for each in history],
+        "history": history,
         "newer": newer,
         "missing": _missing(history),
-        "picture": None if n_right is None else hundred_guesses(n_right),
+        "picture": None if n_right is None else _hundred_guesses(n_right),
         "n_right": n_right,
         "is_weak": _is_weak(in_all),
-        "guesses": _percent(label["right"]),
         "guesses_in_all": _percent(label["right_in_all"]),
-        "protects": label["protects"],
-        "bytes": _size(facts["size"]),
-        "kind_words": _KINDS[facts["kind"]],
         "signatures": [
             (f"{facts['tar']}.{each['kind']}", _SIGNED[each["kind"]], each["sha256"])
             for each in facts["beside"]
@@ -98,7 +102,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         ],
         "cards": [
             {**column, **_drawn(column, counted), "number": place}
-            for place, (column, counted) in enumerate(_pairs(facts["columns"], facts["histograms"]))
+            for place, (column, counted) in enumerate(zip_longest(facts["columns"], facts["histograms"]))
         ],
         "noise_table": _noise_table(label["columns"]) if label["columns"] else None,
         "preview": _preview(facts),
@@ -108,30 +112,42 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
     return render_page(Page(_ASSETS, "release.html", heading, values, scripts=[]))
 
 
+def brief(facts: Facts) -> Facts:
+    """Return what a dataset's other pages say of a release."""
+    names = ("number", "created", "kind", "page", "tar", "size", "sha256", "manifest_sha256", "previous", "series")
+    right = facts["label"]["right"]
+    return {
+        **{name: facts[name] for name in names},
+        "protects": facts["label"]["protects"],
+        "right": right,
+        "guesses": _percent(right),
+        "date": facts["created"][:10],
+        "bytes": _size(facts["size"]),
+        "kind_words": _KINDS[facts["kind"]],
+    }
+
+
 def _card(facts: Facts, names: dict[str, str]) -> Facts:
     """Return what the list says of a dataset."""
     about, label = facts["about"], facts["label"]
     text = about["description"]
     right = label["right"] if label["releases"] == 1 else label["right_in_all"]
     return {
+        **brief(facts),
         "title": about["title"],
         "name": facts["name"],
         "page": f"{facts['folder']}/{facts['page']}",
         "tar": f"{facts['folder']}/{facts['tar']}",
         "excerpt": text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…",
-        "protects": label["protects"],
         "right": right,
         "guesses": _percent(right),
         "is_weak": _is_weak(right),
         "releases": label["releases"],
         "kind": _KINDS[facts["kind"]],
         "measure": facts["measure"],
-        "number": facts["number"],
-        "date": facts["created"][:10],
         "license": about["license"],
         "signer": names.get(facts["signer"]) or "unknown signer",
         "keywords": about["keywords"],
-        "bytes": _size(facts["size"]),
     }
 
 
@@ -141,16 +157,6 @@ def _percent(right: float | None) -> str | None:
 
 def _is_weak(right: float | None) -> bool:
     return right is not None and right >= _WEAK
-
-
-def _past(brief: Facts) -> Facts:
-    return {
-        **brief,
-        "guesses": _percent(brief["right"]),
-        "date": brief["created"][:10],
-        "bytes": _size(brief["size"]),
-        "kind_words": _KINDS[brief["kind"]],
-    }
 
 
 def _missing(history: Sequence[Facts]) -> str:
@@ -169,24 +175,19 @@ def _missing(history: Sequence[Facts]) -> str:
     return ""
 
 
-def _pairs(columns: Sequence[Facts], histograms: Sequence[Facts]) -> list[tuple[Facts, Facts | None]]:
-    return list(zip(columns, histograms or repeat(None, len(columns)), strict=True))
-
-
 def _drawn(column: Facts, counted: Facts | None) -> Facts:
     """Return a column's histogram and its numbers; of second moments there are none."""
     if counted is None:
         return {"drawn": None}
     low, high = counted["low"], counted["high"]
     return {
-        "drawn": histogram(counted["counts"], low, high, column["bounds"]),
+        "drawn": _histogram(counted["counts"], low, high, column["bounds"]),
         "low": number(low, ".4g"),
         "high": number(high, ".4g"),
-        "numbers": [(name, number(counted[key], ".4g")) for name, key in _NUMBERS],
+        "numbers": [
+            (name, number(counted[key], ".4g")) for name, key in (("least",) * 2, ("mean",) * 2, ("greatest", "most"))
+        ],
     }
-
-
-_NUMBERS = (("least", "least"), ("mean", "mean"), ("greatest", "most"))
 
 
 def _noise_table(columns: Sequence[Sequence[str]]) -> PageTable:
@@ -203,11 +204,7 @@ def _preview(facts: Facts) -> PageTable:
     """Return the first rows, or the first entries of a matrix."""
     heads, lines = facts["heads"], facts["lines"]
     if facts["kind"] == "covariance":
-        columns = [
-            TableColumn(heads[0], lines[0]),
-            TableColumn(heads[1], lines[1]),
-            TableColumn(heads[2], lines[2], ".6g"),
-        ]
+        columns = [TableColumn(*each) for each in zip(heads, lines, (None, None, ".6g"), strict=True)]
         caption = (
             "The first entries of the matrix, as published: sums of products of two columns of the rows, which were "
             "transformed as the label says under “Noise”, plus random noise. Do not read correlations off "
@@ -230,3 +227,52 @@ def _size(n_bytes: int) -> str:
     while size >= 1000 and len(units) > 1:
         size, units = size / 1000, units[1:]
     return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"
+
+
+def _hundred_guesses(n_right: int) -> Markup:
+    """Return a hundred dots: guesses that are right by chance, right because of the release, and wrong.
+
+    Parameters
+    ----------
+    n_right : int
+        At most so many of a hundred are right, 50 to 100.
+    """
+    dots = []
+    for place in range(100):
+        x, y = _STEP // 2 + place % 10 * _STEP, _STEP // 2 + place // 10 * _STEP
+        kind = "chance" if place < _BY_CHANCE else "gained" if place < n_right else "wrong"
+        dots.append(f'<circle class="{kind}" cx="{x}" cy="{y}" r="{_RADIUS}"/>')
+    side = 10 * _STEP
+    says = f"Of 100 guesses between two candidates, at most {n_right} are right with this release, and 50 without it."
+    head = f'<svg class="guesses" viewBox="0 0 {side} {side}" role="img" aria-label="{says}">'
+    return Markup(f"{head}{''.join(dots)}</svg>")  # noqa: S704  numbers and words of ours
+
+
+def _histogram(counts: Sequence[int], low: float, high: float, bounds: Sequence[float] | None) -> Markup:
+    """Return bars of equal width from low to high, and the bounds as dashed lines.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        The height of every bar.
+    low, high : float
+        Where the first bar begins and the last one ends.
+    bounds : sequence of float or None
+        What values were clipped to before the noise.
+    """
+    tallest, width = max(*counts, 1), _WIDTH / len(counts)
+    bars = "".join(
+        f"M{place * width:g} {_HEIGHT}v{-count * (_HEIGHT - 4) / tallest:.4g}h{width - 1:g}V{_HEIGHT}z"
+        for place, count in enumerate(counts)
+        if count
+    )
+    lines = "".join(
+        f'<path class="bound" d="M{(bound - low) / (high - low) * _WIDTH:.4g} 0V{_HEIGHT}"/>' for bound in bounds or ()
+    )
+    peak = counts.index(max(counts))
+    step = (high - low) / len(counts)
+    first, last = low + peak * step, low + (peak + 1) * step
+    says = f"Histogram of noisy values from {low:.4g} to {high:.4g}; most lie between {first:.4g} and {last:.4g}."
+    picture = f'<path class="bars" d="{bars}"/><path class="base" d="M0 {_HEIGHT}H{_WIDTH}"/>{lines}'
+    head = f'<svg class="histogram" viewBox="0 0 {_WIDTH} {_HEIGHT + 1}" role="img" aria-label="{says}">'
+    return Markup(f"{head}{picture}</svg>")  # noqa: S704  numbers alone

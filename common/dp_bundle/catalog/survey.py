@@ -1,32 +1,39 @@
-"""The facts that a site shows of one verified bundle: plain texts and numbers, which can be kept for the next run."""
+"""The facts that a site shows of one verified bundle: plain texts and numbers, which can be kept for the next run.
+
+What is shown of values, a histogram for each column and the first lines, is computed from noisy values alone, which
+reveals nothing that the bundle does not.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
+from itertools import combinations_with_replacement, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dp_bundle.base.errors import BundleError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import cosigners
+from dp_bundle.bundle.companions import published_files
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.published import published_files
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.catalog.label import worded_label
-from dp_bundle.catalog.values import SHOWN_COLUMNS, show_values
+from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
+from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.describe.sentences import describe_bounds, describe_size
-from dp_bundle.describe.subject import TAR, PublishedFile, licence_address
+from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.dataset import WEB, dataset_details
-from dp_bundle.manifest.release import Release
 from dp_bundle.portals.dcat import dcat_dataset
-from dp_bundle.portals.schema_org import schema_org_document
-from dp_bundle.trust.judging import UnsafeTrustAnyone, read_quorum
-from dp_bundle.trust.signing import PublicKey
-from dp_bundle.trust.store import TrustStore
+from dp_bundle.portals.portal_json import schema_org_document
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 
+_BARS = 30
+_BEYOND = 3.0  # standard deviations of the noise that a histogram reaches beyond the bounds
+_ROWS, _ACROSS = 8, 12  # of the preview
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
@@ -75,14 +82,6 @@ def survey(path: Path, key: str, address: str) -> dict[str, Any]:
         return {"key": key, "why": why}
 
 
-def find_cosigners(path: Path, store: TrustStore, dataset: str) -> tuple[PublicKey, ...]:
-    """Return who else signed a verified bundle, where this machine has decided how many must."""
-    if read_quorum(store.folder, dataset) is None:
-        return ()
-    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-        return cosigners(bundle)
-
-
 def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, Any]:
     release, lineage = bundle.release, bundle.release.lineage
     clip = release.second_moments.column_clip if release.second_moments is not None else None
@@ -110,44 +109,44 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "software": release.software,
         "n_columns": len(release.columns),
         "label": worded_label(release),
-        "about": _about(release),
+        "about": _about(Subject(release)),
         "columns": [_column(column, clip) for column in release.columns[:SHOWN_COLUMNS]],
-        **show_values(bundle),
+        **_show_values(bundle),
         "dcat": dcat_dataset(release, [whole], address=f"{address}{folder}/{page}"),
         "schema_org": schema_org_document(release, [near], address=f"{address}{folder}/{page}" if address else ""),
     }
 
 
-def _about(release: Release) -> dict[str, Any]:
+def _about(subject: Subject) -> dict[str, Any]:
     """Return the publisher's own words."""
-    dataset, more = release.dataset, dataset_details(release.dataset)
+    dataset, more = subject.dataset, subject.more
     creators = [creator.name for creator in more.creators]
-    period = f"{more.temporal.start} to {more.temporal.end}" if more.temporal else ""
     return {
-        "title": dataset.title or dataset.name,
+        "title": subject.title,
         "description": dataset.description,
         "creators": creators,
         "publisher": more.publisher,
         "license": dataset.license,
-        "license_address": licence_address(dataset),
+        "license_address": subject.licence_address,
         "contact": dataset.contact,
         "url": dataset.url,
-        "url_is_safe": bool(WEB.fullmatch(dataset.url)),
+        "url_is_safe": bool(subject.homepage),
         "doi": more.doi or "",
         "keywords": list(more.keywords),
-        "period": period,
+        "period": subject.period.replace("/", " to "),
         "places": list(more.spatial),
-        "citation": dataset.citation or _citation(release, creators, more.publisher, more.doi),
+        "citation": dataset.citation or _citation(subject, "; ".join(creators) or more.publisher),
     }
 
 
-def _citation(release: Release, creators: list[str], publisher: str, doi: str | None) -> str:
+def _citation(subject: Subject, by: str) -> str:
     """Return a citation in the manner of DataCite: creators (year): title, version, publisher, identifier."""
-    by = "; ".join(creators) or publisher or "Unnamed publisher"
-    lineage, title = release.lineage, release.dataset.title or release.dataset.name
-    said = f"{by} ({lineage.created[:4]}). {title}. Release {lineage.number}, with differential privacy [data set]."
-    said += f" {publisher}." if publisher and publisher != by else ""
-    return said + (f" https://doi.org/{doi}" if doi else "")
+    more, by = subject.more, by or "Unnamed publisher"
+    said = (
+        f"{by} ({subject.date[:4]}). {subject.title}. Release {subject.number}, with differential privacy [data set]."
+    )
+    said += f" {more.publisher}." if more.publisher and more.publisher != by else ""
+    return said + (f" https://doi.org/{more.doi}" if more.doi else "")
 
 
 def _column(column: Column, clip: float | None) -> dict[str, Any]:
@@ -172,3 +171,77 @@ def _plain(name: str) -> str:
 def _slug(name: str, signer: str) -> str:
     """Return a folder's name that no other dataset has, and that stays the same."""
     return f"{_plain(name)}-{hashlib.sha256(f'{signer} {name}'.encode()).hexdigest()[:8]}"
+
+
+def _show_values(bundle: Bundle) -> dict[str, Any]:
+    """Return the histograms and the preview of a release of rows, or the first entries of a covariance release.
+
+    Returns
+    -------
+    dict
+        `histograms`, one for each of the first columns; `heads` and `lines`, the preview, a list for each column.
+
+    Raises
+    ------
+    BundleFormatError
+        The data are not what the manifest says.
+    """
+    if bundle.release.kind == "covariance":
+        return {"histograms": [], **_first_entries(bundle)}
+    columns = bundle.release.columns
+    counted: list[_Histogram] = []
+    heads = [column.name for column in columns[:_ACROSS]]
+    lines: list[list[float]] = [[] for _ in heads]
+    for batch in bundle.batches():
+        values = [to_numpy(batch.column(place)) for place in range(min(SHOWN_COLUMNS, len(columns)))]
+        counted = counted or [_Histogram(*pair) for pair in zip(columns, values, strict=False)]
+        for histogram, found in zip(counted, values, strict=True):
+            histogram.add(found)
+        for line, found in zip(lines, values, strict=False):
+            line.extend(float(value) for value in found[: _ROWS - len(line)])
+    return {"histograms": [histogram.document() for histogram in counted], "heads": heads, "lines": lines}
+
+
+def _first_entries(bundle: Bundle) -> dict[str, Any]:
+    matrix, labels = bundle.second_moments(), bundle.release.labels
+    places = list(islice(combinations_with_replacement(range(len(labels)), 2), _ROWS))
+    lines = [[labels[row] for row, _ in places], [labels[column] for _, column in places]]
+    return {"heads": ["row", "column", "value"], "lines": [*lines, [float(matrix[place]) for place in places]]}
+
+
+class _Histogram:
+    """Counts of a column's values in bars of one width; what lies beyond is counted in the outermost bars."""
+
+    def __init__(self, column: Column, first: NDArray[Any]) -> None:
+        self.low, self.high = _range(column, first)
+        self.counts = np.zeros(_BARS, np.int64)
+        self.least, self.most, self.total, self.n = math.inf, -math.inf, 0.0, 0
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Count more values."""
+        places = (values - self.low) * (_BARS / (self.high - self.low))
+        bars = np.clip(places, 0, _BARS - 1).astype(np.int64)
+        self.counts += np.bincount(bars, minlength=_BARS)
+        self.least, self.most = min(self.least, float(values.min())), max(self.most, float(values.max()))
+        self.total += float(values.sum(dtype=np.float64))
+        self.n += len(values)
+
+    def document(self) -> dict[str, Any]:
+        """Return what a page shows."""
+        about = {"low": self.low, "high": self.high, "least": self.least, "most": self.most}
+        return {**about, "mean": self.total / self.n, "counts": [int(count) for count in self.counts]}
+
+
+def _range(column: Column, first: NDArray[Any]) -> tuple[float, float]:
+    """Return where the bars begin and end: beyond the bounds, or at the extremes of the first values."""
+    beyond = 0.0 if column.response is not None else _BEYOND * column.cell_noise.sigma
+    if column.ball is not None:
+        reach = column.ball.radius * column.ball.scale + beyond
+        low, high = column.ball.center - reach, column.ball.center + reach
+    elif column.bounds is not None:
+        low, high = column.bounds[0] - beyond, column.bounds[1] + beyond
+    else:
+        low, high = float(first.min()), float(first.max())
+    if not (math.isfinite(high - low) and high - low > 0):
+        return (low, low + 1.0) if math.isfinite(low) and low + 1.0 > low else (-1.0, 1.0)
+    return low, high

@@ -7,9 +7,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -20,36 +20,19 @@ from dp_bundle.base.quoting import escape, quote_path
 from dp_bundle.cli.options import ALWAYS, With, option
 from dp_bundle.files.places import RemotePath, is_uri, located
 
+if TYPE_CHECKING:
+    from dp_bundle.bundle.opened import Bundle
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 version_option = click.version_option(package_name="dpgraph", prog_name="dpgraph")
 
 
-class BundlePath(click.Path):
-    """The path of a bundle that exists, a tar or the folder that it was unpacked to, or its URI."""
-
-    def __init__(self, *, remote: bool = True, file_okay: bool = True, dir_okay: bool = True) -> None:
-        super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=Path)
-        self.name = "file"
-        self.remote = remote
-
-    def convert(
-        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | os.PathLike[str]:
-        """Return the path, or the URI as a `RemotePath`."""
-        found = located(value) if is_uri(value) else value
-        if not isinstance(found, RemotePath):
-            return super().convert(found, param, ctx)
-        if not self.remote:
-            self.fail(f"{found} is not on this machine: dp-bundle unpack it first, and give the folder", param, ctx)
-        return found
-
-
 class DataPath(click.Path):
     """The path of a table, or its URI."""
 
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(path_type=Path, **settings)
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -57,6 +40,24 @@ class DataPath(click.Path):
         """Return the path, or the URI as a `RemotePath`."""
         found = located(value) if is_uri(value) else value
         return found if isinstance(found, RemotePath) else super().convert(found, param, ctx)
+
+
+class BundlePath(DataPath):
+    """The path of a bundle that exists, a tar or the folder that it was unpacked to, or its URI."""
+
+    def __init__(self, *, remote: bool = True, **settings: Any) -> None:
+        super().__init__(exists=True, **settings)
+        self.name = "file"
+        self.remote = remote
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path, or the URI as a `RemotePath`."""
+        found = super().convert(value, param, ctx)
+        if isinstance(found, RemotePath) and not self.remote:
+            self.fail(f"{found} is not on this machine: dp-bundle unpack it first, and give the folder", param, ctx)
+        return found
 
 
 class NewPath(click.Path):
@@ -130,6 +131,28 @@ def quiet_option(command: F) -> F:
     return option("--quiet", applies=ALWAYS, is_flag=True, help="Print nothing but errors.")(command)
 
 
+def answer_options(command: F) -> F:
+    """Add `--json` and `--quiet`."""
+    return json_option(quiet_option(command))
+
+
+def reader_options(command: F) -> F:
+    """Add `--allow-older` and `--any-signer`, as of `opened`."""
+    older = option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
+    said = "Accept any signer; every byte must be as it was signed."
+    return older(option("--any-signer", applies=ALWAYS, is_flag=True, help=said)(command))
+
+
+def opened(
+    file: Path | RemotePath, *, any_signer: bool = True, allow_older: bool = False, anew: bool = False
+) -> Bundle:
+    """Return a verified bundle, open for reading; `any_signer` for commands that may read any."""
+    from dp_bundle.bundle.reading import open_bundle
+    from dp_bundle.trust.judging import UnsafeTrustAnyone
+
+    return open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older, anew=anew)
+
+
 def engine_options(does: str) -> Callable[[F], F]:
     """Return a decorator that adds `--engine` and `--scheduler`; `does` completes a sentence: "adds noise to rows"."""
     engine = option(
@@ -148,7 +171,7 @@ def engine_options(does: str) -> Callable[[F], F]:
     return lambda command: engine(scheduler(command))
 
 
-def answer(text: str, document: Any, *, as_json: bool, quiet: bool = False) -> None:
+def answer(text: str, document: Any = None, *, as_json: bool = False, quiet: bool = False) -> None:
     """Print a result on stdout, as text for a person or as JSON for a machine, with control characters escaped."""
     if as_json:
         _print(_printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
@@ -183,6 +206,12 @@ def tell(message: str, *, quiet: bool = False) -> None:
     if not quiet:
         with contextlib.suppress(OSError):
             click.echo(_printable(message), err=True)
+
+
+def note(sentences: Iterable[str], *, quiet: bool = False) -> None:
+    """Print notes on stderr, one a line."""
+    for sentence in sentences:
+        tell(f"note: {sentence}", quiet=quiet)
 
 
 def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoReturn:

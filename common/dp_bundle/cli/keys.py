@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import click
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_name, quote_path
-from dp_bundle.cli.console import NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.cli.console import NewPath, answer, answer_options, json_option, note
 from dp_bundle.cli.options import ALWAYS, Where, With, Without, option
 from dp_bundle.files.new_files import write_whole
-from dp_bundle.trust.judging import TrustedKey, has_passed, quorums, read_revocation, remove_quorum, write_quorum
+from dp_bundle.trust.judging import (
+    MOST_OF_A_STATEMENT,
+    Revocation,
+    Rotation,
+    Statement,
+    TrustedKey,
+    has_passed,
+    quorums,
+    read_revocation,
+    remove_quorum,
+    sign_statement,
+    today,
+    write_quorum,
+)
 from dp_bundle.trust.keys import (
     DEFAULT_KEY,
     derived_public_key,
@@ -28,7 +44,7 @@ from dp_bundle.trust.keys import (
     public_key_path,
 )
 from dp_bundle.trust.signing import PublicKey, minisign_public_key, public_key_of
-from dp_bundle.trust.store import TrustStore
+from dp_bundle.trust.store import TrustStore, accept_statement
 
 _LOCKED = "locked: not compared with its private key, as DPGRAPH_PASSPHRASE does not open it"
 DAY = click.DateTime(["%Y-%m-%d"])
@@ -43,8 +59,7 @@ def keys() -> None:
 @keys.command("new")
 @click.argument("name", default=DEFAULT_KEY)
 @option("--passphrase", applies=ALWAYS, is_flag=True, help="Ask for a passphrase that protects the key.")
-@json_option
-@quiet_option
+@answer_options
 def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
     """Make a key pair called NAME (publisher by default), readable by you alone.
 
@@ -54,17 +69,12 @@ def keys_new(name: str, passphrase: bool, as_json: bool, quiet: bool) -> None:
     """
     private_key_path(name)  # refuse a bad name before asking for a passphrase
     secret = passphrase_given()
-    if passphrase:
-        secret = _ask_passphrase()
+    if passphrase:  # asked for twice, and not shown; without a terminal, which would show it, two lines are read
+        secret = str(click.prompt("Passphrase", hide_input=_has_terminal(), confirmation_prompt=True))
     public = new_key_pair(name, secret)
     text = f"made {private_key_path(name)}\ngive researchers {public_key_path(name)}, or announce its fingerprint:\n"
     document = {"fingerprint": public.fingerprint, "public_key": str(public_key_path(name))}
     answer(text + f"  {public.fingerprint}", document, as_json=as_json, quiet=quiet)
-
-
-def _ask_passphrase() -> str:
-    """Ask twice for a passphrase, which is not shown; without a terminal, which would show it, two lines are read."""
-    return str(click.prompt("Passphrase", hide_input=_has_terminal(), confirmation_prompt=True))
 
 
 def _has_terminal() -> bool:
@@ -102,9 +112,9 @@ def keys_export(key: str, form: str) -> None:
       dp-bundle keys export --format minisign > minisign.pub
       minisign -V -p minisign.pub -m wine.bundle.tar
     """
-    public = _own_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
+    public = _own_or_given(key)
     content = minisign_public_key(public) if form == "minisign" else public.to_pem()
-    answer(content.decode().rstrip("\n"), None, as_json=False)
+    answer(content.decode().rstrip("\n"))
 
 
 @keys.command("rotate")
@@ -117,8 +127,7 @@ def keys_export(key: str, form: str) -> None:
     "--expires", applies=ALWAYS, type=DAY, help="The last day on which readers accept it, in UTC; in a year by default."
 )
 @option("--out", applies=ALWAYS, type=NewPath(), help="The file; NEW.rotation.json in this folder by default.")
-@json_option
-@quiet_option
+@answer_options
 def keys_rotate(
     old: str,
     new: str,
@@ -135,18 +144,14 @@ def keys_rotate(
       dp-bundle keys new office-2027
       dp-bundle keys rotate publisher office-2027
     """
-    from dp_bundle.trust.judging import Rotation, sign_statement, today
-    from dp_bundle.trust.store import accept_statement
-
     private = [load_key(old), load_key(new)]
     former, successor = (public_key_of(key).fingerprint for key in private)
     if former == successor:
         raise ParameterError("NEW", "another key than OLD: make one with dp-bundle keys new", new)
-    target = _new_statement(out or Path(f"{Path(new).stem}.rotation.json"))
     last = _day(expires) or str(today() + timedelta(days=365))
-    content = sign_statement(Rotation(former, successor, sorted(set(datasets)) or None, str(today()), last), *private)
-    said = accept_statement(TrustStore(), content)
-    _write_statement(target, content, said, as_json=as_json, quiet=quiet)
+    rotation = Rotation(former, successor, sorted(set(datasets)) or None, str(today()), last)
+    target = out or Path(f"{Path(new).stem}.rotation.json")
+    _issue(rotation, private, target, as_json=as_json, quiet=quiet)
 
 
 @keys.command("revoke")
@@ -157,8 +162,7 @@ def keys_rotate(
     "--from", "first", applies=ALWAYS, multiple=True, metavar="DATASET=N", help="The first release not to trust at all."
 )
 @option("--out", applies=ALWAYS, type=NewPath(), help="The file; KEY.revocation.json in this folder by default.")
-@json_option
-@quiet_option
+@answer_options
 def keys_revoke(
     key: str,
     by: str | None,
@@ -176,13 +180,9 @@ def keys_revoke(
     Example:
       dp-bundle keys revoke publisher --by office-2027 --since 2026-11-01 --from wine=5
     """
-    from dp_bundle.trust.judging import Revocation, sign_statement, today
-    from dp_bundle.trust.store import accept_statement
-
-    public = _own_key(key) if key in key_names() else _read_key(key, named="the name of a key of yours, ")
+    public = _own_or_given(key)
     if since is not None and since.date() > today():
         raise ParameterError("--since", "today or an earlier day, in UTC", _day(since))
-    target = _new_statement(out or Path(f"{Path(key).stem}.revocation.json"))
     releases = {}
     for entry in first:
         dataset, _, number = entry.rpartition("=")
@@ -190,29 +190,30 @@ def keys_revoke(
             raise ParameterError("--from", "DATASET=N with the number of a release, such as wine=5", entry)
         releases[dataset] = int(number)
     revocation = Revocation(public.fingerprint, _day(since) or str(today()), str(today()), releases)
-    content = sign_statement(revocation, load_key(by or key))
-    said = accept_statement(TrustStore(), content)
-    _write_statement(target, content, said, as_json=as_json, quiet=quiet)
+    target = out or Path(f"{Path(key).stem}.revocation.json")
+    _issue(revocation, [load_key(by or key)], target, as_json=as_json, quiet=quiet)
 
 
-def _own_key(name: str) -> PublicKey:
-    """Return the public half of a key pair, with a note where nothing shows that the private one belongs to it."""
-    public = load_public_key(name)
-    if derived_public_key(name) is None:
-        tell(f"note: the key {name} is {_LOCKED}: {public.fingerprint} is what {public_key_path(name)} says")
+def _own_or_given(key: str) -> PublicKey:
+    """Return a public key, with a note if it is of an own pair whose private key is locked."""
+    if key not in key_names():
+        return _read_key(key, named="the name of a key of yours, ")
+    public = load_public_key(key)
+    if derived_public_key(key) is None:
+        note([f"the key {key} is {_LOCKED}: {public.fingerprint} is what {public_key_path(key)} says"])
     return public
 
 
-def _new_statement(path: Path) -> Path:
-    """Return the path of a new file, refused before anything is decided here if it is taken, or in no folder."""
-    if os.path.lexists(path):
+def _issue(
+    statement: Statement, private: Sequence[Ed25519PrivateKey], path: Path, *, as_json: bool, quiet: bool
+) -> None:
+    """Sign a statement about a key, follow it here, and write it to a new file."""
+    if os.path.lexists(path):  # refused before anything is decided here
         raise DpGraphError(f"{quote_path(path)} is there already: give another --out")
     if not path.parent.is_dir():
         raise DpGraphError(f"{quote_path(path)} cannot be written: there is no folder {quote_path(path.parent)}")
-    return path
-
-
-def _write_statement(path: Path, content: bytes, said: str, *, as_json: bool, quiet: bool) -> None:
+    content = sign_statement(statement, *private)
+    said = accept_statement(TrustStore(), content)
     try:
         write_whole(path, content, replace=False)
     except OSError as error:
@@ -241,8 +242,7 @@ def _day(moment: datetime | None) -> str | None:
     type=int,
     help="With --dataset: how many of the keys must have signed; 1 by default.",
 )
-@json_option
-@quiet_option
+@answer_options
 def trust(
     keys: tuple[str, ...],
     name: str | None,
@@ -266,68 +266,59 @@ def trust(
       dp-bundle trust a.pub b.pub c.pub --dataset wine --threshold 2
       dp-bundle trust "Statistics office" --remove
     """
-    store = TrustStore()
-    if has_passed(_day(until)):
-        tell(f"note: {_day(until)} is over, so that this decision has ended already", quiet=quiet)
+    store, last = TrustStore(), _day(until)
+    entries = store.keys()
+    if has_passed(last):
+        note([f"{last} is over, so that this decision has ended already"], quiet=quiet)
+    document: Any
     if dataset is not None and not (keys and remove):
-        quorum = 1 if threshold is None else threshold
-        text, document = _trust_for(dataset, keys, store, _day(until), quorum, remove=remove)
+        text, document = _trust_for(dataset, keys, store, last, 1 if threshold is None else threshold, remove=remove)
         answer(text, document, as_json=as_json, quiet=quiet)
         return
     if len(keys) > 1 or dataset is not None:
         raise ParameterError("KEY", "one key; several go with --dataset, and are not removed by it")
-    if not keys and (remove or name is not None or until is not None):
-        raise ParameterError("KEY", "given with --name, --until and --remove")
-    key = keys[0] if keys else None
-    if key is not None and (content := _statement_in(key)) is not None:
-        from dp_bundle.trust.store import accept_statement
-
-        if remove or name is not None or until is not None:
+    is_plain = not (remove or name is not None or until is not None)
+    if not keys:
+        if not is_plain:
+            raise ParameterError("KEY", "given with --name, --until and --remove")
+        document = [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries]
+        answer("\n".join(_listed(store)) or "no publisher is trusted yet", document, as_json=as_json)
+        return
+    (key,) = keys
+    if (content := _statement_in(key)) is not None:
+        if not is_plain:
             raise ParameterError("KEY", "a key with --name, --until and --remove: a statement has its own")
-
         answer(accept_statement(store, content), {"accepted": key}, as_json=as_json, quiet=quiet)
         return
-    if key is None:
-        entries = store.keys()
-        listed = "\n".join(
-            f"{entry.key.fingerprint}  {quote_name(entry.name)}{_conditions(entry)}" for entry in entries
-        )
-        listed += "".join(
-            f"\n{quote_name(each.dataset)}: {each.threshold} of {len(each.keys)} keys must sign"
-            + ("" if each.until is None else f", until {each.until}")
-            for each in quorums(store.folder)
-        )
-        text = listed or "no publisher is trusted yet"
-        answer(text, [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries], as_json=as_json)
-        return
     listed_name = "a name that dp-bundle trust lists, " if remove else ""
-    public = (_trusted_as(key, store) if remove else None) or _read_key(key, named=listed_name)
-    document = {"fingerprint": public.fingerprint, "trusted": not remove}
+    public = (_trusted_as(key, entries) if remove else None) or _read_key(key, named=listed_name)
     if remove:
         text = "no longer trusted" if store.remove(public) else "was not trusted"
     else:
-        entries = store.keys()
-        known = next((entry.name for entry in entries if entry.key == public), None)
-        chosen = name or known or (key if key == public.fingerprint else Path(key).stem)
-        before = next((entry for entry in entries if entry.key == public), TrustedKey(public, chosen))
-        store.keep(TrustedKey(public, chosen, until=_day(until), predecessors=before.predecessors))
-        from_now = "" if has_passed(_day(until)) else " from now on"
-        text = f"is trusted{from_now}, as {quote_name(chosen)}" + (f", until {_day(until)}" if until else "")
+        before = next((entry for entry in entries if entry.key == public), None)
+        chosen = name or (before.name if before else _name_of(key, public))
+        store.keep(TrustedKey(public, chosen, until=last, predecessors=before.predecessors if before else ()))
+        from_now = "" if has_passed(last) else " from now on"
+        text = f"is trusted{from_now}, as {quote_name(chosen)}" + (f", until {last}" if last else "")
+    document = {"fingerprint": public.fingerprint, "trusted": not remove}
     answer(f"{public.fingerprint} {text}", document, as_json=as_json, quiet=quiet)
 
 
-def _conditions(entry: TrustedKey) -> str:
-    """Return what limits the trust in a key, for a list."""
-    until = "" if entry.until is None else f"  until {entry.until}"
-    scope = "" if entry.datasets is None else f"  only for {', '.join(map(quote_name, entry.datasets))}"
-    revoked = read_revocation(TrustStore().folder, entry.key)
-    return until + scope + ("" if revoked is None else f"  REVOKED, with effect since {revoked.since}")
+def _listed(store: TrustStore) -> Iterator[str]:
+    """Yield a line for each key that is trusted, with what limits that, and for each dataset with keys of its own."""
+    for entry in store.keys():  # noqa: SIM118  no dict
+        until = "" if entry.until is None else f"  until {entry.until}"
+        scope = "" if entry.datasets is None else f"  only for {', '.join(map(quote_name, entry.datasets))}"
+        revoked = read_revocation(store.folder, entry.key)
+        void = "" if revoked is None else f"  REVOKED, with effect since {revoked.since}"
+        yield f"{entry.key.fingerprint}  {quote_name(entry.name)}{until}{scope}{void}"
+    for each in quorums(store.folder):
+        until = "" if each.until is None else f", until {each.until}"
+        yield f"{quote_name(each.dataset)}: {each.threshold} of {len(each.keys)} keys must sign{until}"
 
 
 def _statement_in(key: str) -> bytes | None:
     """Return the content of a file that is no key and begins like a signed envelope, up to a little over its limit."""
-    from dp_bundle.trust.judging import MOST_OF_A_STATEMENT
-
     if not Path(key).is_file():
         return None
     with Path(key).open("rb") as file:
@@ -347,20 +338,25 @@ def _trust_for(
         raise ParameterError("KEY", "given with --dataset: the keys that may sign it")
     chosen = [_read_key(key) for key in given]
     write_quorum(store.folder, dataset, chosen, threshold, until)
-    trusted = store.keys()
-    known_keys = {entry.key: entry for entry in trusted}
+    entries = store.keys()
+    known_keys = {entry.key: entry for entry in entries}
     for key, public in zip(given, chosen, strict=True):
         entry = known_keys.get(public)
         if entry is None:
-            store.keep(TrustedKey(public, key if key == public.fingerprint else Path(key).stem, datasets=(dataset,)))
+            store.keep(TrustedKey(public, _name_of(key, public), datasets=(dataset,)))
         elif not entry.covers(dataset):
             store.keep(replace(entry, datasets=(*(entry.datasets or ()), dataset)))
-    document: dict[str, object] = {"dataset": dataset, "keys": [key.fingerprint for key in chosen]}
     text = f"{name}: {threshold} of these {len(set(chosen))} keys must sign" + (f", until {until}" if until else "")
-    return text, {**document, "threshold": threshold, "until": until}
+    facts = {"keys": [key.fingerprint for key in chosen], "threshold": threshold, "until": until}
+    return text, {"dataset": dataset, **facts}
 
 
-def _trusted_as(name: str, store: TrustStore) -> PublicKey | None:
+def _name_of(key: str, public: PublicKey) -> str:
+    """Return what a key is called if its user gives no name: a fingerprint so, and a file without its ending."""
+    return key if key == public.fingerprint else Path(key).stem
+
+
+def _trusted_as(name: str, entries: Sequence[TrustedKey]) -> PublicKey | None:
     """Return the key that is trusted under a name, or None.
 
     Raises
@@ -368,7 +364,6 @@ def _trusted_as(name: str, store: TrustStore) -> PublicKey | None:
     ParameterError
         Several keys are trusted under that name.
     """
-    entries = store.keys()
     named = [entry.key for entry in entries if entry.name == name]
     if len(named) > 1:
         listed = ", ".join(key.fingerprint for key in named)

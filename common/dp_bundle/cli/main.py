@@ -6,29 +6,39 @@ Each command imports its libraries when it runs, so help appears at once.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, quote_name, quote_path
-from dp_bundle.cli.catalog import catalog, serve
-from dp_bundle.cli.console import BundlePath, NewPath, answer, json_option, quiet_option, run, tell, version_option
-from dp_bundle.cli.forms import pack, unpack
+from dp_bundle.cli.console import (
+    BundlePath,
+    NewPath,
+    answer,
+    answer_options,
+    json_option,
+    note,
+    opened,
+    quiet_option,
+    reader_options,
+    run,
+    version_option,
+)
 from dp_bundle.cli.keys import keys, trust
 from dp_bundle.cli.options import ALWAYS, option
-from dp_bundle.cli.portals import describe, stage
+from dp_bundle.cli.portals import FOLDER, catalog, describe, serve, stage
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name
 from dp_bundle.trust.signing import public_key_of
 from dp_bundle.trust.store import TrustStore
 
 BUNDLE, LOCAL_BUNDLE = BundlePath(), BundlePath(remote=False)
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.group(
-    commands=[catalog, describe, keys, pack, serve, stage, trust, unpack],
+    commands=[catalog, describe, keys, serve, stage, trust],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @version_option
@@ -59,8 +69,7 @@ def cli() -> None:
     type=FOLDER,
     help="A folder with all releases of the dataset, none of which may be missing.",
 )
-@json_option
-@quiet_option
+@answer_options
 def verify(
     file: Path | RemotePath, allow_older: bool, any_signer: bool, chain: Path | None, as_json: bool, quiet: bool
 ) -> None:
@@ -77,25 +86,20 @@ def verify(
     """
     from dp_bundle.bundle.chain import check_chain
     from dp_bundle.bundle.inspection import bundle_facts
-    from dp_bundle.bundle.reading import open_bundle
     from dp_bundle.describe.sentences import describe_several
-    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
-    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older, anew=True) as bundle:
+    with opened(file, any_signer=any_signer, allow_older=allow_older, anew=True) as bundle:
         release, fingerprint = bundle.release, bundle.signer.key.fingerprint
         what = f"{quote_path(file)}: release {release.lineage.number} of {quote_name(release.dataset.name)}"
         text = f"{what}, signed by {quote_name(bundle.signer.name)} ({fingerprint}); every byte is as it was signed"
         if any_signer:
             text = f"{what}: every byte is as {fingerprint} signed it; whether you trust that signer was not checked"
-        for note in bundle.notes:
-            tell(f"note: {note}", quiet=quiet)
-        for sentence in describe_several(release.guarantee):
-            tell(f"note: {sentence}", quiet=quiet)
+        note([*bundle.notes, *describe_several(release.guarantee)], quiet=quiet)
         document = {"verified": True, "signer_checked": not any_signer, **bundle_facts(bundle)}
         if chain is not None:
             found = check_chain(bundle, chain, TrustStore(), any_signer=any_signer)
             if found.others:
-                tell(f"note: {counted(found.others, 'file')} of other datasets left out", quiet=quiet)
+                note([f"{counted(found.others, 'file')} of other datasets left out"], quiet=quiet)
             lines = [f"  {link.number}  {link.manifest_sha256}  {quote_path(link.path)}" for link in found.releases]
             text = "\n".join([text, f"its chain is unbroken, {counted(len(lines), 'release')}:", *lines])
             document["chain"] = [
@@ -117,17 +121,13 @@ def inspect(file: Path | RemotePath, as_json: bool) -> None:
     """
     from dp_bundle.bundle.chain import describe_chain
     from dp_bundle.bundle.inspection import bundle_facts, describe_bundle, describe_copies
-    from dp_bundle.bundle.reading import open_bundle
-    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     store = TrustStore()
-    with open_bundle(file, UnsafeTrustAnyone()) as bundle:
-        for sentence in describe_copies(bundle):
-            tell(f"note: {sentence}")
+    with opened(file) as bundle:
+        note(describe_copies(bundle))
         entries = store.keys()
+        name = next((entry.name for entry in entries if entry.key == bundle.signer.key), None)
         chain, facts = describe_chain(bundle, store)
-        trusted = {entry.key: entry.name for entry in entries}
-        name = trusted.get(bundle.signer.key)
         document = {
             "trusted": name is not None,
             **bundle_facts(bundle),
@@ -140,8 +140,7 @@ def inspect(file: Path | RemotePath, as_json: bool) -> None:
 @cli.command()
 @click.argument("file", type=BUNDLE)
 @option("--out", applies=ALWAYS, type=NewPath(), help="The CSV file; NAME.csv in this folder by default.")
-@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
-@option("--any-signer", applies=ALWAYS, is_flag=True, help="Accept any signer; every byte must be as it was signed.")
+@reader_options
 @quiet_option
 def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
     """Write the noisy numbers of a verified bundle as CSV.
@@ -153,29 +152,90 @@ def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_sig
       dp-bundle export wine.bundle.tar --out wine.csv
     """
     from dp_bundle.bundle.inspection import describe_copies
-    from dp_bundle.bundle.reading import open_bundle
     from dp_bundle.describe.sentences import describe_size
     from dp_bundle.portals.export import export_csv
-    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
-    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
+    with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
-        for note in (*bundle.notes, *describe_copies(bundle)):
-            tell(f"note: {note}", quiet=quiet)
+        note([*bundle.notes, *describe_copies(bundle)], quiet=quiet)
         written = ", ".join(map(quote_path, export_csv(bundle, target)))
-        answer(
-            f"wrote {written}, noise included: {describe_size(bundle.release)}",
-            None,
-            as_json=False,
-            quiet=quiet,
-        )
+        answer(f"wrote {written}, noise included: {describe_size(bundle.release)}", quiet=quiet)
+
+
+@cli.command()
+@click.argument("folder", type=BundlePath(file_okay=False))
+@option("--out", applies=ALWAYS, type=NewPath(), help="The new tar; FOLDER.tar in this folder by default.")
+@answer_options
+def pack(folder: Path | RemotePath, out: Path | None, as_json: bool, quiet: bool) -> None:
+    """Pack the folder of a bundle into its one tar; every byte is verified first, and the signer is not.
+
+    No key is needed: the signature is the same in both forms.
+
+    \b
+    Example:
+      dp-bundle pack wine.bundle
+    """
+    _convert(folder, out, as_json=as_json, quiet=quiet, to_folder=False)
+
+
+@cli.command()
+@click.argument("file", type=BundlePath(dir_okay=False))
+@option(
+    "--out",
+    applies=ALWAYS,
+    type=NewPath(folder=True, remote=True),
+    help="The new folder, or the URI of one; FILE without .tar in this folder by default.",
+)
+@answer_options
+def unpack(file: Path | RemotePath, out: Path | RemotePath | None, as_json: bool, quiet: bool) -> None:
+    """Unpack a bundle into a new folder; every byte is verified first, and the signer is not.
+
+    The folder is a bundle itself, and dp-bundle pack makes the same tar of it again. At a URI, nothing is replaced,
+    and the manifest comes last; what was interrupted goes on when it is repeated.
+
+    \b
+    Example:
+      dp-bundle unpack wine.bundle.tar
+      dp-bundle unpack wine.bundle.tar --out s3://open-data/wine
+    """
+    _convert(file, out, as_json=as_json, quiet=quiet, to_folder=True)
+
+
+def _convert(
+    source: Path | RemotePath, out: Path | RemotePath | None, *, as_json: bool, quiet: bool, to_folder: bool
+) -> None:
+    from dp_bundle.bundle.companions import signatures_path
+    from dp_bundle.bundle.inspection import bundle_facts, describe_copies
+    from dp_bundle.bundle.opened import tar_beside
+    from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
+
+    with opened(source) as bundle:
+        tar, facts = bundle.tar_path, bundle_facts(bundle)
+        note(describe_copies(bundle), quiet=quiet)
+        target = out or Path(_folder_name(tar.name) if to_folder else tar.name)
+        if isinstance(target, RemotePath) or to_folder:
+            unpack_bundle(bundle, target)
+        else:
+            pack_bundle(bundle, target)
+    new_tar = tar_beside(target) if to_folder else target
+    is_same = isinstance(new_tar, Path) and isinstance(tar, Path) and tar.absolute() == new_tar.absolute()
+    if isinstance(tar, Path) and signatures_path(tar).exists() and not is_same:
+        copied = f"{quote_path(signatures_path(tar))} to {quote_path(f'{os.fspath(new_tar)}.dsse.json')}"
+        note([f"copy {copied} too"], quiet=quiet)
+    signed = f"every byte is as {facts['signer']} signed it; whether you trust that signer was not checked"
+    document = {"written": str(target), "signer_checked": False, **facts}
+    answer(f"wrote {quote_path(target)}: {signed}", document, as_json=as_json, quiet=quiet)
+
+
+def _folder_name(tar: str) -> str:
+    """Return the name of a tar's folder, which is never that of the tar itself."""
+    return tar.removesuffix(".tar") if tar.removesuffix(".tar") not in ("", tar) else f"{tar}.folder"
 
 
 @cli.command("minisign")
 @click.argument("file", type=LOCAL_BUNDLE)
 @option("--key", applies=ALWAYS, help="The key that signed the bundle, by name or file; one of yours by default.")
-@json_option
-@quiet_option
+@answer_options
 def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) -> None:
     """Write FILE.minisig, by which the stock minisign verifies a bundle that you signed.
 
@@ -185,11 +245,9 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
     Example:
       dp-bundle minisign wine.bundle.tar
     """
-    from dp_bundle.bundle.minisig import minisig_path, minisign_bundle, write_minisig
-    from dp_bundle.bundle.reading import open_bundle
-    from dp_bundle.trust.judging import UnsafeTrustAnyone
+    from dp_bundle.bundle.companions import minisig_path, minisign_bundle, write_minisig
 
-    with open_bundle(file, UnsafeTrustAnyone()) as bundle:
+    with opened(file) as bundle:
         chosen = key if key not in (None, DEFAULT_KEY) else own_key_name(bundle.signer.key)
         signed = minisign_bundle(bundle, load_key(chosen))
         target = minisig_path(bundle.local_tar_path())
@@ -200,8 +258,7 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
 @cli.command("cosign")
 @click.argument("file", type=LOCAL_BUNDLE)
 @option("--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="Your key, by name or file.")
-@json_option
-@quiet_option
+@answer_options
 def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
     """Add your signature to a bundle of a signer whom you trust, in FILE.dsse.json; the bundle stays as it is.
 
@@ -210,12 +267,10 @@ def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
       dp-bundle cosign wine.bundle.tar --key office
     """
     from dp_bundle.bundle.companions import cosign
-    from dp_bundle.bundle.reading import open_bundle
-    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
     store, private = TrustStore(), load_key(key)
     store.require_unrevoked(public_key_of(private))
-    with open_bundle(file, UnsafeTrustAnyone()) as bundle:
+    with opened(file) as bundle:
         store.require(bundle.signer.key)
         if public_key_of(private) == bundle.signer.key:
             raise ParameterError("--key", "another key than the one that signed the bundle", key)
@@ -226,7 +281,7 @@ def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
 @cli.command()
 def schema() -> None:
     """Print the JSON Schema of the signed manifest, for portals."""
-    from dp_bundle.manifest.schema import manifest_schema
+    from dp_bundle.manifest.statement import manifest_schema
 
     click.echo(json.dumps(manifest_schema(), indent=1))
 

@@ -1,25 +1,37 @@
-"""dp-bundle describe and stage: a bundle in the words of portals."""
+"""The commands of dp-bundle for portals: a bundle in their words, laid out for one, and a site of many."""
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from dp_bundle.base.quoting import quote_path
-from dp_bundle.cli.console import BundlePath, NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.quoting import counted, quote_path
+from dp_bundle.cli.console import (
+    BundlePath,
+    NewPath,
+    answer,
+    answer_options,
+    note,
+    opened,
+    quiet_option,
+    reader_options,
+)
 from dp_bundle.cli.options import ALWAYS, option
 from dp_bundle.portals.names import FORMS, PORTALS
 
 _BUNDLE = BundlePath(remote=False)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command()
 @click.argument("file", type=_BUNDLE)
 @option("--as", "form", applies=ALWAYS, type=click.Choice(FORMS), required=True, help="The vocabulary.")
 @option("--out", applies=ALWAYS, type=NewPath(), help="A new file; otherwise it is printed.")
-@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
-@option("--any-signer", applies=ALWAYS, is_flag=True, help="Accept any signer; every byte must be as it was signed.")
+@reader_options
 @quiet_option
 def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
     """Describe a verified bundle in a vocabulary that portals read: DCAT-AP, DataCite, Croissant and others.
@@ -30,38 +42,28 @@ def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_sig
     Example:
       dp-bundle describe wine.bundle.tar --as dcat
     """
-    from dp_bundle.base.errors import DpGraphError
-    from dp_bundle.bundle.reading import open_bundle
+    from dp_bundle.bundle.packing import errors_of_writing
     from dp_bundle.describe.subject import licence_gap
     from dp_bundle.files.new_files import whole_file
     from dp_bundle.portals.staging import describe_as
-    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
-    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
+    with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         content, notes = describe_as(bundle, form), [*bundle.notes, licence_gap(bundle.release.dataset)]
-    for note in filter(None, notes):
-        tell(f"note: {note}", quiet=quiet)
+    note(filter(None, notes), quiet=quiet)
     if out is None:
         click.echo(content.decode(), nl=False)
         return
-    try:
-        with whole_file(out) as target:
-            target.write(content)
-    except FileExistsError as error:
-        raise DpGraphError(f"{quote_path(out)} is there already: give another name") from error
-    except OSError as error:
-        raise DpGraphError(f"{quote_path(out)} cannot be written: {error.strerror}") from error
-    answer(f"wrote {quote_path(out)}", None, as_json=False, quiet=quiet)
+    with errors_of_writing(out, f"{quote_path(out)} is there already: give another name"), whole_file(out) as target:
+        target.write(content)
+    answer(f"wrote {quote_path(out)}", quiet=quiet)
 
 
 @click.command()
 @click.argument("file", type=_BUNDLE)
 @click.argument("folder", metavar="DIR", type=NewPath(folder=True))
 @option("--for", "portal", applies=ALWAYS, type=click.Choice(PORTALS), required=True, help="The portal.")
-@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
-@option("--any-signer", applies=ALWAYS, is_flag=True, help="Accept any signer; every byte must be as it was signed.")
-@json_option
-@quiet_option
+@reader_options
+@answer_options
 def stage(
     file: Path, folder: Path, portal: str, allow_older: bool, any_signer: bool, as_json: bool, quiet: bool
 ) -> None:
@@ -72,17 +74,81 @@ def stage(
       dp-bundle stage wine.bundle.tar --for zenodo wine-zenodo
     """
     from dp_bundle.bundle.companions import find_companions
-    from dp_bundle.bundle.reading import open_bundle
-    from dp_bundle.describe.subject import portal_gaps
+    from dp_bundle.describe.subject import Subject
     from dp_bundle.portals.staging import stage_bundle
-    from dp_bundle.trust.judging import UnsafeTrustAnyone
 
-    with open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older) as bundle:
+    with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         beside, left_out = find_companions(bundle)
-        written, notes = stage_bundle(bundle, portal, folder, beside), [*bundle.notes, *left_out]
-        gaps = portal_gaps(bundle.release, portal)
-    for note in (*notes, *gaps):
-        tell(f"note: {note}", quiet=quiet)
+        written, gaps = stage_bundle(bundle, portal, folder, beside), Subject(bundle.release).gaps(portal)
+        note([*bundle.notes, *left_out, *gaps], quiet=quiet)
     lines = [f"wrote {quote_path(folder)}, {len(written)} files:", *(f"  {quote_path(path)}" for path in written)]
     document = {"folder": str(folder), "files": [str(path) for path in written], "gaps": gaps}
     answer("\n".join(lines), document, as_json=as_json, quiet=quiet)
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+@option("--out", applies=ALWAYS, type=NewPath(folder=True), required=True, help="The folder of the site.")
+@option(
+    "--title", applies=ALWAYS, default="Data with differential privacy", show_default=True, help="The portal's name."
+)
+@option(
+    "--address",
+    applies=ALWAYS,
+    default="",
+    help="Where the site will stand, for its sitemap, feed and catalog: https://...",
+)
+@option(
+    "--any-signer", applies=ALWAYS, is_flag=True, help="Offer bundles of signers that you do not trust, and say so."
+)
+@answer_options
+def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool, as_json: bool, quiet: bool) -> None:
+    """Write a static site about all bundles in a folder: a list, and a page with a privacy label for each.
+
+    Bundles that do not verify are listed as such, and not offered. A second run writes only what changed.
+
+    \b
+    Example:
+      dp-bundle catalog bundles --out site --address https://data.example.org/
+    """
+    from dp_bundle.catalog.making import SiteSettings, make_catalog
+    from dp_bundle.manifest.dataset import WEB
+
+    if address and not WEB.fullmatch(address):
+        raise ParameterError("--address", "the site's address, such as https://data.example.org/", address)
+    address = f"{address.rstrip('/')}/" if address else ""
+    summary = make_catalog(folder, out, SiteSettings(title, address, any_signer))
+    done = f"{counted(summary.written, 'file')} written, {counted(summary.removed, 'file')} removed"
+    refused = f", {counted(summary.refused, 'file')} listed as not to be trusted" if summary.refused else ""
+    if summary.left_out:
+        files = counted(summary.left_out, "file")
+        note([f"{files} beside bundles left out: not the signature that the name promises"], quiet=quiet)
+    text = f"{quote_path(out)}: {counted(summary.offered, 'release')} offered{refused}; {done}"
+    answer(text, {"site": str(out), **asdict(summary)}, as_json=as_json, quiet=quiet)
+
+
+@click.command()
+@click.argument("site", type=FOLDER)
+@option(
+    "--port",
+    applies=ALWAYS,
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="0 for any that is free.",
+)
+@quiet_option
+def serve(site: Path, port: int, quiet: bool) -> None:
+    """Preview a site in a browser on this machine, and on no other, until Ctrl-C.
+
+    \b
+    Example:
+      dp-bundle serve site
+    """
+    from dp_bundle.catalog.preview import serve_site
+
+    with serve_site(site, port) as server:
+        where = f"http://127.0.0.1:{server.server_port}/"
+        answer(f"{quote_path(site)} is at {where} for this machine alone; Ctrl-C ends it", quiet=quiet)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()

@@ -27,7 +27,7 @@ from dp_bundle.data.parquet_footer import FileShape
 from dp_bundle.data.parquet_pages import check_written, open_parquet
 from dp_bundle.data.recovery import estimate_rows
 from dp_bundle.data.row_reader import text_to_arrow, to_arrow, to_numpy
-from dp_bundle.manifest.noisy_matrix import NoisyMatrix
+from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 
 _GROUP_ROWS = 2**20

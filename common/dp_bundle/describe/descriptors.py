@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
-from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 
@@ -30,8 +28,7 @@ _PACKAGE_TYPES = {"continuous": "number", "integer": "integer", "text": "string"
 _CROISSANT_TYPES = {"continuous": "sc:Float", "integer": "sc:Integer", "text": "sc:Text"}
 
 
-@dataclass(frozen=True)
-class DataMember:
+class DataMember(NamedTuple):
     """A data member's name in the archive, its size in bytes and its SHA-256."""
 
     name: str
@@ -39,8 +36,7 @@ class DataMember:
     sha256: str
 
 
-@dataclass(frozen=True)
-class _Field:
+class _Field(NamedTuple):
     """A column of the Parquet files; its kind is continuous, integer or text."""
 
     name: str
@@ -55,10 +51,7 @@ def _readme(release: Release, members: Sequence[DataMember]) -> bytes:
 
 def _datapackage(release: Release, members: Sequence[DataMember]) -> bytes:
     dataset = release.dataset
-    people = {
-        "author": {"title": dataset.creator, "roles": ["creator"]} if dataset.creator else None,
-        "contact": {"title": dataset.contact, "roles": ["contact"]} if dataset.contact else None,
-    }
+    people = {"creator": dataset.creator, "contact": dataset.contact}
     package: dict[str, Any] = {
         "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
         "name": dataset.name,
@@ -67,7 +60,7 @@ def _datapackage(release: Release, members: Sequence[DataMember]) -> bytes:
         "title": dataset.title,
         "description": dataset.description,
         "homepage": dataset.url,
-        "contributors": [person for person in people.values() if person],
+        "contributors": [{"title": title, "roles": [role]} for role, title in people.items() if title],
         "licenses": [{"name": dataset.license}] if dataset.license else None,
         "citation": dataset.citation,
         "resources": [_resource(index, member, release) for index, member in enumerate(members)],
@@ -78,13 +71,8 @@ def _datapackage(release: Release, members: Sequence[DataMember]) -> bytes:
 def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any]:
     """Return one data file, without its size: Frictionless counts no bytes of a Parquet file, and would object."""
     fields = [
-        {
-            "name": field.name,
-            "type": _PACKAGE_TYPES[field.kind],
-            "description": field.description,
-            **({"unit": field.unit} if field.unit else {}),
-        }
-        for field in _fields(release, member.name)
+        {"name": name, "type": _PACKAGE_TYPES[kind], "description": text, **({"unit": unit} if unit else {})}
+        for name, kind, text, unit in _fields(release, member.name)
     ]
     return {
         "name": _stem(member.name) if release.second_moments is not None else f"part-{index:05d}",
@@ -99,15 +87,14 @@ def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any
 def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
     dataset = release.dataset
     objects = [file_object(member.name, member.size, member.sha256, _PARQUET) for member in members]
+    said = [dataset.description, *describe_guarantee(release, in_file=True), describe_total(release, in_file=True)]
     document: dict[str, Any] = {
         "@context": _CROISSANT_CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "name": dataset.name,
         "alternateName": dataset.title,
-        "description": " ".join(
-            [dataset.description, *describe_guarantee(release, in_file=True), describe_total(release, in_file=True)]
-        ).strip(),
+        "description": " ".join(said).strip(),
         "creator": {"@type": "sc:Organization", "name": dataset.creator} if dataset.creator else None,
         "publisher": {"@type": "sc:Organization", "name": dataset.contact} if dataset.contact else None,
         "license": dataset.license,
@@ -123,12 +110,10 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
 
 def _record_sets(release: Release) -> list[dict[str, Any]]:
     """Return the rows, or the matrix, of all files together, or each matrix in a file of its own."""
-    matrices = _matrices(release)
-    if not matrices:
-        return [_record_set("rows", _fields(release, ""), {"fileSet": {"@id": "parts"}})]
-    if len(matrices) == 1:
-        return [_record_set("covariance", _fields(release, matrices[0]), {"fileSet": {"@id": "parts"}})]
-    return [_record_set(_stem(name), _fields(release, name), {"fileObject": {"@id": name}}) for name in matrices]
+    matrices, together = _matrices(release), {"fileSet": {"@id": "parts"}}
+    if len(matrices) > 1:
+        return [_record_set(_stem(name), _fields(release, name), {"fileObject": {"@id": name}}) for name in matrices]
+    return [_record_set("covariance" if matrices else "rows", _fields(release, "".join(matrices)), together)]
 
 
 def _record_set(records: str, fields: Sequence[_Field], source: dict[str, Any]) -> dict[str, Any]:
@@ -204,38 +189,29 @@ _PARTS = {
 def _fields(release: Release, member: str) -> list[_Field]:
     """Return the columns of a data file: those of the rows, or the three of a covariance release's tables."""
     if release.second_moments is not None:
-        texts = _entry_fields(release.second_moments, member)
-        return [_Field(name, "continuous" if name == "value" else "text", text) for name, text in texts.items()]
+        return [
+            _Field("row", "text", "The label of the entry's row: a column of the data, or (constant)."),
+            _Field("column", "text", "The label of the entry's column, not before the row's."),
+            _Field("value", "continuous", _value(release.second_moments, member)),
+        ]
     meanings = column_meanings(release)
-    return [
-        _Field(
-            column.name,
-            column.kind,
-            f"{_said(column, meanings)} Noise: {describe_noise(column)}.".strip(),
-            column.unit,
-        )
-        for column in release.columns
-    ]
+    fields = []
+    for column in release.columns:
+        said = (column.description, meanings.get(column.name), f"Noise: {describe_noise(column)}.")
+        fields.append(_Field(column.name, column.kind, " ".join(filter(None, said)), column.unit))
+    return fields
 
 
-def _said(column: Column, meanings: Mapping[str, str]) -> str:
-    """Return what the publisher says of a column, and what it stands for."""
-    return " ".join(text for text in (column.description, meanings.get(column.name, "")) if text)
-
-
-def _entry_fields(moments: SecondMoments, member: str) -> dict[str, str]:
+def _value(moments: SecondMoments, member: str) -> str:
+    """Return what the entries of a matrix are."""
     value = " ".join(["The noisy sum of products over rows.", *describe_moments(moments)])
-    if moments.first_round is not None:
-        value = {
-            COVARIANCE_NAME: f"Of round 2. {value}",
-            FIRST_ROUND_NAME: "The noisy sum of products over rows, of round 1.",
-            TRANSFORM_NAME: "The matrix B by which standardised rows were multiplied in round 2.",
-        }[member]
+    if moments.first_round is None:
+        return value
     return {
-        "row": "The label of the entry's row: a column of the data, or (constant).",
-        "column": "The label of the entry's column, not before the row's.",
-        "value": value,
-    }
+        COVARIANCE_NAME: f"Of round 2. {value}",
+        FIRST_ROUND_NAME: "The noisy sum of products over rows, of round 1.",
+        TRANSFORM_NAME: "The matrix B by which standardised rows were multiplied in round 2.",
+    }[member]
 
 
 def _json(document: dict[str, Any]) -> bytes:

@@ -12,8 +12,8 @@ from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
 from dp_bundle.manifest.guarantee import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC, Cumulative, Guarantee
 from dp_bundle.manifest.guarantee_checks import sound_conditional_mu
+from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_bundle.manifest.noisy_matrix import NoisyMatrix
 from dp_bundle.manifest.release import TRANSFORM_NAME, Release
 
 SEVERAL_CELLS = (
@@ -106,8 +106,10 @@ def _named(names: list[str]) -> str:
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
-def describe_moments(moments: SecondMoments) -> list[str]:
-    """Return sentences that say what the matrix of a covariance release is, and which noise is on it."""
+def describe_moments(moments: SecondMoments | None) -> list[str]:
+    """Return sentences that say what the matrix of a covariance release is, and which noise is on it; none of rows."""
+    if moments is None:
+        return []
     if moments.first_round is not None:
         return _describe_rounds(moments, moments.first_round)
     held = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,7 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 
 from dp_bundle.describe.meanings import first_columns
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
-from dp_bundle.manifest.dataset import DOI, WEB, Creator, Dataset, Details, dataset_details
+from dp_bundle.manifest.dataset import WEB, Dataset, dataset_details, doi_address
 from dp_bundle.manifest.release import Release
 
 TAR = "application/x-tar"
@@ -53,37 +54,93 @@ class PublishedFile:
     sha256: str
     media_type: str
 
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rpartition("/")[2]
 
-def title(release: Release) -> str:
-    """Return the publisher's title, or else the dataset's name."""
-    return release.dataset.title or release.dataset.name
+    @property
+    def address(self) -> str:
+        """Its address, or its path as a relative one."""
+        return self.path if WEB.fullmatch(self.path) else quote(self.path)
 
-
-def description(release: Release) -> str:
-    """Return the publisher's description, and what the release guarantees and has cost."""
-    said = [release.dataset.description] if release.dataset.description else []
-    return " ".join([*said, *describe_guarantee(release), describe_total(release)])
-
-
-def noise(release: Release) -> list[str]:
-    """Return sentences that say which noise is on what."""
-    if release.second_moments is not None:
-        return describe_moments(release.second_moments)
-    noises = {name: describe_noise(column) for name, (column, _) in first_columns(release.columns).items()}
-    said = [f"{name}: {each}." for name, each in list(noises.items())[:_SHOWN]]
-    rest = len(noises) - _SHOWN
-    return [*said, f"{rest} further columns: see the manifest."] if rest > 0 else said
+    @property
+    def purpose(self) -> tuple[str, str]:
+        """What people are told of it, and its format."""
+        return _FILES[self.media_type]
 
 
-def details(release: Release) -> Details:
-    """Return the further fields that descriptors use."""
-    return dataset_details(release.dataset)
+class Subject:
+    """The facts of a release that descriptors beside the bundle state, each derived once; nothing stands for none.
 
+    Attributes
+    ----------
+    release : Release
+    dataset : Dataset
+        What its publisher says of the data.
+    more : Details
+        Further fields of that.
+    number, date : str
+        Of the release.
+    title : str
+        The publisher's, or else the dataset's name.
+    period : str
+        From when to when the data are.
+    identifier, homepage, email : str
+        The DOI's address; that of the page about the data; the contact's one for e-mail.
+    spdx, licence_address, licence : str
+        The licence as SPDX spells it, if it is one of its list; the address of its text; that, or what else was given.
+    """
 
-def identifier(release: Release) -> str:
-    """Return the address of the dataset's DOI, or nothing."""
-    doi = details(release).doi
-    return doi_address(doi) if doi else ""
+    def __init__(self, release: Release) -> None:
+        self.release, self.dataset = release, release.dataset
+        self.more = dataset_details(release.dataset)
+        self.number, self.date = str(release.lineage.number), release.lineage.created[:10]
+        self.title = self.dataset.title or self.dataset.name
+        self.period = f"{self.more.temporal.start}/{self.more.temporal.end}" if self.more.temporal else ""
+        self.identifier = doi_address(self.more.doi) if self.more.doi else ""
+        self.homepage = self.dataset.url if WEB.fullmatch(self.dataset.url) else ""
+        contact = self.dataset.contact.removeprefix("mailto:")
+        self.email = contact if _EMAIL.fullmatch(contact) else ""
+        self.spdx, self.licence_address = licence_of(self.dataset)
+        self.licence = self.licence_address or self.dataset.license
+
+    @cached_property
+    def guarantee(self) -> list[str]:
+        """Sentences on what is guaranteed, and was spent."""
+        return [*describe_guarantee(self.release), describe_total(self.release)]
+
+    @property
+    def description(self) -> str:
+        """The publisher's description, with what is guaranteed and was spent."""
+        return " ".join(filter(None, [self.dataset.description, *self.guarantee]))
+
+    @cached_property
+    def noise(self) -> list[str]:
+        """Sentences that say which noise is on what."""
+        release = self.release
+        if release.second_moments is not None:
+            return describe_moments(release.second_moments)
+        noises = {name: describe_noise(column) for name, (column, _) in first_columns(release.columns).items()}
+        said = [f"{name}: {each}." for name, each in list(noises.items())[:_SHOWN]]
+        rest = len(noises) - _SHOWN
+        return [*said, f"{rest} further columns: see the manifest."] if rest > 0 else said
+
+    def gaps(self, portal: str) -> list[str]:
+        """Return sentences on what a portal asks for, as `dp-bundle stage` names it, and the manifest does not say."""
+        unsaid = {
+            licence_gap(self.dataset): True,
+            "no description is given, so that portals show only what is guaranteed: give description in the policy's "
+            "[dataset], or add it to the metadata": not self.dataset.description,
+            f"{portal.capitalize()} asks for creators, and none is named: add them to the metadata": (
+                portal in ("dataverse", "zenodo") and not self.more.creators
+            ),
+            "Dataverse asks for the e-mail address of a contact, and there is none: add it to dataset.json": (
+                portal == "dataverse" and not self.email
+            ),
+            "add your organisation to package.json, as owner_org, if your CKAN asks for it": portal == "ckan",
+        }
+        return [gap for gap, is_there in unsaid.items() if gap and is_there]
 
 
 def slug(name: str) -> str:
@@ -92,92 +149,30 @@ def slug(name: str) -> str:
     return found if len(found) > 1 else f"dataset-{found}".rstrip("-")
 
 
-def orcid_address(creator: Creator) -> str:
-    """Return the address of a creator's ORCID iD, or nothing."""
-    return f"https://orcid.org/{creator.orcid}" if creator.orcid else ""
-
-
-def doi_address(text: str) -> str:
-    """Return a DOI as an address, and an address as it is."""
-    return f"https://doi.org/{quote(text)}" if DOI.fullmatch(text) else text
-
-
-def file_address(file: PublishedFile) -> str:
-    """Return a file's address, or its path as a relative one."""
-    return file.path if WEB.fullmatch(file.path) else quote(file.path)
-
-
-def file_purpose(file: PublishedFile) -> tuple[str, str]:
-    """Return what people are told of a file, and its format."""
-    return _FILES[file.media_type]
-
-
-def homepage(dataset: Dataset) -> str:
-    """Return the page about the data, if the publisher gave an address."""
-    return dataset.url if WEB.fullmatch(dataset.url) else ""
-
-
-def email(dataset: Dataset) -> str:
-    """Return the contact's address for e-mail, or nothing."""
-    address = dataset.contact.removeprefix("mailto:")
-    return address if _EMAIL.fullmatch(address) else ""
-
-
-def spdx_licence(dataset: Dataset) -> str:
-    """Return the licence as SPDX spells it, or nothing if it is not one licence of SPDX's list."""
-    try:
-        found = canonicalize_license_expression(dataset.license)
-    except InvalidLicenseExpression:
-        return ""
-    return "" if " " in found or found.startswith("LicenseRef-") else str(found)
-
-
-def licence_address(dataset: Dataset) -> str:
-    """Return the address of the licence's text, or nothing if it was given in words."""
-    found = spdx_licence(dataset)
-    if found:
-        return f"https://spdx.org/licenses/{found}"
-    return dataset.license if WEB.fullmatch(dataset.license) else ""
-
-
 def three_letters(language: str) -> str:
     """Return the code of ISO 639-3 for one of ISO 639-1, in lower case, or nothing for a rarer one."""
     found = re.search(rf"\b{language}:([A-Z]+)", _LANGUAGES)
     return found[1].lower() if found else ""
 
 
+def licence_of(dataset: Dataset) -> tuple[str, str]:
+    """Return the licence as SPDX spells it, if it is one of its list, and the address of its text, if it has one."""
+    try:
+        found = str(canonicalize_license_expression(dataset.license))
+    except InvalidLicenseExpression:
+        found = ""
+    if found and " " not in found and not found.startswith("LicenseRef-"):
+        return found, f"https://spdx.org/licenses/{found}"
+    return "", dataset.license if WEB.fullmatch(dataset.license) else ""
+
+
 def licence_gap(dataset: Dataset) -> str:
     """Return a sentence if people or machines cannot tell how they may use the data; otherwise nothing."""
     if not dataset.license:
         return "no licence is stated, so that nobody may reuse the data: give license in the policy's [dataset]"
-    if not licence_address(dataset):
+    if not licence_of(dataset)[1]:
         return "the licence is no SPDX identifier such as CC-BY-4.0 and no address, so that portals cannot read it"
     return ""
-
-
-def portal_gaps(release: Release, portal: str) -> list[str]:
-    """Return sentences on what a portal asks for and the manifest does not say.
-
-    Parameters
-    ----------
-    release : Release
-        The release.
-    portal : str
-        Such as "zenodo", as `dp-bundle stage` names them.
-    """
-    gaps = [licence_gap(release.dataset)]
-    if not release.dataset.description:
-        gaps.append(
-            "no description is given, so that portals show only what is guaranteed: give description in the policy's "
-            "[dataset], or add it to the metadata"
-        )
-    if portal in ("dataverse", "zenodo") and not details(release).creators:
-        gaps.append(f"{portal.capitalize()} asks for creators, and none is named: add them to the metadata")
-    if portal == "dataverse" and not email(release.dataset):
-        gaps.append("Dataverse asks for the e-mail address of a contact, and there is none: add it to dataset.json")
-    if portal == "ckan":
-        gaps.append("add your organisation to package.json, as owner_org, if your CKAN asks for it")
-    return [gap for gap in gaps if gap]
 
 
 def without_gaps(document: dict[str, Any]) -> dict[str, Any]:

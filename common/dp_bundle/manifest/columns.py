@@ -35,7 +35,7 @@ class Noise(Model):
     @classmethod
     def rounded_gaussian(cls, sigma: float, granularity: float) -> Noise:
         """Return Gaussian noise rounded to a grid, with its variance computed."""
-        variance = granularity * granularity * rounded_gaussian_variance(sigma / granularity)
+        variance = _variance(sigma, granularity)
         return cls(distribution="rounded-gaussian", sigma=sigma, granularity=granularity, variance=variance)
 
     @classmethod
@@ -57,15 +57,17 @@ class Noise(Model):
     def _check(self) -> Noise:
         if math.frexp(self.granularity)[0] != 0.5:
             raise ValueError("the granularity is not a power of two")
-        if self.distribution == "discrete-gaussian":
-            if self.granularity != 1:
-                raise ValueError("discrete Gaussian noise has granularity 1")
-            exact = discrete_gaussian_variance(self.sigma)
-        else:
-            exact = self.granularity * self.granularity * rounded_gaussian_variance(self.sigma / self.granularity)
+        is_discrete = self.distribution == "discrete-gaussian"
+        if is_discrete and self.granularity != 1:
+            raise ValueError("discrete Gaussian noise has granularity 1")
+        exact = discrete_gaussian_variance(self.sigma) if is_discrete else _variance(self.sigma, self.granularity)
         if not math.isclose(self.variance, exact, rel_tol=_SLACK):
             raise ValueError("the stated variance is not that of the stated noise")
         return self
+
+
+def _variance(sigma: float, granularity: float) -> float:
+    return granularity * granularity * rounded_gaussian_variance(sigma / granularity)
 
 
 class RandomizedResponse(Model):

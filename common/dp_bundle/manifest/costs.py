@@ -63,16 +63,14 @@ def unit_costs(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> di
     unit : str
         "cell", "row", "change", or "entity:" and the entity's column.
     """
-    if columns[0].noise is None:
-        return _of_moments(guarantee, unit)
-    return _of_rows(guarantee, columns, unit, release_mu)
+    return _of_all(guarantee, columns, unit, release_mu)
 
 
 def unit_rhos(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict[str, float]:
     """Return the least rho of a release in the same units: mu^2 / 2, or less of discrete noise; see `unit_costs`."""
-    roots = (
-        _of_moments(guarantee, unit) if columns[0].noise is None else _of_rows(guarantee, columns, unit, _root_of_rho)
-    )
+    roots = _of_all(
+        guarantee, columns, unit, lambda *place: math.sqrt(2 * release_rho(*place))
+    )  # which add up as mu does
     return {each: 0.5 * root * root for each, root in roots.items()}
 
 
@@ -127,7 +125,7 @@ def steps_of_exception(epsilon: float, number: int) -> float:
     )
 
 
-def _of_rows(
+def _of_all(
     guarantee: Guarantee,
     columns: Sequence[Column],
     unit: str,
@@ -135,8 +133,11 @@ def _of_rows(
 ) -> dict[str, float]:
     """Return the mu of the columns' noise, and of the searches for bounds and for the means of rows with gaps.
 
-    A row moves the counts of the one in each column, and the sums of the other as far as any of its cells can.
+    A row moves the counts of the one in each column, and the sums of the other as far as any of its cells can. Of
+    second moments it is the mu of rows being replaced, as the publisher's books have it; a cell is part of its row.
     """
+    if columns[0].noise is None:
+        return _of_moments(guarantee, unit)
     max_rows = guarantee.max_rows or 1
     searched = sum(column.bounds_found for column in columns)
     moved = {"row": math.sqrt(searched), unit: math.sqrt(searched) * max_rows}
@@ -148,13 +149,7 @@ def _of_rows(
     return {each: math.hypot(noise[each], search[each], centers[each]) for each in noise}
 
 
-def _root_of_rho(unit: str, columns: Sequence[Column], max_rows: int) -> float:
-    """Return sqrt(2 rho), which adds up as mu does."""
-    return math.sqrt(2 * release_rho(unit, columns, max_rows))
-
-
 def _of_moments(guarantee: Guarantee, unit: str) -> dict[str, float]:
-    """Return the mu of rows being replaced, as the publisher's books have it; a cell is part of its row."""
     max_rows = guarantee.max_rows or 1
     steps = guarantee.neighbours.per_replacement
     if guarantee.epsilon is None:
@@ -164,9 +159,6 @@ def _of_moments(guarantee: Guarantee, unit: str) -> dict[str, float]:
         epsilon = guarantee.epsilon * steps
         whole, row = mu_implied_by_epsilon(epsilon), mu_implied_by_epsilon(epsilon / max_rows)
     return {"cell": row, "row": row, unit: whole}
-
-
-_SLACK = 1e-9  # relative: what separately rounded floats may differ by
 
 
 def check_total(total: Cumulative, guarantee: Guarantee | None) -> None:
@@ -181,11 +173,11 @@ def check_total(total: Cumulative, guarantee: Guarantee | None) -> None:
         raise ValueError("the stated total is about another unit of privacy")
     if total.mu is not None and total.rho is None:
         raise ValueError("the stated total has a mu and no rho")
-    if total.mu is not None and (guarantee.mu is None or total.mu < guarantee.mu * (1 - _SLACK)):
+    if total.mu is not None and (guarantee.mu is None or total.mu < guarantee.mu * (1 - SLACK)):
         raise ValueError("the stated total mu is smaller than this release's own")
-    if total.rho is not None and total.rho < guarantee.rho * (1 - _SLACK):
+    if total.rho is not None and total.rho < guarantee.rho * (1 - SLACK):
         raise ValueError("the stated total rho is smaller than this release's own")
-    if total.excepted_delta < guarantee.excepted_delta * (1 - _SLACK):
+    if total.excepted_delta < guarantee.excepted_delta * (1 - SLACK):
         raise ValueError("the stated total delta is smaller than this release's own")
 
 
@@ -196,5 +188,5 @@ def check_total_in_every_unit(total: Cumulative, guarantee: Guarantee, columns: 
     if {*total.other_units_rho} != others:
         raise ValueError("totals are stated in all units that this release protects, or in none")
     for unit, rho in {total.unit: total.rho, **total.other_units_rho}.items():
-        if rho is not None and rho < own[unit] * (1 - _SLACK):
+        if rho is not None and rho < own[unit] * (1 - SLACK):
             raise ValueError(f"the stated total per {unit} is smaller than this release's own")

@@ -21,6 +21,7 @@ import datetime
 import math
 import re
 from typing import Annotated, Any, Literal
+from urllib.parse import quote as quote_address
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -123,18 +124,15 @@ def _require_identifier(text: str) -> str:
     return text
 
 
-def _spell_date(value: Any) -> Any:
-    """Return a date of TOML as text."""
-    return value.isoformat() if type(value) is datetime.date else value
-
-
-def _as_tuple(value: Any) -> Any:
-    """Return a list of JSON or TOML as the tuple that a strict model asks for."""
-    return tuple(value) if isinstance(value, list) else value
-
-
-_Several = (BeforeValidator(_as_tuple), Field(max_length=_MOST_ENTRIES))
-Date = Annotated[str, BeforeValidator(_spell_date), AfterValidator(_require_date)]
+_Several = (
+    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),  # as JSON and TOML have it
+    Field(max_length=_MOST_ENTRIES),
+)
+Date = Annotated[
+    str,
+    BeforeValidator(lambda value: value.isoformat() if type(value) is datetime.date else value),  # as TOML has it
+    AfterValidator(_require_date),
+]
 
 
 class Creator(Model):
@@ -143,6 +141,11 @@ class Creator(Model):
     name: Name
     orcid: Annotated[str, AfterValidator(_require_orcid)] | None = None
     affiliation: Text = ""
+
+    @property
+    def orcid_address(self) -> str:
+        """The address of the ORCID iD, or nothing."""
+        return f"https://orcid.org/{self.orcid}" if self.orcid else ""
 
 
 class Period(Model):
@@ -163,6 +166,21 @@ class Related(Model):
 
     relation: Relation
     identifier: Annotated[Name, AfterValidator(_require_identifier)]
+
+    @property
+    def is_doi(self) -> bool:
+        """True for a DOI, and not an address."""
+        return DOI.fullmatch(self.identifier) is not None
+
+    @property
+    def address(self) -> str:
+        """The address of the work, or of its DOI."""
+        return doi_address(self.identifier) if self.is_doi else self.identifier
+
+
+def doi_address(doi: str) -> str:
+    """Return the address of a DOI."""
+    return f"https://doi.org/{quote_address(doi)}"
 
 
 class Details(Model):
@@ -237,18 +255,16 @@ class Dataset(Model):
 def _check_value(value: Any) -> None:
     """Refuse, by ValueError, what is not JSON that every reader understands alike."""
     if isinstance(value, dict):
-        for name, inner in value.items():
+        for name in value:
             _check_text(name, _LONGEST_NAME, least=1)
-            _check_value(inner)
-    elif isinstance(value, (list, tuple)):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
         for inner in value:
             _check_value(inner)
     elif isinstance(value, str):
         _check_text(value, _LONGEST_TEXT)
-    elif isinstance(value, (bool, type(None))):
-        return
-    elif not (isinstance(value, int) and abs(value) <= _MOST) and not (
-        isinstance(value, float) and math.isfinite(value)
+    elif value is not None and not (
+        abs(value) <= _MOST if isinstance(value, int) else isinstance(value, float) and math.isfinite(value)
     ):
         raise ValueError("a further field holds a number that not every reader can hold")
 

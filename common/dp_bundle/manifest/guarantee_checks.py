@@ -117,7 +117,10 @@ def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> No
     whole = [cell for cell in cells if not cell.column.is_gaussian]
     if _is_whole(guarantee.unit, columns) and columns[0].ball is None:
         together = math.hypot(math.sqrt(rows * math.fsum(mu * mu for mu in mus)), common)
-        groups = [(_losses(whole, rows), together)]
+        losses: Counter[DiscreteLoss] = Counter()
+        for cell in whole:
+            losses[cell.loss] += rows * cell.n_moved
+        groups = [(dict(losses), together)]
     else:
         groups = [({loss: rows * number}, common) for loss, number in _worst_cells(whole)]
         groups += [({}, math.hypot(math.sqrt(rows) * max(mus), common))] if mus else []
@@ -141,14 +144,6 @@ def _check_changes(guarantee: Guarantee, columns: Sequence[Column]) -> None:
         raise ValueError("changes are protected within declared bounds alone")
     if any(column.missing != "refuse" for column in limited) or any(c.missing == "center" for c in columns if limited):
         raise ValueError("columns whose changes are protected have no gaps")
-
-
-def _losses(cells: Sequence[Cell], rows: int) -> dict[DiscreteLoss, int]:
-    """Return what so many rows lose by these cells together."""
-    losses: Counter[DiscreteLoss] = Counter()
-    for cell in cells:
-        losses[cell.loss] += rows * cell.n_moved
-    return dict(losses)
 
 
 def _worst_cells(cells: Sequence[Cell]) -> Iterator[tuple[DiscreteLoss, int]]:

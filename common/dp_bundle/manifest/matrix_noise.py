@@ -26,22 +26,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
+from pydantic import Field, model_validator
+
+from dp_bundle.manifest.base import Finite, Model, Name, Positive
 from dp_bundle.manifest.costs import steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.guarantee_checks import CURVE_SLACK, SLACK, check_gaussian_strength, check_pure_epsilon
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.privacy.noise import discrete_laplace_variance, rounded_gaussian_variance
-
-
-@dataclass(frozen=True)
-class RowLimits:
-    """The rows (z, c) that are summed: ||z|| <= `radius` in `n_features` coordinates, and the constant c."""
-
-    radius: float
-    constant: float
-    n_features: int
 
 
 @dataclass(frozen=True)
@@ -78,14 +72,19 @@ class MatrixNoise:
         return self.granularity or 1.0
 
     @property
-    def diagonal_variance(self) -> float | None:
-        """The variance of an entry on the diagonal, where noise acts entry by entry."""
+    def variances(self) -> tuple[float, float] | None:
+        """The exact variances of an entry on the diagonal and of one beside it, where noise acts entry by entry."""
         return None
 
     @property
+    def diagonal_variance(self) -> float | None:
+        """The first of `variances`."""
+        return self.variances and self.variances[0]
+
+    @property
     def off_diagonal_variance(self) -> float | None:
-        """The variance of an off-diagonal entry, where noise acts entry by entry."""
-        return None
+        """The second of `variances`."""
+        return self.variances and self.variances[1]
 
     @property
     def bias(self) -> float:
@@ -99,8 +98,8 @@ class MatrixNoise:
         """
         return guarantee.excepted_delta
 
-    def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:  # noqa: ARG002  for those made of it
-        """Refuse, by ValueError, a guarantee that this noise cannot give for rows within these limits."""
+    def check_guarantee(self, guarantee: Guarantee, rows: NoisyMatrix, n_features: int) -> None:  # noqa: ARG002
+        """Refuse, by ValueError, a guarantee that this noise cannot give for rows within a matrix's limits."""
         check_pure_epsilon(guarantee, excepted=self.granularity is not None)
 
 
@@ -114,31 +113,30 @@ class RoundedGaussian(MatrixNoise):
     off_diagonal_sigma: float
 
     @property
-    def diagonal_variance(self) -> float:
-        """The exact variance after rounding."""
-        return self.step**2 * rounded_gaussian_variance(self.diagonal_sigma / self.step)
+    def variances(self) -> tuple[float, float]:
+        """The exact variances after rounding."""
+        on, beside = (
+            self.step**2 * rounded_gaussian_variance(sigma / self.step)
+            for sigma in (self.diagonal_sigma, self.off_diagonal_sigma)
+        )
+        return on, beside
 
-    @property
-    def off_diagonal_variance(self) -> float:
-        """The exact variance after rounding."""
-        return self.step**2 * rounded_gaussian_variance(self.off_diagonal_sigma / self.step)
-
-    def mu(self, guarantee: Guarantee, limits: RowLimits) -> float:
+    def mu(self, guarantee: Guarantee, rows: NoisyMatrix) -> float:
         """Return the mu of the unit of privacy; refuse, by ValueError, a guarantee that is not accounted for by mu."""
         if guarantee.accountant != "gaussian-dp" or guarantee.mu is None:
             raise ValueError("Gaussian noise is accounted for by mu")
         if guarantee.epsilon is not None or guarantee.excepted_delta:
             raise ValueError("Gaussian noise gives no pure epsilon")
-        sensitivity = (limits.radius**2 + limits.constant**2) * guarantee.neighbours.frobenius
+        sensitivity = (rows.radius**2 + rows.constant**2) * guarantee.neighbours.frobenius
         one_row = sensitivity * max(1 / self.diagonal_sigma, 1 / (math.sqrt(2.0) * self.off_diagonal_sigma))
         mu = (guarantee.max_rows or 1) * one_row
         if not 0 < mu < math.inf:
             raise ValueError("the radius and the noise give no guarantee")
         return mu
 
-    def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:
+    def check_guarantee(self, guarantee: Guarantee, rows: NoisyMatrix, n_features: int) -> None:  # noqa: ARG002
         """Refuse a mu below what the noise leaves, or a guarantee that is not accounted for by mu."""
-        check_gaussian_strength(guarantee, self.mu(guarantee, limits), with_curve=True)
+        check_gaussian_strength(guarantee, self.mu(guarantee, rows), with_curve=True)
 
 
 @dataclass(frozen=True)
@@ -150,41 +148,39 @@ class DiscreteLaplace(MatrixNoise):
     scale: float
 
     @property
-    def diagonal_variance(self) -> float:
-        """The exact variance."""
-        return self.step**2 * discrete_laplace_variance(self.scale / self.step)
+    def variances(self) -> tuple[float, float]:
+        """The exact variance, twice."""
+        variance = self.step**2 * discrete_laplace_variance(self.scale / self.step)
+        return variance, variance
 
-    @property
-    def off_diagonal_variance(self) -> float:
-        """The exact variance, that of the diagonal."""
-        return self.diagonal_variance
-
-    def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:
+    def check_guarantee(self, guarantee: Guarantee, rows: NoisyMatrix, n_features: int) -> None:
         """Refuse an epsilon below that of one row at a corner of the ball."""
         check_pure_epsilon(guarantee, excepted=False)
-        least = (guarantee.max_rows or 1) * _l1_movement(limits, guarantee.neighbours) / self.scale
-        if guarantee.epsilon is not None and guarantee.epsilon < least * (1 - SLACK):
-            raise ValueError("the stated epsilon is smaller than the radius and the noise allow")
+        _check_least_epsilon(guarantee, _l1_movement(rows, n_features, guarantee.neighbours) / self.scale)
 
 
 @dataclass(frozen=True)
-class WishartNoise(MatrixNoise):
-    """`scale` G^T G, rounded, G having `degrees_of_freedom` rows of standard normal numbers: uncorrelated entries."""
+class _Wishart(MatrixNoise):
+    """Noise from matrices with `degrees_of_freedom` rows of standard normal numbers, of which there are `matrices`."""
 
-    distribution: ClassVar[str | None] = "wishart"
-    label: ClassVar[str] = "Wishart"
+    matrices: ClassVar[int]
     degrees_of_freedom: float
     scale: float
 
     @property
-    def diagonal_variance(self) -> float:
-        """The variance, with that of rounding."""
-        return 2 * self.degrees_of_freedom * self.scale**2 + self.step**2 / 12
+    def variances(self) -> tuple[float, float]:
+        """The variances, with that of rounding."""
+        beside = self.matrices * self.degrees_of_freedom * self.scale**2
+        return 2 * beside + self.step**2 / 12, beside + self.step**2 / 12
 
-    @property
-    def off_diagonal_variance(self) -> float:
-        """The variance, with that of rounding."""
-        return self.degrees_of_freedom * self.scale**2 + self.step**2 / 12
+
+@dataclass(frozen=True)
+class WishartNoise(_Wishart):
+    """`scale` G^T G, rounded, G having `degrees_of_freedom` rows of standard normal numbers: uncorrelated entries."""
+
+    distribution: ClassVar[str | None] = "wishart"
+    label: ClassVar[str] = "Wishart"
+    matrices: ClassVar[int] = 1
 
     @property
     def bias(self) -> float:
@@ -197,44 +193,31 @@ class WishartNoise(MatrixNoise):
             guarantee.epsilon or 0.0, guarantee.neighbours.per_replacement
         )
 
-    def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:
+    def check_guarantee(self, guarantee: Guarantee, rows: NoisyMatrix, n_features: int) -> None:  # noqa: ARG002
         """Refuse a delta below that of one entry on the diagonal."""
         if (guarantee.max_rows or 1) > 1:
             raise ValueError("the guarantee of Wishart noise is for one row")
         check_pure_epsilon(guarantee, excepted=True)
-        moved = limits.radius**2 + (0.0 if guarantee.neighbours.n_rows_public else limits.constant**2)
+        moved = rows.radius**2 + (0.0 if guarantee.neighbours.n_rows_public else rows.constant**2)
         least = _chi_squared_delta(self.degrees_of_freedom, moved / self.scale, guarantee.epsilon or 0.0)
         if guarantee.excepted_delta < least * (1 - CURVE_SLACK):
             raise ValueError("the stated delta is smaller than the radius and the noise allow")
 
 
 @dataclass(frozen=True)
-class WishartDifferenceNoise(MatrixNoise):
+class WishartDifferenceNoise(_Wishart):
     """`scale` (G^T G - H^T H), rounded; G and H have `degrees_of_freedom` rows of standard normal numbers each."""
 
     distribution: ClassVar[str | None] = "wishart-difference"
     label: ClassVar[str] = "Wishart difference"
-    degrees_of_freedom: float
-    scale: float
+    matrices: ClassVar[int] = 2
 
-    @property
-    def diagonal_variance(self) -> float:
-        """The variance, with that of rounding."""
-        return 4 * self.degrees_of_freedom * self.scale**2 + self.step**2 / 12
-
-    @property
-    def off_diagonal_variance(self) -> float:
-        """The variance, with that of rounding."""
-        return 2 * self.degrees_of_freedom * self.scale**2 + self.step**2 / 12
-
-    def check_guarantee(self, guarantee: Guarantee, limits: RowLimits) -> None:
+    def check_guarantee(self, guarantee: Guarantee, rows: NoisyMatrix, n_features: int) -> None:
         """Refuse an epsilon below that of two orthogonal rows, or too few degrees of freedom for any."""
         check_pure_epsilon(guarantee, excepted=True)
-        if self.degrees_of_freedom < limits.n_features + bool(limits.constant) + 1:
+        if self.degrees_of_freedom < n_features + bool(rows.constant) + 1:
             raise ValueError("the degrees of freedom are too few for a pure epsilon")
-        least = (guarantee.max_rows or 1) * _nuclear_movement(limits, guarantee.neighbours) / (2 * self.scale)
-        if guarantee.epsilon is not None and guarantee.epsilon < least * (1 - SLACK):
-            raise ValueError("the stated epsilon is smaller than the radius and the noise allow")
+        _check_least_epsilon(guarantee, _nuclear_movement(rows, n_features, guarantee.neighbours) / (2 * self.scale))
 
 
 _KINDS: dict[str | None, type[MatrixNoise]] = {
@@ -254,19 +237,26 @@ def noise_of(distribution: str | None, granularity: float | None, parameters: Ma
     return kind(granularity, **parameters)
 
 
-def _l1_movement(limits: RowLimits, neighbours: Neighbours) -> float:
+def _check_least_epsilon(guarantee: Guarantee, of_one_row: float) -> None:
+    """Refuse an epsilon below that of one row, as often as there are rows of one entity."""
+    least = (guarantee.max_rows or 1) * of_one_row
+    if guarantee.epsilon is not None and guarantee.epsilon < least * (1 - SLACK):
+        raise ValueError("the stated epsilon is smaller than the radius and the noise allow")
+
+
+def _l1_movement(rows: NoisyMatrix, n_features: int, neighbours: Neighbours) -> float:
     """Return the L1 norm of the upper triangle by which a row with all z_j = R / sqrt(p), for one at 0, moves it."""
-    r, c = limits.radius, limits.constant
+    r, c = rows.radius, rows.constant
     corner = 0.0 if neighbours.n_rows_public else c * c
-    return r * r * (limits.n_features + 1) / 2 + c * r * math.sqrt(limits.n_features) + corner
+    return r * r * (n_features + 1) / 2 + c * r * math.sqrt(n_features) + corner
 
 
-def _nuclear_movement(limits: RowLimits, neighbours: Neighbours) -> float:
+def _nuclear_movement(rows: NoisyMatrix, n_features: int, neighbours: Neighbours) -> float:
     """Return the nuclear norm by which a row of length R moves the sum, if one orthogonal to it goes, or none.
 
     (z, c) and (y, c) are orthogonal where z.y = -c^2; a single column has no such rows of full length.
     """
-    return (limits.radius**2 + limits.constant**2) * (neighbours.nuclear if limits.n_features > 1 else 1.0)
+    return (rows.radius**2 + rows.constant**2) * (neighbours.nuclear if n_features > 1 else 1.0)
 
 
 def _chi_squared_delta(degrees: float, shift: float, epsilon: float) -> float:
@@ -285,3 +275,59 @@ def _chi_squared_delta(degrees: float, shift: float, epsilon: float) -> float:
     moved = float(special.gammainc(a, max(q - shift, 0.0) / 2))
     rest = math.exp(min(0.0, epsilon + math.log(moved))) if moved else 0.0
     return max(0.0, float(special.gammainc(a, q / 2)) - rest)
+
+
+class NoisyMatrix(Model):
+    """The noise on a sum over rows of (z, c)(z, c)^T with ||z|| <= `radius` and c the `constant`, in its own units.
+
+    Noise has the mean `bias` times the identity, and where it acts entry by entry, a diagonal and an off-diagonal
+    variance. `distribution` and `parameters`:
+
+    `rounded-gaussian`: N(0, sigma^2), rounded to a multiple of `granularity`, with `diagonal_sigma` and
+    `off_diagonal_sigma`. `discrete-laplace`: a multiple k of `granularity` with probability proportional to
+    exp(-|k| `granularity` / `scale`). `wishart`: `scale` G^T G, rounded, where G has `degrees_of_freedom` rows of
+    standard normal numbers; `wishart-difference`: one such matrix less another. None: the noise does not act entry by
+    entry, and only its `granularity` is known. Without a granularity, the matrix comes from an older version that drew
+    it in floating point.
+    """
+
+    radius: Positive
+    constant: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    granularity: Positive | None = None
+    distribution: Literal["rounded-gaussian", "discrete-laplace", "wishart", "wishart-difference"] | None = None
+    parameters: dict[Name, Finite] = Field(default_factory=dict)
+    diagonal_variance: Positive | None = None
+    off_diagonal_variance: Positive | None = None
+    bias: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+    @property
+    def noise(self) -> MatrixNoise:
+        """The noise that `distribution` and `parameters` state."""
+        return noise_of(self.distribution, self.granularity, self.parameters)
+
+    @model_validator(mode="after")
+    def _check(self) -> NoisyMatrix:
+        self.check_noise()
+        return self
+
+    def check_noise(self) -> None:
+        """Refuse, by ValueError, numbers that contradict each other."""
+        if self.constant > self.radius:
+            raise ValueError("the constant is larger than the radius")
+        if math.fmod(256 * self.constant, 1):
+            raise ValueError("the constant is no multiple of 1/256")
+
+        # all of the noise is stated
+        known = self.distribution is not None
+        variances = (self.diagonal_variance, self.off_diagonal_variance)
+        if any((value is not None) != known for value in variances) or (known and self.granularity is None):
+            raise ValueError("variances, with a granularity, are stated exactly where noise acts entry by entry")
+        if self.granularity is not None and math.frexp(self.granularity)[0] != 0.5:
+            raise ValueError("the granularity is not a power of two")
+
+        # and its numbers follow from its parameters
+        noise = self.noise
+        exact = (*(noise.variances or (0.0, 0.0)), noise.bias)
+        stated = (self.diagonal_variance or 0.0, self.off_diagonal_variance or 0.0, self.bias)
+        if not all(math.isclose(one, other, rel_tol=SLACK) for one, other in zip(stated, exact, strict=True)):
+            raise ValueError("the stated variances and mean are not those of the stated noise")

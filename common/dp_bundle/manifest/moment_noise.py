@@ -1,25 +1,36 @@
-"""The noise on a covariance release in the manifest, with checks that its numbers belong together."""
+"""The noise on a covariance release in the manifest, with checks that its numbers belong together.
+
+A covariance that was released in two rounds says what the second one needs to know of the first. Each round r
+standardises the columns, u = (x - center_r) / scale_r, and adds noise to a sum of second moments of rows (y, c_r) with
+||y|| <= R_r: of y = u in round 1, and of y = B u in round 2, where B is the published transform. All values are clipped
+beforehand to center_1 +- k scale_1, k the column clip. Centers and scales of round 2 and B come from what round 1
+released, and cost nothing; centers and scales of round 1, k and both radii were found privately, at a cost that is the
+guarantee's `bounds_mu`.
+
+A fourth moment of round 2 goes with them: replacing a row moves the sum over rows of (||y|| / R_2)^4 by at most 1.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import model_validator
 
-from dp_bundle.manifest.base import Positive
+from dp_bundle.manifest.base import Finite, Model, Positive
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.manifest.guarantee_checks import check_unit
+from dp_bundle.manifest.guarantee_checks import check_gaussian_strength, check_unit
 from dp_bundle.manifest.matrix_noise import (
     DiscreteLaplace,
     MatrixNoise,
+    NoisyMatrix,
     RoundedGaussian,
-    RowLimits,
     WishartDifferenceNoise,
     WishartNoise,
 )
-from dp_bundle.manifest.noisy_matrix import NoisyMatrix
-from dp_bundle.manifest.two_rounds import FourthMoment, check_rounds, check_two_rounds_guarantee
+from dp_bundle.privacy.noise import rounded_gaussian_variance
 
+_MOST = 1e9  # radii, and the column clip, in standardised units
 _NOISE: dict[str, type[MatrixNoise]] = {
     "gaussian": RoundedGaussian,
     "two-round": RoundedGaussian,
@@ -30,6 +41,29 @@ _NOISE: dict[str, type[MatrixNoise]] = {
     "eigenvectors": MatrixNoise,
     "kapralov-talwar": MatrixNoise,
 }
+
+
+class FourthMoment(Model):
+    """A noisy sum over rows of (||y|| / R_2)^4: N(0, sigma^2) is added, rounded to a multiple of the granularity."""
+
+    total: Finite
+    sigma: Positive
+    granularity: Positive
+
+    @property
+    def variance(self) -> float:
+        """The exact variance of the noise."""
+        return self.granularity**2 * rounded_gaussian_variance(self.sigma / self.granularity)
+
+    @model_validator(mode="after")
+    def _check(self) -> FourthMoment:
+        if math.frexp(self.granularity)[0] != 0.5:
+            raise ValueError("the granularity of the fourth moment is not a power of two")
+        if math.fmod(self.total, self.granularity):
+            raise ValueError("the fourth moment is no multiple of its granularity")
+        if not 0 < self.variance < math.inf:
+            raise ValueError("the noise of the fourth moment has no variance")
+        return self
 
 
 class SecondMoments(NoisyMatrix):
@@ -73,8 +107,17 @@ class SecondMoments(NoisyMatrix):
         if any((each is not None) != two_rounds for each in (self.first_round, self.column_clip, self.fourth_moment)):
             raise ValueError("a first round, a column clip and a fourth moment are stated exactly with two rounds")
         if self.first_round is not None and self.column_clip is not None:
-            check_rounds(self.first_round, self, self.column_clip)
+            self._check_rounds(self.first_round, self.column_clip)
         return self
+
+    def _check_rounds(self, first: NoisyMatrix, column_clip: float) -> None:
+        """Refuse two rounds that cannot be read together."""
+        if {first.distribution, self.distribution} != {RoundedGaussian.distribution}:
+            raise ValueError("both rounds have Gaussian noise")
+        if not (first.constant and self.constant):
+            raise ValueError("both rounds have a constant")
+        if max(first.radius, self.radius, column_clip) > _MOST:
+            raise ValueError("a radius or the column clip is larger than that of any release")
 
     def check_guarantee(self, guarantee: Guarantee, n_features: int) -> None:
         """Refuse, by ValueError, a guarantee that the noise cannot give."""
@@ -82,7 +125,7 @@ class SecondMoments(NoisyMatrix):
         if guarantee.unit == "change":
             raise ValueError("changes of counts are no unit of privacy of second moments")
         if self.first_round is not None and self.fourth_moment is not None:
-            check_two_rounds_guarantee(guarantee, self.first_round, self, self.fourth_moment, n_features)
+            self._check_guarantee_of_rounds(guarantee, self.first_round, self.fourth_moment)
             return
         if guarantee.unit == "cell" and not guarantee.neighbours.n_rows_public:
             raise ValueError("rows and entities may come and go, cells may not")
@@ -90,4 +133,18 @@ class SecondMoments(NoisyMatrix):
             raise ValueError("a covariance release has declared bounds and no centers, which cost nothing")
         if not (guarantee.neighbours.n_rows_public or self.constant):
             raise ValueError("the number of rows is private, and can only be read from a constant that is not there")
-        self.noise.check_guarantee(guarantee, RowLimits(self.radius, self.constant, n_features))
+        self.noise.check_guarantee(guarantee, self, n_features)
+
+    def _check_guarantee_of_rounds(self, guarantee: Guarantee, first: NoisyMatrix, fourth: FourthMoment) -> None:
+        """Refuse a guarantee better than that of all that was found privately and of both rounds."""
+        if not guarantee.neighbours.n_rows_public:
+            raise ValueError("two rounds are private for replaced rows")
+        if not guarantee.bounds_mu or guarantee.centers_mu:
+            raise ValueError("two rounds have radii that were found privately, at a cost, and no rows at a center")
+        mus = [guarantee.bounds_mu, (guarantee.max_rows or 1) / fourth.sigma]
+        for each in (first, self):
+            noise = each.noise
+            if not isinstance(noise, RoundedGaussian):
+                raise TypeError("both rounds have Gaussian noise")
+            mus.append(noise.mu(guarantee, each))
+        check_gaussian_strength(guarantee, math.hypot(*mus), with_curve=True)

@@ -28,12 +28,11 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.guarantee import MAX_RELEASES, NUMBER_PUBLIC, ORDER_PUBLIC, Cumulative, Guarantee, check_public
-from dp_bundle.manifest.guarantee_checks import check_rows_guarantee, check_rows_without_guarantee
+from dp_bundle.manifest.guarantee_checks import SLACK, check_rows_guarantee, check_rows_without_guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.sources import Source, check_sources
 
 MAX_COLUMNS = 20_000
-_SLACK = 1e-9  # relative: what separately rounded floats may differ by
 _MOST_ROWS = 2**53  # float64 counts them exactly
 COVARIANCE_NAME = "data/covariance.parquet"  # the data member of a covariance release
 FIRST_ROUND_NAME = "data/first-round.parquet"  # and, where it was made in two rounds, the matrix of the first
@@ -144,7 +143,7 @@ class Release(Model):
         if any(column.name == CONSTANT_LABEL for column in self.columns):
             raise ValueError(f"a column is called {CONSTANT_LABEL}, which stands for the constant")
         limited, limit = moments.first_round or moments, moments.column_clip or 1.0
-        if limited.radius > math.sqrt(len(self.columns)) * limit * (1 + _SLACK):
+        if limited.radius > math.sqrt(len(self.columns)) * limit * (1 + SLACK):
             raise ValueError("the radius is larger than any row")
         moments.check_guarantee(self.guarantee, len(self.columns))
         if self.guarantee.neighbours.n_rows_public != (NUMBER_PUBLIC in self.guarantee.public):

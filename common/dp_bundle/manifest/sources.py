@@ -8,7 +8,7 @@ one source form a block.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Annotated, Literal
 
@@ -100,31 +100,19 @@ def check_sources(sources: Sequence[Source], columns: Sequence[Column]) -> None:
     with_gaps = {source.name for source in sources if source.has_gap_column}
     for name, group in blocks:
         if name in with_gaps:
-            _check_pair(name, group)
+            if [column.missing for column in group] != ["indicator", "refuse"]:
+                raise ValueError(f"the columns of {name!r} are not a number and the indicator of its gaps")
+            if any(column.kind != "continuous" for column in group):
+                raise ValueError(f"a number and the indicator of its gaps, of {name!r}, have no rounded Gaussian noise")
             continue
         if any(_shared(column) != _shared(group[0]) for column in group):
             raise ValueError(f"the columns of {name!r} are not all alike")
         if group[0].response is not None and group[0].response.n_levels != len(group):
             raise ValueError(f"the levels of {name!r} are replaced by those of a list of another length")
-    _check_gaps(columns, with_gaps)
-
-
-def _check_pair(name: str, pair: Sequence[Column]) -> None:
-    """Refuse two columns that are not a number and the indicator of its gaps."""
-    if [column.missing for column in pair] != ["indicator", "refuse"]:
-        raise ValueError(f"the columns of {name!r} are not a number and the indicator of its gaps")
-    if any(column.kind != "continuous" for column in pair):
-        raise ValueError(f"a number and the indicator of its gaps, of {name!r}, have no rounded Gaussian noise")
-
-
-def _check_gaps(columns: Sequence[Column], with_gaps: Collection[str]) -> None:
-    """Refuse gaps that no column indicates, and their indicators where rows are moved whole.
-
-    A row that is put at the means moves a number and the indicator of its gaps farther than a cell does.
-    """
     indicated = [column for column in columns if column.missing == "indicator"]
     if any(column.block not in with_gaps for column in indicated):
         raise ValueError("gaps are indicated by a column that is not there")
+    # a row that is put at the means moves a number and the indicator of its gaps farther than a cell does
     if indicated and any(column.missing == "center" for column in columns):
         raise ValueError("gaps are indicated where rows with gaps stand at the center")
 

@@ -139,6 +139,16 @@ class Statement(Model):
         return self.model_dump(mode="json", by_alias=True, exclude=exclude, exclude_unset=only_set)
 
 
+def manifest_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of the signed payload, of this format version and all before it.
+
+    It is for portals, and for readers in other languages. A payload that fits it may still be refused: it does not say
+    that all of a manifest's statements agree.
+    """
+    draft, own = "https://json-schema.org/draft/2020-12/schema", f"{_PREDICATE_TYPE}{FORMAT_VERSION}/schema"
+    return {"$schema": draft, "$id": own, **Statement.model_json_schema(by_alias=True)}
+
+
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
     """Turn the garbage collector off while many objects are made, none of them garbage; it would take a third more."""

@@ -66,15 +66,19 @@ class Page:
 
 def render_page(page: Page) -> str:
     """Return a page as one HTML document that needs no network."""
-    scripts = [_bokeh()] if page.figures else []
+    scripts, embedded = [], None
+    if page.figures:
+        from dp_bundle.page.figures import embed
+
+        scripts, embedded = [_bokeh()], embed(page.figures)
     scripts += [_read(ASSETS / "page.js"), *(_read(page.folder / name) for name in page.scripts)]
     own = {
         "title": page.title,
         "policy": _POLICY.format(" ".join(map(_digest, scripts))),
         "style": Markup(f"{style()}\n{_read(ASSETS / 'page.css')}"),  # noqa: S704  our own file
         "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and Bokeh's
-        "figures": as_json(_embedded(page.figures) if page.figures else None),
-        "palette": _palette(),
+        "figures": as_json(embedded),
+        "palette": as_json(partners()),
         "data": as_json(page.data or {}),
     }
     template = _environment(page.folder).get_template(page.template)
@@ -85,17 +89,6 @@ def as_json(value: Any) -> Markup:
     """Return JSON for a script element: no character in it can end the element, or begin a comment or a tag."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup("".join(_ACTIVE.get(letter, letter) for letter in text))  # noqa: S704  escaped here
-
-
-@cache
-def _palette() -> Markup:
-    return as_json(partners())
-
-
-def _embedded(figures: Sequence[Figure]) -> dict[str, Any]:
-    from dp_bundle.page.figures import embed
-
-    return embed(figures)
 
 
 @cache

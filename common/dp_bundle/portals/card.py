@@ -1,5 +1,8 @@
 """The card of a dataset on Hugging Face: a README whose front matter has the privacy label.
 
+In YAML, texts and lists are written as in JSON, and numbers so that every reader takes them for numbers: those of YAML
+1.1 take 1e-06 for a text, and 1.0e-06 for a number.
+
 References
 ----------
 Hugging Face Hub, "Dataset Cards" and "Manual configuration" (huggingface.co/docs/hub).
@@ -7,23 +10,15 @@ Hugging Face Hub, "Dataset Cards" and "Manual configuration" (huggingface.co/doc
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from dp_bundle.describe.readme import make_readme
-from dp_bundle.describe.subject import (
-    PARQUET,
-    PublishedFile,
-    details,
-    licence_address,
-    spdx_licence,
-    title,
-    without_gaps,
-)
+from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject, without_gaps
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.yaml import to_yaml
 
 _LICENCES = {"ODbL-1.0": "odbl", "ODC-By-1.0": "odc-by", "PDDL-1.0": "pddl"}
 _SAME = {  # but for capital letters
@@ -72,19 +67,19 @@ def privacy_label(release: Release, signer: str) -> dict[str, Any]:
 
 def hugging_face_card(release: Release, files: Sequence[PublishedFile], signer: str) -> str:
     """Return the card: front matter in YAML, then the README of the bundle and how to verify it."""
-    more = details(release)
+    subject = Subject(release)
+    more, data = subject.more, [file for file in files if file.media_type == PARQUET]
     front = {
-        "pretty_name": title(release),
-        **_licence(release),
+        "pretty_name": subject.title,
+        **_licence(subject),
         "language": list(more.languages),
         "tags": ["differential-privacy", "tabular", *more.keywords],
         "size_categories": [_size(release)],
-        "configs": _configs(release, files),
+        "configs": _configs(release, data),
         "doi": more.doi,
         "differential_privacy": privacy_label(release, signer),
     }
     tar = next(file.path for file in files if file.media_type != PARQUET)
-    data = [file for file in files if file.media_type == PARQUET]
     verify = [
         "## How to verify",
         "",
@@ -99,14 +94,13 @@ def hugging_face_card(release: Release, files: Sequence[PublishedFile], signer: 
     )
 
 
-def _licence(release: Release) -> dict[str, str]:
+def _licence(subject: Subject) -> dict[str, str]:
     """Return the licence by its name on the hub, or as another one with its address."""
-    known, dataset = spdx_licence(release.dataset), release.dataset
-    if known in _LICENCES or known in _SAME:
-        return {"license": _LICENCES.get(known, known.lower())}
-    if not dataset.license:
+    if subject.spdx in _LICENCES or subject.spdx in _SAME:
+        return {"license": _LICENCES.get(subject.spdx, subject.spdx.lower())}
+    if not subject.dataset.license:
         return {"license": "unknown"}
-    return {"license": "other", "license_name": dataset.license, "license_link": licence_address(dataset)}
+    return {"license": "other", "license_name": subject.dataset.license, "license_link": subject.licence_address}
 
 
 def _size(release: Release) -> str:
@@ -117,11 +111,32 @@ def _size(release: Release) -> str:
     return next((name for limit, name in _SIZES if n_lines < limit), "10M<n<100M")
 
 
-def _configs(release: Release, files: Sequence[PublishedFile]) -> list[dict[str, Any]]:
+def _configs(release: Release, data: Sequence[PublishedFile]) -> list[dict[str, Any]]:
     """Return what the hub loads: all rows as one table, or each matrix, and never the tar, which is no WebDataset."""
-    data = [file.path for file in files if file.media_type == PARQUET]
-    if release.second_moments is None:
-        return [{"config_name": "default", "data_files": [{"split": "train", "path": "data/part-*.parquet"}]}]
-    return [
-        {"config_name": PurePosixPath(path).stem, "data_files": [{"split": "train", "path": path}]} for path in data
-    ]
+    tables = {"default": "data/part-*.parquet"}
+    if release.second_moments is not None:
+        tables = {PurePosixPath(file.path).stem: file.path for file in data}
+    return [{"config_name": name, "data_files": [{"split": "train", "path": path}]} for name, path in tables.items()]
+
+
+def to_yaml(document: dict[str, Any], indent: str = "") -> str:
+    """Return a document of dicts, lists, texts and numbers, with a line for each entry."""
+    lines = []
+    for name, value in document.items():
+        if isinstance(value, dict) and value:
+            lines.append(f"{indent}{name}:\n{to_yaml(value, indent + '  ')}")
+        else:
+            lines.append(f"{indent}{name}: {_flow(value)}\n")
+    return "".join(lines)
+
+
+def _flow(value: Any) -> str:
+    """Return a value in one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(name)}: {_flow(inner)}' for name, inner in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, float):
+        digits, mark, exponent = repr(value).partition("e")
+        return f"{digits}{'' if '.' in digits or not mark else '.0'}{mark}{exponent}"
+    return json.dumps(value, ensure_ascii=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import guard_cell, quote_path
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.bundle.packing import errors_of_writing
 from dp_bundle.data.matrix import triangle_table
 from dp_bundle.data.rows import part_schema
 from dp_bundle.files.new_files import whole_file
@@ -44,53 +45,38 @@ def export_csv(bundle: Bundle, path: Path) -> list[Path]:
         raise DpGraphError(f"--out must be in a folder that exists: there is no folder {quote_path(path.parent)}")
     tables = {path: _batches(bundle)}
     if FIRST_ROUND_NAME in bundle.members:
-        tables |= {_beside(path, name): _matrix(bundle, name) for name in (FIRST_ROUND_NAME, TRANSFORM_NAME)}
-    for target in tables:
+        columns = [column.name for column in bundle.release.columns]
+        for name, matrix, labels in (
+            (FIRST_ROUND_NAME, bundle.first_round, [*columns, CONSTANT_LABEL]),
+            (TRANSFORM_NAME, bundle.transform, columns),
+        ):
+            tables[path.with_name(f"{path.stem}-{Path(name).stem}{path.suffix}")] = _triangle(matrix, labels)
+    taken = {target: f"there is a file at {quote_path(target)} already: give another --out" for target in tables}
+    for target, said in taken.items():
         if os.path.lexists(target):
-            raise _already_there(target)
+            raise DpGraphError(said)
     for target, batches in tables.items():
-        _write(target, batches)
+        first = next(batches)
+        with (
+            errors_of_writing(target, taken[target]),
+            whole_file(target) as file,
+            pa_csv.CSVWriter(file, first.schema) as writer,
+        ):
+            for batch in itertools.chain([first], batches):
+                writer.write_batch(batch)
     return list(tables)
 
 
-def _beside(path: Path, name: str) -> Path:
-    """Return the file's name with that of a data member at its end."""
-    return path.with_name(f"{path.stem}-{Path(name).stem}{path.suffix}")
-
-
-def _write(path: Path, batches: Iterator[pa.RecordBatch]) -> None:
-    first = next(batches)
-    try:
-        with whole_file(path) as file, pa_csv.CSVWriter(file, first.schema) as writer:
-            writer.write_batch(first)
-            for batch in batches:
-                writer.write_batch(batch)
-    except FileExistsError as error:
-        raise _already_there(path) from error
-    except OSError as error:
-        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror or error}") from error
-
-
-def _already_there(path: Path) -> DpGraphError:
-    return DpGraphError(f"there is a file at {quote_path(path)} already: give another --out")
-
-
 def _batches(bundle: Bundle) -> Iterator[pa.RecordBatch]:
+    """Yield the rows, after a batch that has none, for the header; or the triangle of the (final) matrix."""
     if bundle.release.kind == "covariance":
-        yield from _triangle(bundle.second_moments(), bundle.release.labels)
+        yield from _triangle(bundle.second_moments, bundle.release.labels)
         return
     names = [guard_cell(column.name) for column in bundle.release.columns]
-    empty = pa.RecordBatch.from_pylist([], part_schema(bundle.release.columns))  # the header, if there were no rows
+    empty = pa.RecordBatch.from_pylist([], part_schema(bundle.release.columns))
     for batch in itertools.chain([empty], bundle.batches()):
         yield batch.rename_columns(names)
 
 
-def _matrix(bundle: Bundle, name: str) -> Iterator[pa.RecordBatch]:
-    """Yield the triangle of a release of two rounds that is not the final one's."""
-    matrix = bundle.first_round() if name == FIRST_ROUND_NAME else bundle.transform()
-    yield from _triangle(matrix, [*(column.name for column in bundle.release.columns), CONSTANT_LABEL][: len(matrix)])
-
-
-def _triangle(matrix: NDArray[np.float64], labels: list[str]) -> list[pa.RecordBatch]:
-    batches: list[pa.RecordBatch] = triangle_table(matrix, [guard_cell(label) for label in labels]).to_batches()
-    return batches
+def _triangle(matrix: Callable[[], NDArray[np.float64]], labels: list[str]) -> Iterator[pa.RecordBatch]:
+    yield from triangle_table(matrix(), [guard_cell(label) for label in labels]).to_batches()

@@ -1,11 +1,14 @@
-"""Descriptions beside the bundle for tools that read tables: a Frictionless Data Package and Croissant 1.1.
+"""Descriptions beside the bundle for tools that read JSON: schema.org, RO-Crate, Croissant and Frictionless.
 
-They begin with what the bundle holds of the same kind, whose bytes are fixed, and add what the manifest's further
-fields say.
+Search engines for datasets read a schema.org Dataset from web pages, and research repositories a folder of files with
+`ro-crate-metadata.json`. The Data Package and Croissant begin with what the bundle holds of the same kind, whose bytes
+are fixed, and add what the manifest's further fields say.
 
 References
 ----------
-Data Package v2 (frictionlessdata.io). Croissant 1.1 and Croissant RAI 1.0 (mlcommons.org/croissant).
+schema.org/Dataset. Google Search Central, "Dataset (Dataset, DataCatalog, DataDownload) structured data". RO-Crate
+Metadata Specification 1.1 (researchobject.org/ro-crate/1.1). Data Package v2 (frictionlessdata.io). Croissant 1.1 and
+Croissant RAI 1.0 (mlcommons.org/croissant).
 """
 
 from __future__ import annotations
@@ -15,23 +18,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember, file_object
-from dp_bundle.describe.sentences import describe_gaps, describe_guarantee, describe_total
-from dp_bundle.describe.subject import (
-    PARQUET,
-    PublishedFile,
-    description,
-    details,
-    email,
-    licence_address,
-    noise,
-    orcid_address,
-    spdx_licence,
-    without_gaps,
-)
-from dp_bundle.manifest.dataset import Creator
+from dp_bundle.describe.sentences import describe_gaps
+from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject, without_gaps
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.dataset import THEMES, Creator
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.schema_org import schema_org_person
 
+_LONGEST = 5_000  # characters of a description, of which Google reads no more
+_ENTITIES = ("creator", "publisher", "variableMeasured", "contactPoint")  # of an RO-Crate, beside its root
+_LEFT_OUT = (
+    "@context",
+    "@id",
+    "@type",
+    "distribution",
+    "measurementTechnique",
+    "isAccessibleForFree",
+    "license",
+    "isBasedOn",
+)
 _BY_LANGUAGE = {"@container": "@language"}
 _CONTEXT_1_1 = {  # what Croissant 1.1 adds to the context of 1.0
     "arrayShape": "cr:arrayShape",
@@ -43,18 +47,147 @@ _CONTEXT_1_1 = {  # what Croissant 1.1 adds to the context of 1.0
 }
 
 
+def schema_org_document(release: Release, files: Sequence[PublishedFile], *, address: str = "") -> dict[str, Any]:
+    """Return a `Dataset` of schema.org as JSON-LD.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    files : sequence of PublishedFile
+        What can be fetched, with its address, or its path from where the document stands.
+    address : str
+        What the dataset is identified by; its DOI by default, if it has one.
+    """
+    subject = Subject(release)
+    dataset, more = subject.dataset, subject.more
+    document = {
+        "@context": "https://schema.org/",
+        "@type": "Dataset",
+        "@id": address or subject.identifier,
+        "name": subject.title,
+        "alternateName": dataset.name if dataset.title else "",
+        "description": subject.description[:_LONGEST],
+        "identifier": subject.identifier,
+        "url": address or subject.homepage,
+        "version": subject.number,
+        "datePublished": release.lineage.created,
+        "isAccessibleForFree": True,
+        "license": subject.licence,
+        "creator": [_person(creator) for creator in more.creators],
+        "publisher": {"@type": "Organization", "name": more.publisher} if more.publisher else None,
+        "citation": dataset.citation,
+        "keywords": [*more.keywords, *(THEMES[code] for code in more.themes), "differential privacy"],
+        "inLanguage": list(more.languages),
+        "temporalCoverage": subject.period,
+        "spatialCoverage": list(more.spatial),
+        "isBasedOn": [work.address for work in more.related if work.relation == "IsDerivedFrom"],
+        "measurementTechnique": subject.noise if release.second_moments is not None else "",
+        "variableMeasured": [_variable(column) for column in release.columns],
+        "distribution": [
+            {"@type": "DataDownload", "name": file.name, "contentUrl": file.address, **_content(file, f"{file.size} B")}
+            for file in files
+        ],
+        "contactPoint": {"@type": "ContactPoint", "email": subject.email} if subject.email else None,
+    }
+    return without_gaps(document)
+
+
+def _person(creator: Creator, prefix: str = "") -> dict[str, Any]:
+    """Return a creator, a person if there is an ORCID iD and otherwise an organisation as well as can be told."""
+    kind = "Person" if creator.orcid or creator.affiliation else "Organization"
+    belongs = {"@type": f"{prefix}Organization", "name": creator.affiliation} if creator.affiliation else None
+    known = {"@type": f"{prefix}{kind}", "@id": creator.orcid_address, "name": creator.name, "affiliation": belongs}
+    return without_gaps(known)
+
+
+def _variable(column: Column) -> dict[str, Any]:
+    described = {"@type": "PropertyValue", "name": column.name, "description": column.description}
+    return without_gaps({**described, "unitText": column.unit})
+
+
+def _content(file: PublishedFile, size: str) -> dict[str, str]:
+    return {"contentSize": size, "encodingFormat": file.media_type, "sha256": file.sha256}
+
+
+def ro_crate_document(
+    release: Release, files: Sequence[PublishedFile], signatures: Sequence[PublishedFile] = ()
+) -> dict[str, Any]:
+    """Return the metadata of a folder that holds these files, and signatures of them, at these paths."""
+    subject, described, entities = Subject(release), schema_org_document(release, files), []
+    root = {name: value for name, value in described.items() if name not in _LEFT_OUT}
+    for name in _ENTITIES:
+        if name in root:
+            several = root[name] if isinstance(root[name], list) else [root[name]]
+            flat = [_flatten(each, f"#{name}-{index + 1}") for index, each in enumerate(several)]
+            entities += [part for parts in flat for part in parts]
+            root[name] = [{"@id": parts[0]["@id"]} for parts in flat]
+    root["license"] = subject.licence
+    if subject.licence_address:
+        root["license"] = {"@id": subject.licence_address}
+        entities.append({**root["license"], "@type": "CreativeWork", "name": release.dataset.license})
+    root["author"] = root.pop("creator", None)
+    root["isBasedOn"] = [{"@id": address} for address in described.get("isBasedOn", [])]
+
+    software = {
+        "@id": "#software",
+        "@type": "SoftwareApplication",
+        "name": "dpgraph",
+        "softwareVersion": release.software,
+        **without_gaps({"url": subject.more.software_url}),
+    }
+    made = {
+        "@id": "#noise",
+        "@type": "CreateAction",
+        "name": "Addition of noise",
+        "description": " ".join(subject.noise),
+        "endTime": release.lineage.created,
+        "instrument": {"@id": "#software"},
+        "result": [{"@id": file.address} for file in files],
+    }
+    parts = [
+        {"@id": file.address, "@type": "File", "name": file.name, **_content(file, str(file.size))}
+        for file in (*files, *signatures)
+    ]
+    whole = {
+        "@id": "./",
+        "@type": "Dataset",
+        **root,
+        "hasPart": [{"@id": part["@id"]} for part in parts],
+        "mentions": {"@id": "#noise"},
+    }
+    descriptor = {
+        "@id": "ro-crate-metadata.json",
+        "@type": "CreativeWork",
+        "about": {"@id": "./"},
+        "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
+    }
+    graph = [descriptor, without_gaps(whole), *entities, *parts, made, software]
+    return {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": graph}
+
+
+def _flatten(entity: dict[str, Any], known: str) -> list[dict[str, Any]]:
+    """Return an entity, which refers to those inside it, and these behind it."""
+    inner = {name: {"@id": f"{known}-{name}", **value} for name, value in entity.items() if isinstance(value, dict)}
+    return [{"@id": known, **entity, **{name: {"@id": each["@id"]} for name, each in inner.items()}}, *inner.values()]
+
+
 def frictionless_document(release: Release, files: Sequence[PublishedFile]) -> dict[str, Any]:
     """Return a Data Package of the Parquet files, which stand where their paths say."""
-    document, dataset, more = _in_bundle("datapackage.json", release, files), release.dataset, details(release)
-    contact = {"title": dataset.contact, "email": email(dataset), "roles": ["contact"]} if dataset.contact else None
-    publisher = {"title": more.publisher, "roles": ["publisher"]} if more.publisher else None
-    people = [*map(_contributor, more.creators), *filter(None, [publisher, contact])]
-    licence = {"name": spdx_licence(dataset) or dataset.license, "path": licence_address(dataset)}
+    subject = Subject(release)
+    dataset, more = subject.dataset, subject.more
+    people = [
+        {"title": each.name, "path": each.orcid_address, "organization": each.affiliation, "roles": ["creator"]}
+        for each in more.creators
+    ]
+    people += [{"title": more.publisher, "roles": ["publisher"]}] if more.publisher else []
+    people += [{"title": dataset.contact, "email": subject.email, "roles": ["contact"]}] if dataset.contact else []
+    licence = {"name": subject.spdx or dataset.license, "path": subject.licence_address}
     return without_gaps(
         {
-            **document,
+            **_in_bundle("datapackage.json", release, files),
             "id": more.doi,
-            "description": description(release),
+            "description": subject.description,
             "contributors": [without_gaps(person) for person in people],
             "licenses": [without_gaps(licence)] if dataset.license else None,
             "keywords": list(more.keywords),
@@ -64,24 +197,24 @@ def frictionless_document(release: Release, files: Sequence[PublishedFile]) -> d
 
 def croissant_document(release: Release, files: Sequence[PublishedFile]) -> dict[str, Any]:
     """Return a description in Croissant 1.1, with the noise and the guarantee in its RAI fields."""
-    document, dataset, more = _in_bundle("croissant.json", release, files), release.dataset, details(release)
+    document, subject = _in_bundle("croissant.json", release, files), Subject(release)
+    more = subject.more
     others = [
         file_object(file.path, file.size, file.sha256, file.media_type) for file in files if file.media_type != PARQUET
     ]
-    guarantee = [*describe_guarantee(release), describe_total(release)]
     return without_gaps(
         {
             **document,
             "@context": {**document["@context"], **_CONTEXT_1_1},
             "conformsTo": "http://mlcommons.org/croissant/1.1",
-            "description": description(release),
-            "creator": [_schema_types(schema_org_person(creator)) for creator in more.creators],
+            "description": subject.description,
+            "creator": [_person(creator, "sc:") for creator in more.creators],
             "publisher": {"@type": "sc:Organization", "name": more.publisher} if more.publisher else None,
-            "license": licence_address(dataset) or dataset.license,
+            "license": subject.licence,
             "keywords": list(more.keywords),
             "inLanguage": list(more.languages),
-            "rai:dataManipulationProtocol": " ".join(noise(release)),
-            "rai:personalSensitiveInformation": " ".join(guarantee),
+            "rai:dataManipulationProtocol": " ".join(subject.noise),
+            "rai:personalSensitiveInformation": " ".join(subject.guarantee),
             "rai:dataImputationProtocol": " ".join(describe_gaps(release)),
             "rai:dataLimitations": "The numbers carry random noise on purpose: correlations and regressions that do "
             "not subtract it are too weak.",
@@ -94,18 +227,3 @@ def _in_bundle(name: str, release: Release, files: Sequence[PublishedFile]) -> d
     members = [DataMember(file.path, file.size, file.sha256) for file in files if file.media_type == PARQUET]
     document: dict[str, Any] = json.loads(DESCRIPTORS[name](release, members))
     return document
-
-
-def _contributor(creator: Creator) -> dict[str, Any]:
-    return {
-        "title": creator.name,
-        "path": orcid_address(creator),
-        "organization": creator.affiliation,
-        "roles": ["creator"],
-    }
-
-
-def _schema_types(person: dict[str, Any]) -> dict[str, Any]:
-    """Return a person of schema.org with the prefix that Croissant writes before types."""
-    inner = {name: _schema_types(value) if isinstance(value, dict) else value for name, value in person.items()}
-    return {**inner, "@type": f"sc:{person['@type']}"}

@@ -16,23 +16,29 @@ from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import Companion, find_companions
+from dp_bundle.bundle.companions import Companion, find_companions, published_files, signature_files
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.packing import write_tar
-from dp_bundle.bundle.published import published_files, signature_files
+from dp_bundle.bundle.packing import errors_of_writing, write_tar
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_files import new_file, new_folder
-from dp_bundle.portals.card import hugging_face_card
-from dp_bundle.portals.datacite import datacite_document
-from dp_bundle.portals.dataverse import dataverse_dataset, dataverse_files
+from dp_bundle.manifest.release import Release
+from dp_bundle.portals.card import hugging_face_card, to_yaml
 from dp_bundle.portals.dcat import dcat_document
-from dp_bundle.portals.deposits import ckan_package, invenio_record, zenodo_deposit
+from dp_bundle.portals.deposits import (
+    ckan_package,
+    dataverse_dataset,
+    dataverse_files,
+    invenio_record,
+    zenodo_deposit,
+)
 from dp_bundle.portals.names import FORMS, PORTALS
-from dp_bundle.portals.portal_json import croissant_document, frictionless_document
-from dp_bundle.portals.registry import registry_record
-from dp_bundle.portals.ro_crate import ro_crate_document
-from dp_bundle.portals.schema_org import schema_org_document
-from dp_bundle.portals.yaml import to_yaml
+from dp_bundle.portals.portal_json import (
+    croissant_document,
+    frictionless_document,
+    ro_crate_document,
+    schema_org_document,
+)
+from dp_bundle.portals.registry import datacite_document, registry_record
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
 _STATIC = {
@@ -43,6 +49,13 @@ _STATIC = {
     "datacite.json": "datacite",
     "ro-crate-metadata.json": "ro-crate",
     "dp-registry.yaml": "registry",
+}
+_MAKERS: dict[str, Callable[[Release, list[PublishedFile]], dict[str, Any]]] = {
+    "frictionless": frictionless_document,
+    "croissant": croissant_document,
+    "dcat": dcat_document,
+    "datacite": datacite_document,
+    "schema.org": schema_org_document,
 }
 
 
@@ -64,7 +77,7 @@ def describe_as(bundle: Bundle, form: str) -> bytes:
         The registry was asked for, and the release states no guarantee.
     """
     signatures = signature_files(bundle, find_companions(bundle)[0]) if form == "ro-crate" else []
-    return _spell(form, _describe(bundle, form, published_files(bundle), signatures))
+    return _describe(bundle, form, published_files(bundle), signatures)
 
 
 def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Companion] | None = None) -> list[Path]:
@@ -95,20 +108,17 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Com
     if os.path.lexists(folder):
         raise DpGraphError(f"there is something at {quote_path(folder)} already: give the name of a new folder")
     signatures = find_companions(bundle)[0] if beside is None else beside
-    try:
-        with new_folder(folder) as new:
-            flat = portal not in _IN_ONE_FOLDER
-            place = new / "files" if flat else new
-            _write_data(bundle, place, flat=flat, readme=portal != "huggingface")
-            for each in signatures:
-                _write(place / f"{bundle.tar_path.name}.{each.kind}", each.content)
-            for name, content in _metadata(bundle, portal, signature_files(bundle, signatures)).items():
-                _write(new / name, content)
-            if portal == "static":
-                sums = "".join(f"{_sha256(new / name)}  {name.as_posix()}\n" for name in _files_in(new))
-                _write(new / "SHA256SUMS", sums.encode())
-    except OSError as error:
-        raise DpGraphError(f"{quote_path(folder)} cannot be written: {error.strerror}") from error
+    with errors_of_writing(folder), new_folder(folder) as new:
+        flat = portal not in _IN_ONE_FOLDER
+        place = new / "files" if flat else new
+        _write_data(bundle, place, flat=flat, readme=portal != "huggingface")
+        for each in signatures:
+            _write(place / f"{bundle.tar_path.name}.{each.kind}", each.content)
+        for name, content in _metadata(bundle, portal, signature_files(bundle, signatures)).items():
+            _write(new / name, content)
+        if portal == "static":
+            sums = "".join(f"{_sha256(new / name)}  {name.as_posix()}\n" for name in _files_in(new))
+            _write(new / "SHA256SUMS", sums.encode())
     return [folder / name for name in _files_in(folder)]
 
 
@@ -127,27 +137,18 @@ def _metadata(bundle: Bundle, portal: str, signatures: list[PublishedFile]) -> d
         deposits = {"zenodo.json": zenodo_deposit(release), "invenio-rdm.json": invenio_record(release)}
         return {name: _json(document) for name, document in deposits.items()}
     forms = {name: form for name, form in _STATIC.items() if form != "registry" or release.guarantee is not None}
-    return {name: _spell(form, _describe(bundle, form, files, signatures)) for name, form in forms.items()}
+    return {name: _describe(bundle, form, files, signatures) for name, form in forms.items()}
 
 
-def _describe(bundle: Bundle, form: str, files: list[PublishedFile], signatures: list[PublishedFile]) -> dict[str, Any]:
-    makers: dict[str, Callable[[], dict[str, Any]]] = {
-        "frictionless": lambda: frictionless_document(bundle.release, files),
-        "croissant": lambda: croissant_document(bundle.release, files),
-        "dcat": lambda: dcat_document(bundle.release, files),
-        "datacite": lambda: datacite_document(bundle.release, files),
-        "ro-crate": lambda: ro_crate_document(bundle.release, files, signatures),
-        "registry": lambda: registry_record(bundle.release),
-        "schema.org": lambda: schema_org_document(bundle.release, files),
-    }
-    if form not in makers:
+def _describe(bundle: Bundle, form: str, files: list[PublishedFile], signatures: list[PublishedFile]) -> bytes:
+    """Return a description as JSON, or as the registry takes it, which is YAML."""
+    if form == "registry":
+        return to_yaml(registry_record(bundle.release)).encode()
+    if form == "ro-crate":
+        return _json(ro_crate_document(bundle.release, files, signatures))
+    if form not in _MAKERS:
         raise ParameterError("--as", f"one of {', '.join(FORMS)}", form)
-    return makers[form]()
-
-
-def _spell(form: str, document: dict[str, Any]) -> bytes:
-    """Return the document as the registry takes it, which is YAML, or as all others do."""
-    return to_yaml(document).encode() if form == "registry" else _json(document)
+    return _json(_MAKERS[form](bundle.release, files))
 
 
 def _write_data(bundle: Bundle, folder: Path, *, flat: bool, readme: bool) -> None:

@@ -28,12 +28,12 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.matrix_noise import (
     DiscreteLaplace,
     MatrixNoise,
+    NoisyMatrix,
     RoundedGaussian,
     WishartDifferenceNoise,
     WishartNoise,
 )
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_bundle.manifest.noisy_matrix import NoisyMatrix
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.moments import Moments
 from dp_learn.covariance.two_rounds import RoundMatrices

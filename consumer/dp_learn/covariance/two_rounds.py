@@ -28,8 +28,8 @@ import numpy as np
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_bundle.manifest.noisy_matrix import NoisyMatrix
 from dp_learn.covariance.debias import ReleasedCovariance
 from dp_learn.covariance.kurtosis import kurtosis_factor
 from dp_learn.covariance.two_round_noise import TwoRounds

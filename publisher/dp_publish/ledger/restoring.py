@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dp_bundle.base.errors import BundleError, KeyStoreError, UntrustedKeyError
-from dp_bundle.bundle.locating import find_bundles
-from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.files.ownership import home_folder
 from dp_bundle.manifest.costs import booked_rhos, unit_costs
 from dp_bundle.manifest.release import Release

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.minisig import minisig_path, minisign_release, write_minisig
+from dp_bundle.bundle.companions import minisig_path, minisign_release, write_minisig
 from dp_bundle.bundle.opened import tar_beside
 from dp_bundle.files.places import RemotePath
 from dp_publish.release.publishing import Receipt

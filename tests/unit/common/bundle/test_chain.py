@@ -36,11 +36,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for file, name, ledger, key in made:
             patch.setenv("DPGRAPH_HOME", str(folder / ledger))
-            document = {
-                "dataset": {"name": name},
-                "privacy": {"mu": 2.0},
-                "columns": {"height": {"bounds": [120, 220]}},
-            }
+            document = {"dataset": {"name": name}, "privacy": {"mu": 2.0}, "columns": COLUMNS}
             publish(table, Policy.model_validate(document), out=folder / file, key=key)
         yield folder
 

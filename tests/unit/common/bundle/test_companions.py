@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.bundle.companions import cosign, find_companions
-from dp_bundle.bundle.minisig import minisig_path
+from dp_bundle.bundle.companions import cosign, find_companions, minisig_path
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.making import SiteSettings, make_catalog
 from dp_bundle.portals.staging import describe_as, stage_bundle

@@ -15,7 +15,6 @@ from tests.hostile import BEHAVIOURS, HostileServer, drip
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError, DpGraphError, ParameterError, StoreError
-from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.patience import LEAST_RATE, Pace
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -43,13 +42,6 @@ def hostile(multipart: Path) -> Iterator[HostileServer]:
     server = HostileServer(multipart / "a")
     yield server
     server.close()
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep downloads in the test's folder, and wait for hardly any time after a failure."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
 
 
 @pytest.mark.parametrize("name", ["x", "x.tar"])
@@ -119,11 +111,11 @@ def test_the_sentence_says_how_long_and_what_to_set(hostile: HostileServer, monk
 
 
 @pytest.mark.slow
-def test_the_command_ends_in_time_and_memory(hostile: HostileServer, multipart: Path, tmp_path: Path) -> None:
+def test_the_command_ends_in_time_and_memory(hostile: HostileServer) -> None:
     """The real command, in a process of its own, ends soon after its patience, in one sentence, within 256 MB."""
     addresses = [f"{hostile.url}/{behaviour}/x" for behaviour in BEHAVIOURS] + [f"{hostile.url}/readme"]
     seconds = 4.0
-    variables = {**os.environ, "DPGRAPH_PATIENCE": str(seconds), "XDG_CACHE_HOME": str(tmp_path / "c")}
+    variables = {**os.environ, "DPGRAPH_PATIENCE": str(seconds)}
     script = str(Path(sys.executable).with_name("dp-bundle"))
     done = subprocess.run(
         [sys.executable, "-c", _MEASURE, script, *addresses], env=variables, capture_output=True, text=True, check=True

@@ -1,11 +1,12 @@
-"""A bundle's two forms: the same bytes whichever way they were made, read alike, whole or not there at all."""
+"""A bundle's two forms: the same bytes whichever way they were made, read alike, whole or not at all, or closed."""
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,31 +19,14 @@ from dp_bundle import open_bundle, open_bundles
 from dp_bundle.base.errors import BundleError, ClosedBundleError, DpGraphError
 from dp_bundle.bundle.companions import cosign, cosigners
 from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
-from dp_bundle.data import rows
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.signing import PublicKey, public_key_of
 from dp_bundle.trust.store import TrustStore
 from dp_learn import estimate_moments
-from dp_publish import load_key, publish
+from dp_publish import Receipt, load_key, publish
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("bundle-*.tar"))
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Publish a column in three parts, and unpack it; return the folder with `a.tar`, `a` and the publisher's home."""
-    place = tmp_path_factory.mktemp("forms")
-    table = pd.DataFrame({"height": np.random.default_rng(3).normal(170, 10, 600_000)})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPGRAPH_HOME", str(place / "home"))
-        patch.setattr(rows, "_PART_CELLS", 1)
-        new_key_pair()
-        publish(table, make_policy({"height": [120, 220]}, mu=2.0), out=place / "a.tar", key=load_key())
-        with open_bundle(place / "a.tar") as bundle:
-            assert sum(name.startswith("data/") for name in bundle.members) == 3
-            unpack_bundle(bundle, place / "a")
-        yield place
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
@@ -61,9 +45,9 @@ def test_tar_to_folder_to_tar_gives_the_same_bytes(golden: Path, tmp_path: Path)
         assert bundle.manifest_sha256 == digest
 
 
-def test_moments_of_both_forms_are_the_same_to_the_bit(published: Path) -> None:
+def test_moments_of_both_forms_are_the_same_to_the_bit(multipart: Path) -> None:
     """A reader of three parts in a folder sums what a reader of the tar sums."""
-    folder, tar = open_bundles([published / "a", published / "a.tar"], UnsafeTrustAnyone())
+    folder, tar = open_bundles([multipart / "a", multipart / "a.tar"], UnsafeTrustAnyone())
     with folder, tar:
         of_folder, of_tar = estimate_moments(folder), estimate_moments(tar)
         assert list(folder.members) == list(tar.members)
@@ -73,9 +57,9 @@ def test_moments_of_both_forms_are_the_same_to_the_bit(published: Path) -> None:
 
 
 @pytest.mark.parametrize("part", range(3))
-def test_a_flipped_bit_in_any_part_is_refused_when_it_is_opened(published: Path, part: int, tmp_path: Path) -> None:
+def test_a_flipped_bit_in_any_part_is_refused_when_it_is_opened(multipart: Path, part: int, tmp_path: Path) -> None:
     """No part is parsed before all are verified, and none is written elsewhere."""
-    shutil.copytree(published / "a", tmp_path / "a")
+    shutil.copytree(multipart / "a", tmp_path / "a")
     path = tmp_path / f"a/data/part-{part:05d}.parquet"
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 4
@@ -85,17 +69,17 @@ def test_a_flipped_bit_in_any_part_is_refused_when_it_is_opened(published: Path,
 
 
 def test_a_second_release_of_a_number_is_noticed_across_forms(
-    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    multipart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has seen a release as a tar takes the same as a folder, and refuses another of its number as a folder."""
     store = TrustStore()
-    store.add(PublicKey.from_pem((published / "home/keys/publisher.pub").read_bytes()), "publisher")
-    open_bundle(published / "a.tar", store).close()
-    open_bundle(published / "a", store).close()
+    store.add(PublicKey.from_pem((multipart / "home/keys/publisher.pub").read_bytes()), "publisher")
+    open_bundle(multipart / "a.tar", store).close()
+    open_bundle(multipart / "a", store).close()
     monkeypatch.setenv("DPGRAPH_HOME", str(tmp_path / "forgetful"))
     (tmp_path / "forgetful/keys").mkdir(parents=True)
     for name in ("publisher.key", "publisher.pub"):
-        shutil.copy(published / "home/keys" / name, tmp_path / "forgetful/keys")
+        shutil.copy(multipart / "home/keys" / name, tmp_path / "forgetful/keys")
     table = pd.DataFrame({"height": np.full(100, 170.0)})
     publish(table, make_policy({"height": [120, 220]}, mu=2.0), out=tmp_path / "b.tar", key=load_key())
     with open_bundle(tmp_path / "b.tar", UnsafeTrustAnyone()) as bundle:
@@ -104,10 +88,10 @@ def test_a_second_release_of_a_number_is_noticed_across_forms(
         open_bundle(tmp_path / "b", store)
 
 
-def test_cosignatures_are_beside_both_forms(published: Path, tmp_path: Path) -> None:
+def test_cosignatures_are_beside_both_forms(multipart: Path, tmp_path: Path) -> None:
     """A folder has the files of signatures that its tar has, and co-signing either adds to the one file."""
-    shutil.copytree(published / "a", tmp_path / "a")
-    shutil.copy(published / "a.tar", tmp_path)
+    shutil.copytree(multipart / "a", tmp_path / "a")
+    shutil.copy(multipart / "a.tar", tmp_path)
     new_key_pair()
     key = load_key()
     folder, tar = open_bundles([tmp_path / "a", tmp_path / "a.tar"], UnsafeTrustAnyone())
@@ -117,9 +101,9 @@ def test_cosignatures_are_beside_both_forms(published: Path, tmp_path: Path) -> 
         assert cosigners(tar) == cosigners(folder)
 
 
-def test_nothing_is_replaced_and_nothing_is_left_half(published: Path, tmp_path: Path) -> None:
+def test_nothing_is_replaced_and_nothing_is_left_half(multipart: Path, tmp_path: Path) -> None:
     """A name that is taken, a missing folder, and a bundle that changes while it is copied leave nothing behind."""
-    shutil.copy(published / "a.tar", tmp_path)
+    shutil.copy(multipart / "a.tar", tmp_path)
     (tmp_path / "taken").mkdir()
     with open_bundle(tmp_path / "a.tar", UnsafeTrustAnyone()) as bundle:
         for write in (pack_bundle, unpack_bundle):
@@ -136,11 +120,11 @@ def test_nothing_is_replaced_and_nothing_is_left_half(published: Path, tmp_path:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "taken"]
 
 
-def test_a_folder_is_closed_like_a_file(published: Path) -> None:
+def test_a_folder_is_closed_like_a_file(multipart: Path) -> None:
     """No descriptor is left open, however many parts were read, and a closed folder says that it is closed."""
     numbers = Path("/proc/self/fd")
     before = len(list(numbers.iterdir())) if numbers.exists() else 0
-    bundle = open_bundle(published / "a", UnsafeTrustAnyone())
+    bundle = open_bundle(multipart / "a", UnsafeTrustAnyone())
     batches = bundle.batches()
     next(batches)
     bundle.close()
@@ -151,9 +135,9 @@ def test_a_folder_is_closed_like_a_file(published: Path) -> None:
         assert len(list(numbers.iterdir())) == before
 
 
-def test_commands_take_either_form(published: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
+def test_commands_take_either_form(multipart: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
     """Unpacked and packed by commands without a key, the tar is the same; every reader takes the folder."""
-    shutil.copy(published / "a.tar", tmp_path / "a.bundle.tar")
+    shutil.copy(multipart / "a.tar", tmp_path / "a.bundle.tar")
     done = command("dp-bundle", "unpack", "a.bundle.tar", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["written"] == "a.bundle"
@@ -162,7 +146,7 @@ def test_commands_take_either_form(published: Path, tmp_path: Path, command: Cal
     assert command("dp-bundle", "pack", "a.bundle").returncode == 1  # a.bundle.tar is there
     untrusted = command("dp-bundle", "verify", "a.bundle")
     assert untrusted.returncode == 3
-    assert command("dp-bundle", "trust", published / "home/keys/publisher.pub").returncode == 0
+    assert command("dp-bundle", "trust", multipart / "home/keys/publisher.pub").returncode == 0
     for words in (
         ["verify", "a.bundle"],
         ["inspect", "a.bundle/"],
@@ -184,3 +168,31 @@ def test_a_folder_that_is_no_bundle_is_named_as_such(tmp_path: Path, command: Ca
         assert (ended.returncode, ended.stdout) == (3, "")
         said = "manifest.dsse.json is missing in the folder: give that of a whole bundle, or unpack it again"
         assert ended.stderr == f"error: {said}\n"
+
+
+@pytest.mark.parametrize("others", [0, 5])
+def test_a_reader_of_a_closed_bundle_says_so(bundle: Receipt, others: int) -> None:
+    """Members that were opened before say that the bundle is closed, even where other files have its number."""
+    opened = open_bundle(bundle.path)
+    batches, readme = opened.batches(), opened.open("README.md")
+    opened.close()
+    files = [bundle.path.open("rb") for _ in range(others)]
+    with pytest.raises(ClosedBundleError, match="closed: open it again"):
+        next(batches)
+    with pytest.raises(DpGraphError, match="closed: open it again"):
+        readme.read(10)
+    opened.close()
+    for file in files:
+        assert file.read(8) == b"manifest"
+        file.close()
+
+
+def test_a_member_keeps_its_bundle_open(bundle: Receipt) -> None:
+    """Whoever has a member but no longer the bundle can read it to its end."""
+    opened = open_bundle(bundle.path)
+    readme = opened.open("README.md")
+    source = opened._source
+    del opened
+    gc.collect()
+    assert readme.read().startswith(b"# ")
+    source.close()

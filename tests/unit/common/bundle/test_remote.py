@@ -25,7 +25,6 @@ from dp_bundle.base.errors import (
 )
 from dp_bundle.bundle.companions import cosign, cosigners
 from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
-from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -34,13 +33,6 @@ from dp_learn import estimate_moments
 from dp_publish import load_key
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("bundle-*.tar"))
-
-
-@pytest.fixture(autouse=True)
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep downloads in the test's folder, and wait for hardly any time after a failure."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
 
 
 @pytest.fixture
@@ -159,13 +151,6 @@ def test_a_member_that_is_missing_is_named(web: WebServer, name: str) -> None:
         open_bundle(f"{web.url}/a", UnsafeTrustAnyone())
 
 
-def test_parts_without_a_manifest_are_no_release(s3: FaultyProxy, bucket: str) -> None:
-    """What is uploaded before the manifest is not readable as a bundle."""
-    open_store(f"{bucket}/a").delete("manifest.dsse.json")
-    with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
-        open_bundle(f"{bucket}/a", UnsafeTrustAnyone())
-
-
 def test_a_file_in_the_cache_that_changed_is_not_used(web: WebServer, tmp_path: Path) -> None:
     """A kept part is verified again when a bundle is opened, and block by block when it is read."""
     for _ in range(2):
@@ -263,25 +248,6 @@ def test_commands_take_uris(
     for words in (["cosign"], ["minisign"], ["stage", "--for", "zenodo"]):
         refused = command("dp-bundle", *words, f"{web.url}/a?key=secret")
         assert (refused.returncode, "unpack it first" in refused.stderr, "secret" in refused.stderr) == (2, True, False)
-
-
-def test_the_graph_is_the_same_from_every_place(
-    web: WebServer,
-    bucket: str,
-    multipart: Path,
-    command: Callable[..., Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The numbers that dp-learn writes are the same, byte for byte, from a file, a folder, S3 and the web."""
-    monkeypatch.setenv("DPGRAPH_HOME", str(multipart / "home"))
-    places = (multipart / "a.tar", multipart / "a", f"{bucket}/a", f"{web.url}/a.tar")
-    found = []
-    for index, place in enumerate(places):
-        assert command("dp-learn", place, "--allow-older", "--out", str(index), "--alpha", "0.1").returncode == 0
-        found.append({path.name: path.read_bytes() for path in (tmp_path / str(index)).glob("*.csv")})
-    assert "precision.csv" in found[0]
-    assert all(files == found[0] for files in found)
 
 
 def test_a_remote_path_names_its_neighbours() -> None:

@@ -14,7 +14,6 @@ from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle import open_bundle
-from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
@@ -72,13 +71,6 @@ class InBucket:
 
     def close(self) -> None:
         """Do nothing: the server is everybody's."""
-
-
-@pytest.fixture(autouse=True)
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep downloads in the test's folder, and wait for hardly any time after a failure."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
 
 
 @pytest.fixture(params=["web", "s3"])

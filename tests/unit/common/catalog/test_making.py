@@ -7,8 +7,12 @@ import json
 import math
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -23,6 +27,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog
+from dp_bundle.catalog.preview import serve_site
 from dp_bundle.catalog.site import STATE
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.trust.judging import Revocation, UnsafeTrustAnyone, sign_statement, write_quorum
@@ -339,3 +344,37 @@ def test_a_matrix_is_not_shown_as_if_correlations_could_be_read_off_it(tmp_path:
     label, _, rest = page.read_text(encoding="utf-8").partition('id="columns"')
     assert "shortened" in label
     assert "Do not read correlations off them" in rest
+
+
+def test_a_site_is_served_on_loopback_without_hidden_files(tmp_path: Path) -> None:
+    """The list is served with its type; what the next run remembers is not."""
+    (tmp_path / "index.html").write_text("<p>the list</p>")
+    (tmp_path / ".dpgraph-catalog.json").write_text("{}")
+    with serve_site(tmp_path, 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        where = f"http://127.0.0.1:{server.server_port}"
+        try:
+            with urllib.request.urlopen(f"{where}/") as answer:  # noqa: S310  our own
+                assert (answer.headers["Content-Type"], answer.read()) == ("text/html", b"<p>the list</p>")
+            for hidden in ("/.dpgraph-catalog.json", "/%2edpgraph-catalog.json"):
+                with pytest.raises(urllib.error.HTTPError, match="404") as error:
+                    urllib.request.urlopen(f"{where}{hidden}")  # noqa: S310  our own
+                error.value.close()
+        finally:
+            server.shutdown()
+            thread.join()
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def test_a_port_in_use_and_a_missing_site_are_told_in_a_sentence(tmp_path: Path) -> None:
+    """Each error says what to do."""
+    with pytest.raises(DpGraphError, match="holds no site: make one with dp-bundle catalog"):
+        serve_site(tmp_path, 0)
+    (tmp_path / "index.html").write_text("")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(DpGraphError, match=f"port {port} is in use: give another one with --port"):
+            serve_site(tmp_path, port)

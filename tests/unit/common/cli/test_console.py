@@ -67,18 +67,6 @@ def test_interruption_says_what_is_known_and_no_more(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err.strip() == "error: interrupted: nothing was completed"
 
 
-def test_wrong_options_and_help_have_clicks_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    """An unknown option is a usage error, and asking for help is none."""
-    assert leave_with(None, "--no-such-option") == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: No such option")
-    assert "--no-such-option" in said
-    assert "; see " in said
-    assert said.endswith(" --help\n")
-    assert leave_with(None, "--help") == 0
-    assert "Usage" in capsys.readouterr().out
-
-
 def test_our_own_faults_show_their_trace_to_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """With DPGRAPH_DEBUG an unforeseen error comes through as it is."""
     monkeypatch.setenv("DPGRAPH_DEBUG", "1")

@@ -5,13 +5,21 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from dp_bundle import open_bundle
+from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.manifest.base import later_fields
 from dp_bundle.manifest.columns import Noise
+from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import Statement
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_bundle.trust.signing import Envelope, verify_envelope
 
+GOLDEN = Path(__file__).parents[3] / "golden"
 COLUMNS = [
     {
         "name": "height",
@@ -65,27 +73,44 @@ def changed(*changes: tuple[str, Any]) -> dict[str, Any]:
 
 
 def replaced(document: dict[str, Any], *changes: tuple[str, Any]) -> dict[str, Any]:
-    """Return the document with the entries at these dotted places replaced."""
+    """Return the document with the entries at these dotted places replaced, by values or by functions of them."""
     for place, value in changes:
         *folders, last = [int(part) if part.isdigit() else part for part in place.split(".")]
         inner: Any = document
         for folder in folders:
             inner = inner[folder]
-        inner[last] = value
+        inner[last] = value(inner[last]) if callable(value) else value
     return document
 
 
-def spell(document: dict[str, Any]) -> bytes:
-    """Return the one spelling of a document: of its numbers too, unless it is no sound statement."""
+def spell(document: Any) -> bytes:
+    """Return a document as JSON with sorted keys and no spaces."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def respell(document: dict[str, Any]) -> bytes:
+    """Return a statement in its one spelling: of its numbers too, unless it is not sound."""
     with contextlib.suppress(ValidationError, ArithmeticError):
         statement = Statement.model_validate_json(json.dumps(document))
-        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        unset, later = statement.predicate.format_version == "1", later_fields(statement.predicate.format_version)
+        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=unset, exclude={"predicate": later})
+    return spell(document)
+
+
+def payload(name: str) -> bytes:
+    """Return the signed manifest of a stored bundle."""
+    with open_bundle(GOLDEN / name, UnsafeTrustAnyone()) as bundle, bundle.open(MANIFEST_NAME) as manifest:
+        return verify_envelope(Envelope.from_bytes(manifest.read()))
 
 
 def read(document: dict[str, Any]) -> Statement:
     """Read a statement from its bytes."""
-    return Statement.from_bytes(spell(document))
+    return Statement.from_bytes(respell(document))
+
+
+def read_release(document: dict[str, Any]) -> Release:
+    """Read a release as a manifest's predicate is read."""
+    return Release.model_validate_json(json.dumps(document))
 
 
 def mixed(**guarantee: Any) -> dict[str, Any]:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import json
 import math
 from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy import stats
+from tests.unit.common.manifest.statements import read as read_statement
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.manifest.base import later_fields
 from dp_bundle.manifest.guarantee import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.statement import Statement
@@ -107,21 +104,11 @@ def document(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any)
     return {"subject": [], "predicate": predicate}
 
 
-def spell(document: dict[str, Any]) -> bytes:
-    """Return the one spelling of a document: of its numbers too, unless it is no sound statement."""
-    with contextlib.suppress(ValidationError, ArithmeticError):
-        statement = Statement.model_validate_json(json.dumps(document))
-        unset = statement.predicate.format_version == "1"
-        later = {"predicate": later_fields(statement.predicate.format_version)}
-        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=unset, exclude=later)
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
 def read(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any) -> Statement:
     """Read a statement about a covariance release from its bytes."""
     stated = document(moments, guarantee, **release)
     kind = f"dpgraph:release/v{stated['predicate']['format_version']}"
-    return Statement.from_bytes(spell({"_type": "https://in-toto.io/Statement/v1", "predicateType": kind, **stated}))
+    return read_statement({"_type": "https://in-toto.io/Statement/v1", "predicateType": kind, **stated})
 
 
 ENTITY = {"unit": "entity", "entity": "who", "max_rows": 2}
@@ -322,7 +309,7 @@ def test_a_covariance_release_without_a_guarantee_is_refused() -> None:
     statement["predicate"] |= {"guarantee": None, "sigma_derived_from_data": True}
     statement["predicate"]["cumulative"] = {"unit": "row", "releases": 1, "mu": None, "rho": None}
     with pytest.raises(BundleFormatError, match="states a guarantee"):
-        Statement.from_bytes(spell(statement))
+        read_statement(statement)
 
 
 def test_a_total_holds_all_exceptions() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -13,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.unit.common.manifest.statements import COLUMNS, SOUND, changed, mixed, read
+from tests.unit.common.manifest.statements import COLUMNS, SOUND, changed, mixed, read, replaced
 
-from dp_bundle.base.errors import BundleFormatError, UnsupportedVersionError
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_bundle.manifest.guarantee import EpsilonDelta
 from dp_bundle.manifest.release import Release
@@ -68,76 +67,59 @@ def test_any_numbers_and_names_round_trip(
     assert Statement.from_bytes(statement.to_bytes()) == statement
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        ("extra", 1),
-        ("_type", "https://in-toto.io/Statement/v0.1"),
-        ("predicateType", "other"),
-        ("subject.0.digest", {}),
-        ("subject.0.digest", {"md5": "0" * 64}),
-        ("subject.0.digest.sha256", "0" * 63),
-        ("subject.0.digest.sha256", "A" * 64),
-        ("predicate.extra", 1),
-        ("predicate.dataset.title", "Wine\n  signer     ed25519:00 (trusted here as you)"),
-        ("predicate.dataset.license", "CC0\x1b[2J"),
-        ("predicate.dataset.description", "\u202eeniw"),
-        ("predicate.columns.0.unit", "cm\u2028"),
-        ("predicate.columns.0.name", "a\x9bb"),
-        ("predicate.n_rows", 0),
-        ("predicate.n_rows", 1.5),
-        ("predicate.n_rows", "10"),
-        ("predicate.columns", []),
-        ("predicate.columns.1.name", "height"),
-        ("predicate.columns.0.name", ""),
-        ("predicate.columns.0.bounds", None),
-        ("predicate.columns.0.bounds", [6, 0]),
-        ("predicate.columns.0.bounds", [0, float("inf")]),
-        ("predicate.columns.0.bounds", [0, float("nan")]),
-        ("predicate.columns.0.bounds_obtained", "none"),
-        ("predicate.columns.0.kind", "integer"),
-        ("predicate.columns.0.missing", "ignore"),
-        ("predicate.columns.0.noise.distribution", "discrete-gaussian"),
-        ("predicate.columns.0.noise.distribution", "laplace"),
-        ("predicate.columns.0.noise.sigma", 2.1),
-        ("predicate.columns.0.noise.sigma", float("nan")),
-        ("predicate.columns.0.noise.sigma", 0),
-        ("predicate.columns.0.noise.variance", 4.1),
-        ("predicate.columns.0.noise.granularity", 0.01),
-        ("predicate.columns.0.noise.granularity", 2.0**600),
-        ("predicate.columns.0.noise.granularity", 2.0**-1070),
-        ("predicate.lineage.number", 0),
-        ("predicate.lineage.created", "2026-01-02 03:04:05"),
-        ("predicate.lineage.previous", "a"),
-        ("predicate.guarantee", None),
-        ("predicate.guarantee.unit", "table"),
-        ("predicate.guarantee.neighbours", "add-remove"),
-        ("predicate.guarantee.mu", 4.99),
-        ("predicate.guarantee.mu", None),
-        ("predicate.guarantee.mu", float("inf")),
-        ("predicate.guarantee.rho", 12.49),
-        ("predicate.guarantee.accountant", "privacy-loss-distribution"),
-        ("predicate.guarantee.epsilon_delta.0.epsilon", 30.0),
-        ("predicate.guarantee.epsilon_delta.0.epsilon", float("nan")),
-        ("predicate.guarantee.epsilon_delta.0.delta", 1e-12),
-        ("predicate.guarantee.epsilon_delta.0.delta", 0),
-        ("predicate.guarantee.epsilon_delta.0.delta", 1),
-        ("predicate.guarantee.epsilon_delta.0.delta", float("nan")),
-        ("predicate.sigma_derived_from_data", True),
-        ("predicate.conditional_mu", 1.0),
-        ("predicate.guarantee.epsilon_delta", [{"delta": 0.5, "epsilon": 40.0}] * 17),
-        ("predicate.guarantee.public", ["the number and the order of the rows"] * 2),
-        ("predicate.lineage.created", "2026-02-29T00:00:00Z"),
-        ("predicate.lineage.created", "2026-01-02T24:00:00Z"),
-        ("predicate.lineage.created", "2026-01-02T23:59:60Z"),
-        ("predicate.lineage.created", "0000-01-02T00:00:00Z"),
-        ("predicate.lineage.created", "\u0968\u0966\u0968\u096c-01-02T00:00:00Z"),
-        ("predicate.cumulative.releases", 0),
-        ("predicate.cumulative.mu", 4.9),
-        ("predicate.cumulative.rho", 12.0),
-        ("predicate.software", ""),
+BROKEN: dict[str, list[Any]] = {
+    "extra": [1],
+    "_type": ["https://in-toto.io/Statement/v0.1"],
+    "predicateType": ["other"],
+    "subject.0.digest": [{}, {"md5": "0" * 64}],
+    "subject.0.digest.sha256": ["0" * 63, "A" * 64],
+    "predicate.extra": [1],
+    "predicate.dataset.title": ["Wine\n  signer     ed25519:00 (trusted here as you)"],
+    "predicate.dataset.license": ["CC0\x1b[2J"],
+    "predicate.dataset.description": ["\u202eeniw"],
+    "predicate.columns.0.unit": ["cm\u2028"],
+    "predicate.columns.0.name": ["a\x9bb", ""],
+    "predicate.n_rows": [0, 1.5, "10"],
+    "predicate.columns": [[]],
+    "predicate.columns.1.name": ["height"],
+    "predicate.columns.0.bounds": [None, [6, 0], [0, float("inf")], [0, float("nan")]],
+    "predicate.columns.0.bounds_obtained": ["none"],
+    "predicate.columns.0.kind": ["integer"],
+    "predicate.columns.0.missing": ["ignore"],
+    "predicate.columns.0.noise.distribution": ["discrete-gaussian", "laplace"],
+    "predicate.columns.0.noise.sigma": [2.1, float("nan"), 0],
+    "predicate.columns.0.noise.variance": [4.1],
+    "predicate.columns.0.noise.granularity": [0.01, 2.0**600, 2.0**-1070],
+    "predicate.lineage.number": [0],
+    "predicate.lineage.created": [
+        "2026-01-02 03:04:05",
+        "2026-02-29T00:00:00Z",
+        "2026-01-02T24:00:00Z",
+        "2026-01-02T23:59:60Z",
+        "0000-01-02T00:00:00Z",
+        "\u0968\u0966\u0968\u096c-01-02T00:00:00Z",
     ],
-)
+    "predicate.lineage.previous": ["a"],
+    "predicate.guarantee": [None],
+    "predicate.guarantee.unit": ["table"],
+    "predicate.guarantee.neighbours": ["add-remove"],
+    "predicate.guarantee.mu": [4.99, None, float("inf")],
+    "predicate.guarantee.rho": [12.49],
+    "predicate.guarantee.accountant": ["privacy-loss-distribution"],
+    "predicate.guarantee.epsilon_delta.0.epsilon": [30.0, float("nan")],
+    "predicate.guarantee.epsilon_delta.0.delta": [1e-12, 0, 1, float("nan")],
+    "predicate.sigma_derived_from_data": [True],
+    "predicate.conditional_mu": [1.0],
+    "predicate.guarantee.epsilon_delta": [[{"delta": 0.5, "epsilon": 40.0}] * 17],
+    "predicate.guarantee.public": [["the number and the order of the rows"] * 2],
+    "predicate.cumulative.releases": [0],
+    "predicate.cumulative.mu": [4.9],
+    "predicate.cumulative.rho": [12.0],
+    "predicate.software": [""],
+}
+
+
+@pytest.mark.parametrize(("place", "value"), [(place, value) for place, values in BROKEN.items() for value in values])
 def test_each_broken_rule_is_refused(place: str, value: Any) -> None:
     """A sound statement with one entry wrong is a format error that fits on a line."""
     assert read(SOUND).predicate.n_rows == 10
@@ -244,13 +226,6 @@ def test_stated_curve_may_touch_the_exact_one() -> None:
         read(changed((place, exact * (1 - 1e-4))))
 
 
-def test_unknown_versions_are_told_from_damage() -> None:
-    """A newer format is named as such before anything else of it is judged."""
-    with pytest.raises(UnsupportedVersionError, match="version 6") as caught:
-        read(changed(("predicate.format_version", "6"), ("predicate.n_rows", "many")))
-    assert (caught.value.version, caught.value.supported) == ("6", "1, 2, 3, 4 and 5")
-
-
 @pytest.mark.parametrize(
     "content",
     [b"", b"{}", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"predicate":3}', b'{"predicate":{}}', b"9" * 5000],
@@ -261,21 +236,102 @@ def test_what_is_no_statement_is_a_format_error(content: bytes) -> None:
         Statement.from_bytes(content)
 
 
-@pytest.mark.parametrize("make", [Noise.discrete_gaussian, lambda sigma: Noise.rounded_gaussian(sigma, 1.0)])
-def test_noise_variance_is_computed(make: Callable[[float], Noise]) -> None:
-    """The stated variance is that of the probabilities, summed at high precision."""
-    noise = make(1.5)
-    with mpmath.workdps(30):
-        if noise.distribution == "discrete-gaussian":
-            weights = {k: mpmath.exp(mpmath.mpf(-k * k) / (2 * mpmath.mpf("2.25"))) for k in range(-60, 61)}
-        else:
-            weights = {k: mpmath.ncdf((k + 0.5) / 1.5) - mpmath.ncdf((k - 0.5) / 1.5) for k in range(-30, 31)}
-        exact = sum(k * k * w for k, w in weights.items()) / sum(weights.values())
-    assert noise.variance == pytest.approx(float(exact), rel=1e-13)
-
-
 def test_models_cannot_be_changed() -> None:
     """What was verified stays as it was."""
     release = read(SOUND).predicate
     with pytest.raises(ValidationError):
         release.n_rows = 11
+
+
+def in_ball(*changes: tuple[str, Any]) -> dict[str, Any]:
+    """Return a statement about rows in a ball, whose row mu is 5, with some entries replaced."""
+    document = changed(("predicate.guarantee.mu", 5.0))
+    for column in document["predicate"]["columns"]:
+        column.update(bounds=None, bounds_obtained="ball", ball={"center": 1.0, "scale": 1.0, "radius": 5.0})
+    return replaced(document, *changes)
+
+
+def searched(bounds_mu: float = 12.0, mu: float = 13.0, rho: float = 84.5) -> dict[str, Any]:
+    """Return a statement with one column of found bounds, whose rows cost 5 and whose search 12."""
+    return changed(
+        ("predicate.columns.0.bounds_obtained", "private-histogram"),
+        ("predicate.guarantee.bounds_mu", bounds_mu),
+        ("predicate.guarantee.mu", mu),
+        ("predicate.guarantee.rho", rho),
+        ("predicate.guarantee.epsilon_delta", []),
+        ("predicate.cumulative", {"unit": "row", "releases": 1, "mu": 100.0, "rho": 5000.0}),
+    )
+
+
+def of_entity(**guarantee: Any) -> dict[str, Any]:
+    """Return a statement about entities of at most four rows, whose mu is 10."""
+    facts = {"unit": "entity", "entity": "who", "max_rows": 4, "mu": 10.0, "rho": 50.0, "epsilon_delta": []}
+    document = changed(("predicate.cumulative", {"unit": "entity:who", "releases": 1, "mu": 100.0, "rho": 5000.0}))
+    document["predicate"]["guarantee"].update({**facts, **guarantee})
+    return document
+
+
+def test_entities_balls_and_found_bounds_are_read() -> None:
+    """The sound statements of the next test are sound, and a ball's worst column decides."""
+    assert read(of_entity()).predicate.guarantee is not None
+    assert read(searched()).predicate.guarantee is not None
+    assert read(in_ball()).predicate.columns[0].width == 10.0
+    finer = Noise.rounded_gaussian(1.0, 2**-7).model_dump()
+    assert read(in_ball(("predicate.columns.0.noise", Noise.rounded_gaussian(3.0, 2**-7).model_dump()))) is not None
+    with pytest.raises(BundleFormatError, match="smaller"):
+        read(in_ball(("predicate.columns.0.noise", finer)))
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (of_entity(max_rows=None), "exactly where it is the unit"),
+        (of_entity(entity=None), "exactly where it is the unit"),
+        (of_entity(entity=None, max_rows=None), "exactly where it is the unit"),
+        (of_entity(unit="row"), "exactly where it is the unit"),
+        (of_entity(max_rows=0), "greater than or equal to 1"),
+        (of_entity(max_rows=10**400), "less than or equal"),
+        (of_entity(max_rows=10**9), "smaller"),
+        (of_entity(max_rows=5), "stated mu is smaller"),
+        (of_entity(mu=9.99), "stated mu is smaller"),
+        (of_entity(rho=49.9), "stated rho is smaller"),
+        (searched(bounds_mu=0.0), "cost of private bounds"),
+        (searched(bounds_mu=-1.0), "greater than or equal to 0"),
+        (searched(bounds_mu=12.1), "stated mu is smaller"),
+        (searched(mu=12.9), "stated mu is smaller"),
+        (searched(rho=84.0), "stated rho is smaller"),
+        (changed(("predicate.guarantee.bounds_mu", 1.0)), "cost of private bounds"),
+        (changed(("predicate.columns.0.bounds_obtained", "private-histogram")), "cost of private bounds"),
+        (mixed(bounds_mu=1.0), "cost of private bounds"),
+        (in_ball(("predicate.columns.1.ball.radius", 4.0)), "not the same for all"),
+        (in_ball(("predicate.columns.1.ball.radius", 6.0)), "not the same for all"),
+        (in_ball(("predicate.columns.1", COLUMNS[1])), "not the same for all"),
+        (in_ball(("predicate.columns.1.ball", None)), "bounds were obtained"),
+        (in_ball(("predicate.columns.1.bounds", [0, 1])), "bounds were obtained"),
+        (in_ball(("predicate.columns.1.bounds_obtained", "declared")), "bounds were obtained"),
+        (in_ball(("predicate.columns.1.ball.scale", 2.0)), "stated mu is smaller"),
+        (in_ball(("predicate.columns.1.ball.scale", 0.0)), "greater than 0"),
+        (
+            in_ball(*((f"predicate.columns.{i}.ball.{n}", 1e-300) for i in (0, 1) for n in ("scale", "radius"))),
+            "no guarantee",
+        ),
+        (changed(*((f"predicate.columns.{i}.bounds", [0, 5e-324]) for i in (0, 1))), "no guarantee"),
+        (changed(("predicate.lineage.partition", "")), "at least 1"),
+    ],
+)
+def test_each_broken_cross_check_is_refused(document: dict[str, Any], message: str) -> None:
+    """Units, found bounds, balls and strengths that contradict each other are format errors, never another kind."""
+    with pytest.raises(BundleFormatError, match=message):
+        read(document)
+
+
+def test_rho_of_integer_entities_counts_rows_and_search() -> None:
+    """Without a mu to compare, rho alone must cover bounds, rows of an entity and noise."""
+    facts = {"unit": "entity", "entity": "who", "max_rows": 4, "bounds_mu": 1.0}
+    document = mixed(**facts, rho=(4 * 169 + 1) / 2)
+    document["predicate"]["columns"][0] = {**COLUMNS[0], "bounds_obtained": "private-histogram"}
+    document["predicate"]["cumulative"] |= {"unit": "entity:who", "rho": 400.0}
+    assert read(document).predicate.guarantee is not None
+    for rho in (4 * 169 / 2, (169 + 1) / 2, 169 / 2):
+        with pytest.raises(BundleFormatError, match="stated rho is smaller"):
+            read(replaced(copy.deepcopy(document), ("predicate.guarantee.rho", rho)))

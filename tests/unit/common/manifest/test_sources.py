@@ -1,17 +1,17 @@
-"""Manifests of version 4: what columns stand for, randomised response and limited changes, and lies about them."""
+"""What columns stand for, randomised response, limited changes, and numbers with gaps, with lies about them."""
 
 from __future__ import annotations
 
 import copy
-import json
 import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.unit.common.manifest.statements import replaced
+from tests.unit.common.manifest.statements import read_release, replaced
 
+from dp_bundle.manifest.cells import cells_of
 from dp_bundle.manifest.columns import Noise, RandomizedResponse
 from dp_bundle.manifest.release import Release
 from dp_bundle.privacy.normal import gaussian_delta
@@ -66,6 +66,39 @@ def counts(*changes: tuple[str, Any]) -> Document:
     return replaced(_release(columns, [], 2 / SIGMA, "change"), *changes)
 
 
+WIDTH, STEP, OF_NUMBERS, OF_GAPS = 10.0, 0.125, 5.0, 0.5
+GAP_MU = math.hypot((WIDTH / 2 + STEP) / OF_NUMBERS, 1 / OF_GAPS)  # of a value and a gap, above the 2 of two values
+
+
+def _column(name: str, width: float, sigma: float, step: float, **more: Any) -> Document:
+    noise = Noise.rounded_gaussian(sigma, step).model_dump()
+    return {
+        "name": name,
+        "kind": "continuous",
+        "bounds": (0.0, width),
+        "bounds_obtained": "declared",
+        "noise": noise,
+        **more,
+    }
+
+
+def with_gaps(*changes: tuple[str, Any]) -> Document:
+    """Return a release of a number with gaps and of one without, whose cells have a mu of GAP_MU and 2."""
+    columns = [
+        _column("pay", WIDTH, OF_NUMBERS, STEP, block="pay", missing="indicator"),
+        _column("pay=(no value)", 1.0, OF_GAPS, 2.0**-10, block="pay"),
+        _column("age", WIDTH, OF_NUMBERS, STEP),
+    ]
+    own = {"mu": GAP_MU, "rho": GAP_MU**2 / 2}
+    document = _release(
+        columns, [{"name": "pay", "kind": "number", "columns": ["pay", "pay=(no value)"]}], GAP_MU, "cell"
+    )
+    document["guarantee"] |= own | {"accountant": "gaussian-dp"}
+    document["guarantee"]["epsilon_delta"] = [{"epsilon": 1.0, "delta": gaussian_delta(GAP_MU, 1.0)}]
+    document["cumulative"] |= own | {"other_units_rho": {"row": GAP_MU**2 / 2 + 2}}
+    return replaced(document | {"format_version": "5"}, *changes)
+
+
 def _release(columns: list[Document], sources: list[Document], mu: float, unit: str) -> Document:
     guarantee = {"unit": unit, "mu": None, "rho": mu * mu / 2, "epsilon_delta": []}
     guarantee |= {"accountant": "privacy-loss-distribution", "public": ["the number and the order of the rows"]}
@@ -85,15 +118,10 @@ def _release(columns: list[Document], sources: list[Document], mu: float, unit: 
     )
 
 
-def read(document: Document) -> Release:
-    """Read a release as a manifest's predicate is read."""
-    return Release.model_validate_json(json.dumps(document))
-
-
 @pytest.mark.parametrize("make", [sound, category, responding, counts])
-def test_sound_ones_are_read(make: Callable[[], Document]) -> None:
+def test_sound_ones_are_read_release(make: Callable[[], Document]) -> None:
     """A release with categories, randomised response, dates or limited changes is read, and comes back as it was."""
-    release = read(make())
+    release = read_release(make())
     assert Release.model_validate_json(release.model_dump_json()) == release
 
 
@@ -148,21 +176,48 @@ ONE_COLUMN = (1 / SIGMA) ** 2 / 2  # rho of a category that is counted as one of
         (counts(("cumulative.other_units_rho.cell", (50 / SIGMA) ** 2 / 2 * LESS)), "total per cell is smaller"),
         (counts(("cumulative.other_units_rho", {"row": 1e6})), "in all units"),
         (sound(("columns.0.max_change", 1.0)), "no count within bounds"),
+        (with_gaps(("guarantee.mu", GAP_MU * LESS)), "mu is smaller"),
+        (with_gaps(("guarantee.mu", WIDTH / OF_NUMBERS), ("guarantee.rho", 2.0)), "mu is smaller"),
+        (with_gaps(("guarantee.mu", math.hypot(1.0, 1 / OF_GAPS))), "mu is smaller"),  # without a step of the grid
+        (with_gaps(("guarantee.rho", GAP_MU**2 / 2 * LESS)), "rho is smaller"),
+        (with_gaps(("cumulative.other_units_rho.row", 4.0 * LESS)), "total per row"),
+        (with_gaps(("columns.0.missing", "midpoint")), "bounds are not 0 and 1"),
+        (with_gaps(("columns.1.missing", "indicator")), "not a number and the indicator of its gaps"),
+        (with_gaps(("columns.1.missing", "midpoint")), "not a number and the indicator of its gaps"),
+        (with_gaps(("columns.2.missing", "indicator")), "by a column that is not there"),
+        (with_gaps(("columns.2.missing", "center")), "stand at the center"),
+        (with_gaps(("columns.1.bounds", [0.0, 0.5])), "bounds are not 0 and 1"),
+        (
+            with_gaps(("columns.1.kind", "integer"), ("columns.1.noise", Noise.discrete_gaussian(0.5).model_dump())),
+            "have no rounded Gaussian noise",
+        ),
+        (
+            with_gaps(("columns.0.kind", "integer"), ("columns.0.noise", Noise.discrete_gaussian(5.0).model_dump())),
+            "have no rounded Gaussian noise",
+        ),
+        (with_gaps(("columns.1.block", None)), "are not its block"),
+        (with_gaps(("sources.0.columns", ["pay=(no value)", "pay"])), "do not stand together"),
+        (with_gaps(("sources.0.columns", ["pay"])), "one column for each level"),
+        (with_gaps(("sources.0.kind", "boolean"), ("sources.0.levels", ["no", "yes"])), "one column for each level"),
+        (with_gaps(("sources", [])), "have no source"),
+        (with_gaps(("format_version", "4")), "no word of format version 4"),
     ],
 )
 def test_lies_are_refused(document: Document, message: str) -> None:
-    """A category that counts as one column, a mu too small, a torn block, a change without its unit: refused."""
+    """A category that counts as one column, a mu too small, a torn block, a change without its unit, half a number
+    with gaps: refused.
+    """
     with pytest.raises(ValidationError, match=message):
-        read(document)
+        read_release(document)
 
 
 def test_totals_count_a_case_as_less_than_its_cell() -> None:
     """Where a case is protected, the total for whole cells and rows is at least what the whole range costs."""
     cell = (50 / SIGMA) ** 2 / 2
     row = (50**2 + 50**2 + 2**2) / SIGMA**2 / 2
-    read(counts(("cumulative.other_units_rho", {"cell": cell, "row": row})))
+    read_release(counts(("cumulative.other_units_rho", {"cell": cell, "row": row})))
     with pytest.raises(ValidationError, match="total per row"):
-        read(counts(("cumulative.other_units_rho", {"cell": cell, "row": LESS * row})))
+        read_release(counts(("cumulative.other_units_rho", {"cell": cell, "row": LESS * row})))
 
 
 def test_discrete_curve_counts_two_columns_of_a_category() -> None:
@@ -179,10 +234,10 @@ def test_discrete_curve_counts_two_columns_of_a_category() -> None:
         return math.fsum(p * max(0.0, -math.expm1(point["epsilon"] - loss)) for loss, p in joint)
 
     document["guarantee"]["epsilon_delta"] = [{**point, "delta": delta(2) * (1 + 1e-6)}]
-    read(document)
+    read_release(document)
     document["guarantee"]["epsilon_delta"] = [{**point, "delta": delta(1) * (1 + 1e-6)}]
     with pytest.raises(ValidationError, match="epsilon is smaller"):
-        read(document)
+        read_release(document)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +246,7 @@ def test_discrete_curve_counts_two_columns_of_a_category() -> None:
 def test_later_words_are_refused_in_version_3(make: Callable[[], Document], word: str) -> None:
     """Randomised response and the unit of a change came with version 4."""
     with pytest.raises(ValidationError, match=f"{word} is no word of format version 3"):
-        read(make() | {"format_version": "3"})
+        read_release(make() | {"format_version": "3"})
 
 
 def test_total_of_changes_without_a_guarantee_came_with_version_4() -> None:
@@ -199,8 +254,34 @@ def test_total_of_changes_without_a_guarantee_came_with_version_4() -> None:
     own = {"guarantee": None, "sigma_derived_from_data": True}
     total = {"unit": "change", "releases": 1, "mu": None, "rho": None}
     document = counts() | own | {"cumulative": total}
-    assert read(document).cumulative.unit == "change"
+    assert read_release(document).cumulative.unit == "change"
     for column in document["columns"]:
         column.pop("max_change", None)
     with pytest.raises(ValidationError, match="change is no word of format version 3"):
-        read(document | {"format_version": "3"})
+        read_release(document | {"format_version": "3"})
+
+
+def test_a_number_and_its_gaps_are_one_cell() -> None:
+    """Its mu is the larger one of two values' and of a value's and a gap's; the row has two cells, and not three."""
+    release = read_release(with_gaps())
+    assert [cell.mu for cell in cells_of(release.columns)] == pytest.approx([GAP_MU, WIDTH / OF_NUMBERS], rel=1e-12)
+    assert Release.model_validate_json(release.model_dump_json()) == release
+    quiet = with_gaps(("columns.1.noise", Noise.rounded_gaussian(5.0, 2.0**-10).model_dump()))
+    assert cells_of(read_release(quiet).columns)[0].mu == WIDTH / OF_NUMBERS
+
+
+_ORDERED = {"name": "pay", "kind": "ordered", "columns": ["pay", "pay=(no value)"], "levels": ["low", "high"]}
+
+
+@pytest.mark.parametrize("kind", ["date", "time", "time-of-day", "duration", "ordered"])
+def test_other_numbers_may_have_gaps_that_are_published(kind: str) -> None:
+    """Dates, times and ordered levels are read with a second column, and without."""
+    source = _ORDERED if kind == "ordered" else {**with_gaps()["sources"][0], "kind": kind}
+    read_release(with_gaps(("sources.0", source)))
+
+
+def test_a_date_with_gaps_is_no_word_of_version_4() -> None:
+    """Whatever the kind, gaps beside a number came with version 5."""
+    document = with_gaps(("sources.0.kind", "date"), ("format_version", "4"))
+    with pytest.raises(ValidationError, match="indicator is no word of format version 4"):
+        read_release(document)

@@ -1,43 +1,31 @@
-"""Manifests of older versions: spelled as they were, and refused with what came later."""
+"""Manifests of older versions, refused with what came later; and fields that this reader does not know, which are kept
+in the dataset's description, and refused everywhere else.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.tamper.archives import members_of, write
+from tests.unit.common.manifest.statements import GOLDEN, payload, spell
 
 from dp_bundle import open_bundle
-from dp_bundle.base.errors import BundleFormatError
+from dp_bundle.base.errors import BundleFormatError, UnsupportedVersionError
+from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.manifest.statement import Statement
+from dp_bundle.manifest.statement import Statement, manifest_schema
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.signing import Envelope, verify_envelope
+from dp_bundle.trust.signing import sign_envelope
 
-GOLDEN = Path(__file__).parents[3] / "golden"
+FURTHER = {"keywords": ["wine", "chemistry"], "spatial": {"uri": "é", "box": [1, 2.5, -0.0]}, "peer_reviewed": True}
 OLD = sorted(path.name for version in ("v1", "v2") for path in GOLDEN.glob(f"bundle-{version}*.tar"))
-
-
-def payload(name: str) -> bytes:
-    """Return the signed manifest of a stored bundle."""
-    with open_bundle(GOLDEN / name, UnsafeTrustAnyone()) as bundle:
-        member = bundle.members[MANIFEST_NAME]
-    whole = (GOLDEN / name).read_bytes()
-    return verify_envelope(Envelope.from_bytes(whole[member.offset : member.offset + member.size]))
-
-
-def spell(document: dict[str, Any]) -> bytes:
-    """Return a document in its one spelling."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-@pytest.mark.parametrize("name", [name for name in OLD if "v2" in name])
-def test_a_manifest_of_version_2_is_spelled_as_it_was(name: str) -> None:
-    """A statement of version 2 is written byte for byte as its publisher wrote it, without any later field."""
-    content = payload(name)
-    assert Statement.from_bytes(content).to_bytes() == content
 
 
 @pytest.mark.parametrize("name", OLD)
@@ -91,3 +79,134 @@ def test_later_words_are_refused_in_older_manifests() -> None:
     document["predicate"]["columns"][0]["bounds_obtained"] = "private-quantiles"
     with pytest.raises(BundleFormatError, match="private-quantiles is no word of format version 2"):
         Statement.from_bytes(spell(document))
+
+
+def _statement(version: str = "v3") -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(payload(f"bundle-{version}.tar"))
+    return document
+
+
+def test_bundle_with_further_fields_is_read_and_shows_them(tmp_path: Path, command: Callable[..., Any]) -> None:
+    """Such a bundle verifies, its descriptions compared as ever, and inspect prints the fields as quotations."""
+    document = _statement()
+    document["predicate"]["dataset"] |= FURTHER
+    content = spell(document)
+    assert Statement.from_bytes(content).predicate.dataset.further == FURTHER
+    envelope = sign_envelope(content, Ed25519PrivateKey.generate()).to_bytes()
+    path = write(tmp_path / "a.tar", {**members_of(GOLDEN / "bundle-v3.tar"), MANIFEST_NAME: envelope})
+    with open_bundle(path, UnsafeTrustAnyone()) as opened:
+        shown = describe_bundle(opened, None).splitlines()
+    assert '  keywords    "[\\"wine\\", \\"chemistry\\"]"' in shown
+    printed = json.loads(command("dp-bundle", "inspect", path, "--json").stdout)
+    assert printed["release"]["dataset"]["spatial"] == FURTHER["spatial"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "two\nlines",
+        "x" * 10_001,
+        {"": 1},
+        {"a\u202eb": 1},
+        [["\u2028"]],
+        2**53 + 1,
+        -(2**53) - 1,
+        {"deep": [[[[[1]]]]]},
+    ],
+)
+def test_what_readers_could_understand_otherwise_is_refused(value: object) -> None:
+    """Texts with control characters or of great length, numbers that not every reader holds, and depth are refused."""
+    document = _statement()
+    document["predicate"]["dataset"]["remark"] = value
+    with pytest.raises(BundleFormatError, match="not sound"):
+        Statement.from_bytes(spell(document))
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-0", b"1.50", b"1e3", b"0.0000001", b"NaN", b"1" + b"0" * 4400])
+def test_numbers_of_further_fields_have_one_spelling(number: bytes) -> None:
+    """A number in any other spelling, or none at all, is refused."""
+    document = _statement()
+    document["predicate"]["dataset"]["remark"] = 123456789
+    content = spell(document)
+    Statement.from_bytes(content)
+    with pytest.raises(BundleFormatError):
+        Statement.from_bytes(content.replace(b"123456789", number))
+
+
+@pytest.mark.parametrize("name", ["Remark", "1st", "a b", "x" * 65, "", "remark\n"])
+def test_names_of_further_fields_are_plain(name: str) -> None:
+    """A name that is no plain word is refused."""
+    document = _statement()
+    document["predicate"]["dataset"][name] = 1
+    with pytest.raises(BundleFormatError, match="is no name of a field"):
+        Statement.from_bytes(spell(document))
+
+
+def test_unknown_fields_elsewhere_are_refused() -> None:
+    """Wherever something is computed from a manifest, and in the statement around it, an unknown field is refused."""
+    document = json.loads(payload("bundle-v3-two-round-covariance.tar"))
+    places: list[list[str | int]] = []
+
+    def walk(inner: Any, path: list[str | int]) -> None:
+        if isinstance(inner, dict):
+            places.append(path)
+            for name, value in inner.items():
+                walk(value, [*path, name])
+        elif isinstance(inner, list):
+            for index, value in enumerate(inner[:1]):
+                walk(value, [*path, index])
+
+    walk(document, [])
+    assert len(places) > 12
+    for path in places:
+        if path == ["predicate", "dataset"]:
+            continue
+        changed = copy.deepcopy(document)
+        found: Any = changed
+        for step in path:
+            found = found[step]
+        found["remark"] = 1.0
+        with pytest.raises(BundleFormatError):
+            Statement.from_bytes(spell(changed))
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_older_versions_have_no_further_fields(version: str) -> None:
+    """A further field in a manifest of version 1 or 2 is refused."""
+    document = _statement(version)
+    document["predicate"]["dataset"]["remark"] = 1
+    with pytest.raises(BundleFormatError, match="no field of format version"):
+        Statement.from_bytes(spell(document))
+
+
+@pytest.mark.parametrize("version", ["6", "3.1", "03", "", "0"])
+def test_unknown_major_versions_are_refused_by_name(version: str) -> None:
+    """A version that is not known is named, whatever else is in the manifest."""
+    document = {"predicate": {"format_version": version, "guarantee": {"better": 1}, "n_rows": "many"}}
+    with pytest.raises(UnsupportedVersionError, match="version") as caught:
+        Statement.from_bytes(spell(document))
+    assert (caught.value.version, caught.value.supported) == (version or '""', "1, 2, 3, 4 and 5")
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("bundle-*.tar")), ids=lambda path: path.stem)
+def test_stored_manifests_fit_the_schema(path: Path) -> None:
+    """Every stored manifest fits the JSON Schema, which refuses it with a field too many or one of another type."""
+    schema = manifest_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    document = json.loads(payload(path.name))
+    assert list(validator.iter_errors(document)) == []
+    document["predicate"]["dataset"]["remark"] = 1
+    assert validator.is_valid(document)
+    document["predicate"]["remark"] = 1
+    assert not validator.is_valid(document)
+    del document["predicate"]["remark"]
+    document["predicate"]["n_rows"] = "many"
+    assert not validator.is_valid(document)
+
+
+def test_schema_is_the_stored_one() -> None:
+    """The schema beside the format's page is the one that the command prints, under its own identifier."""
+    stored = json.loads((GOLDEN.parents[1] / "docs" / "manifest-v5.schema.json").read_text())
+    assert stored == manifest_schema()
+    assert stored["$id"] == "dpgraph:release/v5/schema"

@@ -16,7 +16,7 @@ from dp_bundle.catalog.feeds import catalog_document
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.portals.dcat import dcat_dataset, dcat_document
-from dp_bundle.portals.schema_org import schema_org_document
+from dp_bundle.portals.portal_json import schema_org_document
 from dp_publish import Receipt
 
 pytestmark = pytest.mark.filterwarnings("ignore:(ConjunctiveGraph|Dataset|default_)")  # rdflib, of its own classes

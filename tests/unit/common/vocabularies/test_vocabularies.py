@@ -15,17 +15,13 @@ from pyDataverse.models import Dataset as DataverseDataset
 from rocrate.rocrate import ROCrate
 
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.describe.subject import PARQUET, PublishedFile, licence_gap, noise
+from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject, licence_gap
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.card import hugging_face_card
-from dp_bundle.portals.datacite import datacite_document
-from dp_bundle.portals.dataverse import dataverse_dataset
-from dp_bundle.portals.deposits import ckan_package, invenio_record, zenodo_deposit
-from dp_bundle.portals.portal_json import croissant_document, frictionless_document
-from dp_bundle.portals.registry import registry_record
-from dp_bundle.portals.ro_crate import ro_crate_document
-from dp_bundle.portals.yaml import to_yaml
+from dp_bundle.portals.card import hugging_face_card, to_yaml
+from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, invenio_record, zenodo_deposit
+from dp_bundle.portals.portal_json import croissant_document, frictionless_document, ro_crate_document
+from dp_bundle.portals.registry import datacite_document, registry_record
 from dp_publish import Receipt
 
 SIGNER = "ed25519:" + "ab" * 32
@@ -179,7 +175,7 @@ def test_zenodo_is_told_who_when_and_how(described: Receipt) -> None:
     }
     assert (deposit["license"], deposit["language"], deposit["upload_type"]) == ("cc-by-4.0", "eng", "dataset")
     assert deposit["related_identifiers"][0] == {"identifier": "10.1000/182", "relation": "isDerivedFrom"}
-    facts = "".join(f"<li>{fact}</li>" for fact in noise(described.release))
+    facts = "".join(f"<li>{fact}</li>" for fact in Subject(described.release).noise)
     assert deposit["method"].endswith(f"By column:</p><ul>{facts}</ul>")
     record = invenio_record(described.release)["metadata"]
     who = [each["person_or_org"] for each in record["creators"]]

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle import minisig as module
-from dp_bundle.bundle.minisig import minisig_path
+from dp_bundle.bundle import companions as module
+from dp_bundle.bundle.companions import minisig_path
 from dp_bundle.trust.keys import new_key_pair
 from dp_publish.ledger.ledger import Ledger
 
