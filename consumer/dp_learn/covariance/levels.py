@@ -12,6 +12,7 @@ Warner (1965), JASA 60(309). Chaudhuri & Mukerjee (1988), Randomized Response, s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -51,11 +52,18 @@ class Levels:
     responses: tuple[tuple[Places, RandomizedResponse], ...]
     fills: Mapping[str, float] = field(default_factory=dict)
 
+    @classmethod
+    def of_numbers(cls, names: Sequence[str]) -> Levels:
+        """Return the levels of a table of numbers, of which each is a node of its own."""
+        return cls(tuple(names), (), np.zeros(len(names)), np.ones(len(names)), ())
+
     @property
     def blocks(self) -> dict[str, Places]:
         """The places of the columns of every node of several."""
-        nodes = np.array(self.nodes)
-        return {name: np.flatnonzero(nodes == name) for name in dict.fromkeys(self.nodes) if (nodes == name).sum() > 1}
+        if not self.sources:
+            return {}
+        nodes, counts = np.array(self.nodes), Counter(self.nodes)
+        return {name: np.flatnonzero(nodes == name) for name, count in counts.items() if count > 1}
 
     def noise(self, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the covariance and the fourth cumulants of what randomised response adds.
@@ -76,8 +84,8 @@ class Levels:
         return covariance, cumulants
 
 
-def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels | None:
-    """Return what the columns indicate; None where each is a number, or a level of its own, with noise of its own.
+def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels:
+    """Return what the columns indicate; nothing where each is a number, or a level of its own, with noise of its own.
 
     Parameters
     ----------
@@ -87,7 +95,7 @@ def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels 
         What the manifest says of them.
     """
     if all(column.block is None and column.response is None for column in columns):
-        return None
+        return Levels.of_numbers([column.name for column in columns])
     responses: list[tuple[Places, RandomizedResponse]] = []
     for _, group in groupby(enumerate(columns), key=lambda pair: pair[1].block or pair[1].name):
         members = list(group)

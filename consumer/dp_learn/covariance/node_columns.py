@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import DrownedColumnError
-from dp_learn.covariance.collinear import clear_variances
+from dp_learn.covariance.collinear import clear_columns, clear_variances
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.penalties import null_standard_errors
@@ -69,7 +69,10 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
     DrownedColumnError
         Fewer than two nodes are left.
     """
-    clear, blocks = clear_variances(pooled), levels.blocks
+    blocks = levels.blocks
+    if not blocks:
+        return NodeColumns(*clear_columns(pooled), {}, {})
+    clear = clear_variances(pooled)
     pairs = {name: blocks[name] for name in levels.fills}
     reference = {name: int(places[np.argmax(location[places])]) for name, places in blocks.items() if name not in pairs}
     usable = {

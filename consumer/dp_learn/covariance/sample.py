@@ -74,8 +74,8 @@ class Sample:
         self.pooled: PooledCovariance = pool_sources(sources[0].columns, described, same_rows=same_rows)
 
     @property
-    def levels(self) -> Levels | None:
-        """The levels that the columns indicate, where some are those of a category, or randomised."""
+    def levels(self) -> Levels:
+        """What the columns indicate."""
         return self.sources[0].levels
 
     @property

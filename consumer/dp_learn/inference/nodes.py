@@ -18,17 +18,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from dp_learn.covariance.bilinear_forms import FormErrors
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.inference.blocks import canonical_partial_correlations
-from dp_learn.inference.edges import benjamini_hochberg, desparsify
+from dp_learn.inference.edges import Pairs, benjamini_hochberg, desparsify
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
@@ -64,6 +64,15 @@ class NodeInference:
         """The statistics as normal scores: how many standard errors a link of one column each would be from zero."""
         return normal_scores(self.statistic, self.degrees)
 
+    def at(self, pairs: Pairs) -> dict[str, Any]:
+        """Return the tests of some pairs, given by the positions of their nodes."""
+        return {
+            "statistic": self.statistic[pairs],
+            "degrees_of_freedom": self.degrees[pairs],
+            "p_value": self.p_values[pairs],
+            "q_value": self.q_values[pairs],
+        }
+
 
 def infer_nodes(
     pooled: PooledCovariance,
@@ -87,6 +96,8 @@ def infer_nodes(
     errors_of : callable
         Returns the errors of the forms B S^ B' for a matrix B, as the rows have them where there are any.
     """
+    from scipy import special
+
     statistic, degrees = block_statistics(pooled, precision, labels, len(nodes), errors_of)
     p_values = np.asarray(special.chdtrc(degrees.astype(float), statistic))
     np.fill_diagonal(p_values, 1.0)
@@ -160,6 +171,8 @@ def normal_scores(statistic: FloatArray, degrees: npt.NDArray[np.intp]) -> Float
 
     For one degree of freedom they are exact.
     """
+    from scipy import special
+
     d = np.maximum(degrees, 1).astype(np.float64)
     upper = (np.cbrt(statistic / d) - (1.0 - 2.0 / (9.0 * d))) / np.sqrt(2.0 / (9.0 * d))
     both = -special.ndtri_exp(special.log_ndtr(-upper) - math.log(2.0))  # two tails of the one for one of the other

@@ -131,7 +131,7 @@ def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.
     What else is published for the target's own cell, as its other levels or its gaps are, predicts nothing.
     """
     levels, columns = sample.levels, sample.pooled.columns
-    if levels is None or not levels.blocks:
+    if not levels.blocks:
         return np.arange(len(columns)), []
     chosen = choose_node_columns(sample.pooled, sample.location, levels)
     own = [columns.index(target)] if target in columns else []

@@ -126,7 +126,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
     """Return the summary of a graph."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
-    weights = settings.weights_for(blocks=fit.nodes is not None)
+    weights = settings.weights_for(blocks=not fit.nodes.are_numbers)
 
     return {
         **describe_origin(bundles, learned.sample.pooled),
@@ -164,7 +164,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
 def _share_by_node(learned: Learned) -> dict[str, float] | None:
     """Return the noise's share of the published variance, of a category the mean over its columns."""
     shares = share_by_column(learned.sample.pooled)
-    if shares is None or learned.fit.nodes is None:
+    if shares is None or learned.fit.nodes.are_numbers:
         return shares
     own: dict[str, list[float]] = {}
     for node, share in zip(learned.fit.nodes.levels.nodes, shares.values(), strict=True):

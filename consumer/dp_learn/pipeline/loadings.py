@@ -25,7 +25,7 @@ import numpy.typing as npt
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import VALUE
-from dp_learn.pipeline.node_layout import Nodes
+from dp_learn.pipeline.settings import Nodes
 
 _MOST_GAPS = 0.999  # share of rows
 _LEAST = 1e-3  # of the variance, that of the values that there are

@@ -17,7 +17,7 @@ from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, learn_gra
 from dp_learn.covariance.sample import Sample
 from dp_learn.output.summary import summarize
 from dp_learn.pipeline.fit import fit_graph
-from dp_learn.pipeline.node_penalties import block_errors, block_weights
+from dp_learn.pipeline.nodes import block_errors, block_weights
 from dp_learn.pipeline.settings import Fit, Settings
 from dp_publish import Policy, publish
 
@@ -70,7 +70,6 @@ def test_weights_leave_alpha_its_meaning() -> None:
     """Without noise they are those of an equal penalty between nodes; with it, the median entry's is 1."""
     clean, noisy = (fit_graph(mixed_sample(with_categories(), sigma), Settings()) for sigma in (0.0, 0.35))
     for fit in (clean, noisy):
-        assert fit.nodes is not None
         sizes = fit.nodes.sizes
         weights = block_weights(block_errors(fit.pooled, fit.nodes), sizes)
         upper = np.triu_indices(len(sizes), 1)
