@@ -11,24 +11,22 @@ Guo et al. (2025), Graph Structure Learning with Privacy Guarantees for Open Gra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.covariance.sample import Split
 from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray, logdet
 from dp_learn.selection.path import (
+    PathOptions,
     Selection,
-    check_alphas,
-    check_patience,
+    check_path,
     choose_alpha,
     columns_within,
-    count_edges,
     solve_path,
     why_ended,
 )
@@ -43,11 +41,8 @@ def cross_validate(
     alphas: Sequence[float] | FloatArray,
     *,
     score: str = "likelihood",
-    solver: str = "cd",
-    weights: ArrayLike | None = None,
-    penalize_diagonal: bool = True,
     patience: int | None = PATIENCE,
-    groups: ArrayLike | None = None,
+    **options: Unpack[PathOptions],
 ) -> Selection:
     """Choose alpha by the held-out rows.
 
@@ -71,14 +66,11 @@ def cross_validate(
         Decreasing, from `alpha_grid` of the whole matrix: at the first the graph is empty.
     score : {"likelihood", "mse"}
         The rule.
-    solver, weights, penalize_diagonal
-        As in `graphical_lasso`.
     patience : int or None
         The walk ends once so many alphas in a row have not improved the mean score, since both curves have one hump
         but for sampling error; None walks the whole path.
-    groups : sequence of length p, optional
-        The node of each column, as in `graphical_lasso`; squared differences are then those between nodes, and edges
-        are counted by entries.
+    **options
+        As of `solve_path`; edges between nodes of several columns are counted by entries.
 
     Returns
     -------
@@ -95,70 +87,40 @@ def cross_validate(
         raise ParameterError("splits", "at least two", len(splits))
     if score not in _SCORES:
         raise ParameterError("score", "one of " + ", ".join(_SCORES), score)
-    check_patience(patience)
-    alphas = check_alphas(alphas)
+    alphas = check_path(alphas, patience)
+    within = columns_within(options.get("groups"), len(splits[0].train))
+    judge, title = _SCORES[score]
 
-    by_fold, n_edges, ended = _walk(
-        splits,
-        alphas,
-        partial(_SCORES[score], within=columns_within(groups, len(splits[0].train))),
-        patience,
-        solver,
-        weights,
-        penalize_diagonal=penalize_diagonal,
-        groups=groups,
-    )
+    # all folds' paths at once, until the score stops improving
+    by_fold, n_edges = np.full((len(alphas), len(splits)), np.nan), np.full(len(alphas), np.nan)
+    best, ended = 0, False
+    paths = [solve_path(split.train, alphas, **options) for split in splits]
+    for index, step in enumerate(zip(*paths, strict=True)):
+        solutions = [solution for _, solution in step if solution is not None]
+        ended = len(solutions) < len(splits)
+        if ended:
+            break
+        n_edges[index] = np.mean([np.count_nonzero((each.precision != 0.0) & ~within) // 2 for each in solutions])
+        by_fold[index] = [judge(solution, split, within) for solution, split in zip(solutions, splits, strict=True)]
+        best = index if by_fold[index].mean() > by_fold[best].mean() else best
+        if patience is not None and index - best >= patience:
+            break
+
     scores: FloatArray = by_fold.mean(axis=1)
     if np.isnan(scores[0]):
         raise EstimationError(
             "no alpha of the path has a solution in every fold: the folds are too small for this noise, give --alpha"
         )
-
     index = int(np.nanargmax(scores))
-    if score == "mse":
-        index = _sharp_drop(by_fold, index)
-
     return choose_alpha(
-        index,
-        f"{len(splits)}-fold cross-validation of the {_TITLES[score]}",
+        _sharp_drop(by_fold, index) if score == "mse" else index,
+        f"{len(splits)}-fold cross-validation of the {title}",
         alphas,
         scores,
         n_edges,
         why_empty="no edge made the estimate agree better with the held-out rows",
         ended=why_ended([split.train for split in splits]) if ended else None,
     )
-
-
-def _walk(
-    splits: Sequence[Split],
-    alphas: FloatArray,
-    score: Callable[[Solution, Split], float],
-    patience: int | None,
-    solver: str,
-    weights: ArrayLike | None,
-    *,
-    penalize_diagonal: bool,
-    groups: ArrayLike | None,
-) -> tuple[FloatArray, FloatArray, bool]:
-    """Return the scores by alpha and fold, the mean numbers of edges, and whether the path ended without a solution."""
-    paths = [
-        solve_path(
-            split.train, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal, groups=groups
-        )
-        for split in splits
-    ]
-    scores, n_edges = np.full((len(alphas), len(splits)), np.nan), np.full(len(alphas), np.nan)
-    best = 0
-    for index, step in enumerate(zip(*paths, strict=True)):
-        solutions = [solution for _, solution in step if solution is not None]
-        if len(solutions) < len(splits):
-            return scores, n_edges, True
-        n_edges[index] = np.mean([count_edges(solution, groups) for solution in solutions])
-        scores[index] = [score(solution, split) for solution, split in zip(solutions, splits, strict=True)]
-        best = index if scores[index].mean() > scores[best].mean() else best
-        if patience is not None and index - best >= patience:
-            break
-    return scores, n_edges, False
 
 
 def _sharp_drop(scores: FloatArray, best: int) -> int:
@@ -169,19 +131,20 @@ def _sharp_drop(scores: FloatArray, best: int) -> int:
     return int(np.argmax((scores - scores[0]).mean(axis=1) >= SHARP * falls.mean()))
 
 
-def _likelihood(solution: Solution, split: Split, *, within: npt.NDArray[np.bool_]) -> float:
-    del within  # the likelihood is that of all columns
+def _likelihood(solution: Solution, split: Split, _: npt.NDArray[np.bool_]) -> float:
     implied, variance = solution.covariance.diagonal(), split.train.diagonal()
     unit = np.sqrt(implied / np.where(variance > 0.0, variance, implied))  # 1 where the diagonal is not penalised
     precision = solution.precision * np.outer(unit, unit)
     return logdet(precision) - float(np.vdot(split.test, precision))
 
 
-def _minus_squared_difference(solution: Solution, split: Split, *, within: npt.NDArray[np.bool_]) -> float:
+def _minus_squared_difference(solution: Solution, split: Split, within: npt.NDArray[np.bool_]) -> float:
     difference = solution.covariance - split.test
     squares = float(np.vdot(difference, difference)) - float(np.square(difference[within]).sum())
     return -squares / float(within.size - np.count_nonzero(within))
 
 
-_SCORES = {"likelihood": _likelihood, "mse": _minus_squared_difference}
-_TITLES = {"likelihood": "likelihood", "mse": "covariance error, at half its fall"}
+_SCORES = {
+    "likelihood": (_likelihood, "likelihood"),
+    "mse": (_minus_squared_difference, "covariance error, at half its fall"),
+}

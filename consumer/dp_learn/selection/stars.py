@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
-import numpy.typing as npt
-from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.selection.path import Selection, check_alphas, choose_alpha, solve_path, why_ended
+from dp_learn.selection.path import PathOptions, Selection, check_path, choose_alpha, solve_path, why_ended
 
 SPARSE = 0.5  # up to this share of all pairs of columns
 LARGEST_SHARE = 0.8  # of the rows, where ten times their root is nearly all of them
@@ -48,10 +46,7 @@ def select_stars(
     alphas: Sequence[float] | FloatArray,
     *,
     threshold: float = 0.05,
-    solver: str = "cd",
-    weights: ArrayLike | None = None,
-    penalize_diagonal: bool = True,
-    groups: ArrayLike | None = None,
+    **options: Unpack[PathOptions],
 ) -> Selection:
     """Choose the smallest alpha at which the graphs of random subsamples agree.
 
@@ -69,10 +64,8 @@ def select_stars(
         Decreasing, from `alpha_grid` of the whole matrix: at the first the graph of all rows is empty.
     threshold : float
         The most instability, in (0, 0.5); 0.05 in the paper.
-    solver, weights, penalize_diagonal
-        As in `graphical_lasso`.
-    groups : sequence of length p, optional
-        The node of each column, as in `graphical_lasso`; pairs are then those of nodes.
+    **options
+        As of `solve_path`.
 
     Returns
     -------
@@ -92,21 +85,20 @@ def select_stars(
         raise ParameterError("subsamples", "at least two", len(subsamples))
     if not 0.0 < threshold < 0.5:
         raise ParameterError("threshold", "in (0, 0.5)", threshold)
-    alphas = check_alphas(alphas)
+    alphas = check_path(alphas)
 
-    paths = [
-        solve_path(matrix, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal, groups=groups)
-        for matrix in subsamples
-    ]
-    first = None if groups is None else np.unique(np.asarray(groups), return_index=True)[1]
+    groups = options.get("groups")
+    labels = np.arange(len(subsamples[0])) if groups is None else np.asarray(groups)
+    first = np.unique(labels, return_index=True)[1]  # column of each node, as a block is zero as a whole or not at all
     scores, n_edges = np.full(len(alphas), np.nan), np.full(len(alphas), np.nan)
     ended = False
 
-    for index, step in enumerate(zip(*paths, strict=True)):
-        shares = _edge_shares([solution for _, solution in step], first)
-        ended = shares is None
-        if shares is None:
+    for index, step in enumerate(zip(*(solve_path(matrix, alphas, **options) for matrix in subsamples), strict=True)):
+        graphs = [solution.precision[np.ix_(first, first)] != 0.0 for _, solution in step if solution is not None]
+        ended = len(graphs) < len(step)
+        if ended:
             break
+        shares = np.sum(graphs, axis=0)[np.triu_indices(len(first), 1)] / len(graphs) if len(first) > 1 else np.zeros(1)
         n_edges[index] = shares.sum()
         scores[index] = -float(np.mean(2.0 * shares * (1.0 - shares)))
         if scores[index] < -threshold and shares.mean() > SPARSE:
@@ -128,18 +120,3 @@ def select_stars(
         why_empty="the edges of any larger graph change from subsample to subsample",
         ended=why_ended(subsamples) if ended else None,
     )
-
-
-def _edge_shares(solutions: Sequence[Solution | None], first: npt.NDArray[np.int64] | None) -> FloatArray | None:
-    """Return the share of the graphs in which each pair is an edge, None where a solution is missing.
-
-    Pairs are those of columns, or of nodes by the first column of each, as a block is zero as a whole or not at all.
-    """
-    count = 0.0
-    for solution in solutions:
-        if solution is None:
-            return None
-        linked = solution.precision != 0.0
-        count = count + (linked if first is None else linked[np.ix_(first, first)])
-    shares = np.asarray(count) / len(solutions)
-    return shares[np.triu_indices_from(shares, 1)] if len(shares) > 1 else np.zeros(1)
