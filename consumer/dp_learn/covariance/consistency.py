@@ -37,8 +37,7 @@ from dp_bundle.manifest.noisy_matrix import NoisyMatrix
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.moments import Moments
 from dp_learn.covariance.two_rounds import RoundMatrices
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
-from dp_learn.matrices.tails import chi_squared_quantiles
+from dp_learn.matrices.linalg import FloatArray, chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
 
 FALSE_ALARM = 1e-6  # the chance that true statements are doubted
 _FINE_SIGMA = 1.0  # noise of fewer grid steps than this is not Gaussian enough for these tails

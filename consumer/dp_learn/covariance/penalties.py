@@ -13,8 +13,7 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.collinear import clear_variances
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import entry_variances
-from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
-from dp_learn.matrices.tails import normal_tails
+from dp_learn.matrices.linalg import FloatArray, median_above_diagonal, normal_tails
 
 CHANCE_EDGES = 0.2  # in four of five tables of unrelated columns there is then none
 _BINS = 256

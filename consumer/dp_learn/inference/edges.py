@@ -25,8 +25,7 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.bilinear_forms import FormErrors
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_errors
-from dp_learn.matrices.linalg import FloatArray, sandwich
-from dp_learn.matrices.tails import normal_tails
+from dp_learn.matrices.linalg import FloatArray, normal_tails, sandwich
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn

@@ -26,8 +26,7 @@ from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.glasso.problem import make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.inference.edges import desparsify
-from dp_learn.matrices.linalg import FloatArray
-from dp_learn.matrices.tails import normal_tails
+from dp_learn.matrices.linalg import FloatArray, normal_tails
 
 FACTOR = 2.0  # of the universal penalty; of 1 to 4, about the best at every strength of the noise, with the diagonal
 _TOL = 1e-6

@@ -13,7 +13,7 @@ from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.glasso.graph_fit import fit_unpenalised, solve_on_graph
 from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, negative_part
-from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
+from dp_learn.matrices.repair import nearest_psd_max_norm
 from dp_learn.selection.path import (
     PATH_MAX_ITER,
     PATH_TOL,

@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from dp_learn.matrices.acceleration import Anderson
-from dp_learn.matrices.linalg import negative_part, sandwich, smallest_eigenpair
+from dp_learn.matrices.linalg import Anderson, negative_part, sandwich, smallest_eigenpair
 
 
 def contraction(p: int, slowest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.matrices import nearest_psd as max_norm
-from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
-from dp_learn.matrices.repair import repair_covariance
+from dp_learn.matrices import repair as max_norm
+from dp_learn.matrices.repair import nearest_psd_max_norm, repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from dp_learn.matrices.tails import chi_squared_quantiles, normal_tails
+from dp_learn.matrices.linalg import chi_squared_quantiles, normal_tails
 
 
 @pytest.mark.parametrize("size", [12, 60_000])
