@@ -11,8 +11,7 @@ import pytest
 from dp_learn import debias_covariance, graphical_lasso
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.pooling import effective_rows
-from dp_learn.covariance.sample import Split
+from dp_learn.covariance.sample import Split, effective_rows
 from dp_learn.selection.cross_validation import cross_validate
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import Selection, alpha_grid

@@ -8,9 +8,10 @@ parts, and only the first depends on the distribution of the rows:
   rows of any distribution, plus sum_k b_ik^2 b_jk^2 kappa_k / n for noise with fourth cumulant kappa.
 
 Both are exact for the sample covariance with divisor n - 1, whose noise has mean zero and no correlation with the rows.
-Where noisy sums of second moments were released instead, `one_round` and `two_round_noise` have the mechanism's part.
+Where noisy sums of second moments were released instead, `one_round` and `two_rounds` have the mechanism's part.
 
-One more pass over the rows (`row_errors`) gives the sum of both parts without assuming that the rows are Gaussian.
+One more pass over the rows (`moments.row_errors`) gives the sum of both parts without assuming that the rows are
+Gaussian.
 
 Variances of the entries of S^: the closed forms of `standard_errors` at B = I, without its matrix products.
 
@@ -20,7 +21,15 @@ a_i = v_i / S^_ii the noise relative to the variance, and n rows, an off-diagona
     ((1 + a_i) (1 + a_j) + r_ij^2) / (n - 1),
 
 of which (1 + r_ij^2) / (n - 1) is the sampling error. What noise on a released sum adds is in `one_round` and
-`two_round_noise`.
+`two_rounds`.
+
+Sums of variances over all pairs of columns, at a model Theta, need no p-by-p forms, and of a sparse Theta sparse
+products alone. At B = Theta and Sigma = Theta^-1 the forms have covariance C = Theta. With rows scaled so that
+c_ii = 1, N = B diag(v) B' and sums over i < j,
+
+    sum (c_ii n_jj + c_jj n_ii) = (p - 1) tr N,      sum 2 c_ij n_ij = <C, N> - tr N,
+    sum n_ii n_jj = ((tr N)^2 - sum n_ii^2) / 2,     sum n_ij^2 = (|N|^2 - sum n_ii^2) / 2,
+    sum_k kappa_k b_ik^2 b_jk^2 = sum_k kappa_k ((sum_i b_ik^2)^2 - sum_i b_ik^4) / 2.
 
 References
 ----------
@@ -43,8 +52,10 @@ from dp_learn.covariance.bilinear_forms import (
     Part,
     by_rows,
     fourth_order,
+    inner_product,
     isserlis,
     rows_of,
+    squares_of_pairs,
     sum_errors,
 )
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
@@ -261,3 +272,36 @@ def _row_part(source: NoisyCovariance, deviations: FloatArray) -> FloatArray:
     kurtosis = source.noise_fourth_cumulant / deviations**4 / source.n_rows
     np.fill_diagonal(part, (4.0 * a + 2.0 * a * a) / (source.n_rows - 1) + kurtosis)
     return part
+
+
+def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:
+    """Return the sums over i < j of ``1 + c_ij^2`` and of ``Var[b_i' S^ b_j]``, both of forms of unit variance.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        Its sources; S^ itself plays no part, and varies about Theta^-1.
+    precision : ndarray of shape (n_features, n_features)
+        Theta, positive definite, in inverse data units.
+    """
+    unit = 1.0 / np.sqrt(np.diagonal(precision))
+    b = precision * unit[:, None]
+    c = sparse_if_worth_it(b * unit)
+    b = sparse_if_worth_it(b)
+    noiseless = (len(unit) * (len(unit) - 2) + inner_product(c, c)) / 2.0  # c_ii = 1
+    total = pooled.sampling_factor * noiseless
+    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
+        if isinstance(source, NoisyCovariance):
+            part = _row_sum(source, b, c)
+        else:
+            part = source.known_noise.sum_over_pairs(b, c)
+        total += weight * weight * part
+    return noiseless, total
+
+
+def _row_sum(source: NoisyCovariance, b: Any, c: Any) -> float:
+    n = source.noise_forms(b)
+    d = n.diagonal()
+    trace, squares = float(d.sum()), float(d @ d)
+    gaussian = (len(d) - 2) * trace + inner_product(c, n) + (trace * trace + inner_product(n, n)) / 2.0 - squares
+    return gaussian / (source.n_rows - 1) + float(source.noise_fourth_cumulant @ squares_of_pairs(b)) / source.n_rows

@@ -15,7 +15,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, listed, quote_name
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
-from dp_learn.covariance.node_columns import choose_node_columns
+from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows
 from dp_learn.estimators.registry import ESTIMATORS

@@ -27,10 +27,9 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows, share_rows
 from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
-from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges, require_testable
+from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges, require_testable
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.nodes import NodeInference
-from dp_learn.inference.refit import fit_for_inference
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_edges, fit_graph
 from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.node_columns import NodeColumns
+from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import Repair

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -177,8 +178,8 @@ def solve_path(
         else:
             from dp_learn.glasso.group_solving import solve_groups
 
-            own = {"weights": weights, "penalize_diagonal": penalize_diagonal}
-            last = solve_groups(matrix, alpha, nodes, **own, tol=tol, max_iter=max_iter, start=last)
+            own = partial(solve_groups, weights=weights, penalize_diagonal=penalize_diagonal)
+            last = own(matrix, alpha, nodes, tol=tol, max_iter=max_iter, start=last)
         if last is None or not last.converged:
             yield alpha, None
             return

@@ -10,13 +10,13 @@ import pytest
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.one_round import OneRound
-from dp_learn.covariance.pair_sums import sum_over_pairs
-from dp_learn.covariance.pooling import effective_rows
+from dp_learn.covariance.sample import effective_rows
 from dp_learn.covariance.standard_errors import (
     entry_variances,
     form_variances,
     mechanism_entry_variances,
     mechanism_errors,
+    sum_over_pairs,
     unexplained_variances,
 )
 from dp_learn.matrices.linalg import few_threads

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath
 import pytest
 
-from dp_learn.covariance.kurtosis import expected_kurtosis
+from dp_learn.covariance.two_rounds import expected_kurtosis
 
 
 @pytest.mark.parametrize(

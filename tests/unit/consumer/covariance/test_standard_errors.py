@@ -12,8 +12,8 @@ from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.covariance.bilinear_forms import FormErrors, isserlis
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.pooling import pool_sources
-from dp_learn.covariance.row_errors import row_errors
+from dp_learn.covariance.moments import row_errors
+from dp_learn.covariance.sample import pool_sources
 from dp_learn.covariance.standard_errors import (
     clean_forms,
     combine_row_errors,

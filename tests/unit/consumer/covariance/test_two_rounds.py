@@ -17,19 +17,17 @@ from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.bilinear_forms import FormErrors
 from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import combine_sources, keep_columns
-from dp_learn.covariance.kurtosis import kurtosis_factor
-from dp_learn.covariance.pair_sums import sum_over_pairs
-from dp_learn.covariance.pooling import effective_rows, pool_sources
+from dp_learn.covariance.sample import effective_rows, pool_sources
 from dp_learn.covariance.sources import CovarianceSource, bundle_source
 from dp_learn.covariance.standard_errors import (
     entry_variances,
     form_variances,
     mechanism_entry_variances,
     mechanism_errors,
+    sum_over_pairs,
     unexplained_variances,
 )
-from dp_learn.covariance.two_round_noise import TwoRounds
-from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
+from dp_learn.covariance.two_rounds import RoundMatrices, TwoRounds, combine_rounds, kurtosis_factor
 
 FORMS = np.array([[1.0, 0.0, 0.0, 0.0], [0.5, -1.0, 0.2, 0.1], [-0.3, 0.7, 1.0, 2.0], [0.0, 0.0, 0.1, -0.2]])
 NAMES = "abcd"

@@ -6,8 +6,8 @@ import pytest
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.inference.blocks import canonical_partial_correlations, infer_blocks
 from dp_learn.inference.edges import infer_edges
+from dp_learn.inference.nodes import canonical_partial_correlations, infer_blocks
 
 SHARES = np.array([0.5, 0.3, 0.18, 0.02])  # of the levels of a category
 # of each kept level's noise: one draw for a cell is shared, as where one level is coded against another
@@ -89,7 +89,7 @@ def test_two_numbers_have_the_size_of_their_partial_correlation():
 
 def test_a_redundant_column_costs_no_degree_of_freedom():
     """With the left-out level's product repeated, the rank counts, and the statistic stays."""
-    from dp_learn.inference.blocks import _wald
+    from dp_learn.inference.nodes import _wald
 
     products = np.random.default_rng(0).normal(size=(500, 2))
     whole, twice = products @ np.eye(2, 3), np.column_stack([products, products.sum(axis=1)])

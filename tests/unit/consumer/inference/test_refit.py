@@ -13,8 +13,7 @@ from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.penalties import universal_penalty
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso, solve
-from dp_learn.inference import refit
-from dp_learn.inference.refit import fit_for_inference
+from dp_learn.inference.edges import fit_for_inference
 
 
 def chain(p: int = 8, phi: float = 0.6) -> np.ndarray:
@@ -84,7 +83,7 @@ def test_solver_that_does_not_converge_is_an_error(monkeypatch: pytest.MonkeyPat
     """The graph must not rest on an unfinished solution."""
     rng = np.random.default_rng(2)
     covariance = np.cov(rng.multivariate_normal(np.zeros(8), chain(), 300), rowvar=False)
-    monkeypatch.setattr(refit, "solve", partial(solve, max_iter=1))
+    monkeypatch.setattr("dp_learn.inference.edges.solve", partial(solve, max_iter=1))
     with pytest.raises(NotConvergedError, match="did not converge"):
         fit_for_inference(make_pooled(covariance, 300))
 
