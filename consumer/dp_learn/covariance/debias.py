@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
-from dp_learn.covariance.bilinear_forms import Part
+from dp_learn.covariance.bilinear_forms import FormErrors, Part, fourth_order, inner_product, isserlis, squares_of_pairs
 from dp_learn.matrices.labels import align, align_square, column_labels
 from dp_learn.matrices.linalg import FloatArray, sandwich, scale_columns
 
@@ -126,9 +126,50 @@ class NoisyCovariance:
         shared = None if self.noise_shared is None else self.noise_shared[np.ix_(kept, kept)]
         return NoisyCovariance(self.n_rows, block, self.noise_variance[kept], self.noise_fourth_cumulant[kept], shared)
 
+    @property
+    def known_noise(self) -> NoisyCovariance:
+        """The law of the noise, which rows always state."""
+        return self
 
-class SumNoise(Protocol):
-    """The law of the noise that noisy sums of second moments leave on the covariance computed from them."""
+    def form_errors(self, c: FloatArray, b: Any) -> Part:
+        """Return Isserlis' formula at C + N less that at C, plus the part of the noise's fourth cumulant."""
+        n = self.noise_forms(b)
+        weighted, square = scale_columns(b, self.noise_fourth_cumulant), b * b
+        squares, cubes = (b * weighted) @ square.T, (square * weighted) @ b.T
+
+        def part(rows: slice) -> FormErrors:
+            gaussian = isserlis(c, n, rows).times(2.0) + isserlis(n, n, rows)
+            kurtosis = fourth_order(squares, cubes, rows)
+            return gaussian.times(1.0 / (self.n_rows - 1)) + kurtosis.times(1.0 / self.n_rows)
+
+        return part
+
+    def entry_variances(self, deviations: FloatArray, _: FloatArray | None) -> FloatArray:
+        """Return the variances of entries divided by both deviations; they do not depend on the correlations."""
+        a = self.noise_variance / deviations**2
+        part = np.outer(1.0 + a, 1.0 + a)
+        part -= 1.0
+        part /= self.n_rows - 1
+        kurtosis = self.noise_fourth_cumulant / deviations**4 / self.n_rows
+        np.fill_diagonal(part, (4.0 * a + 2.0 * a * a) / (self.n_rows - 1) + kurtosis)
+        return part
+
+    def variances_of_variances(self) -> FloatArray:
+        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
+        noise: FloatArray = 2.0 * self.noise_variance**2 / (self.n_rows - 1)
+        return noise + self.noise_fourth_cumulant / self.n_rows
+
+    def sum_over_pairs(self, b: Any, c: Any) -> float:
+        """Return the sum over i < j of the variances of b_i' S^ b_j, with C of unit diagonal, sparse or not."""
+        n = self.noise_forms(b)
+        d = n.diagonal()
+        trace, squares = float(d.sum()), float(d @ d)
+        gaussian = (len(d) - 2) * trace + inner_product(c, n) + (trace * trace + inner_product(n, n)) / 2.0 - squares
+        return gaussian / (self.n_rows - 1) + float(self.noise_fourth_cumulant @ squares_of_pairs(b)) / self.n_rows
+
+
+class NoiseLaw(Protocol):
+    """The law of the noise on a debiased covariance: of rows, or of noisy sums of second moments."""
 
     def form_errors(self, c: FloatArray, b: Any) -> Part:
         """Return the errors of the forms B S^ B', shape (q, q), for rows whose forms have the covariance C."""
@@ -142,7 +183,7 @@ class SumNoise(Protocol):
     def sum_over_pairs(self, b: Any, c: Any) -> float:
         """Return the sum over i < j of the variances of b_i' S^ b_j, with C of unit diagonal, sparse or not."""
 
-    def keep(self, kept: npt.NDArray[np.int64]) -> SumNoise:
+    def keep(self, kept: npt.NDArray[np.int64]) -> NoiseLaw:
         """Return the noise on some of the columns."""
 
 
@@ -156,7 +197,7 @@ class ReleasedCovariance:
         How many rows, as stated or as read from the release.
     debiased : ndarray of shape (n_features, n_features)
         The covariance less what the noise adds on average, divisor n_rows - 1, in data units.
-    noise : SumNoise or None
+    noise : NoiseLaw or None
         The law of the noise on it; None if nothing is known of that.
     exact_count : bool
         Whether the number of rows is exact.
@@ -170,13 +211,13 @@ class ReleasedCovariance:
 
     n_rows: int
     debiased: FloatArray
-    noise: SumNoise | None
+    noise: NoiseLaw | None
     exact_count: bool = True
     estimated: bool = False
     kurtosis: float | None = None
 
     @property
-    def known_noise(self) -> SumNoise:
+    def known_noise(self) -> NoiseLaw:
         """The law of the noise.
 
         Raises

@@ -142,8 +142,8 @@ class Sample:
 
     Attributes
     ----------
-    moments : list of Moments or None
-        Of every source that has rows.
+    moments : list of Moments
+        Of every source; of a released covariance the means alone.
     pooled : PooledCovariance
         The pooled covariance and its sources.
     """
@@ -153,9 +153,9 @@ class Sample:
     ) -> None:
         self.sources = tuple(sources)
         with few_threads(len(sources[0].columns)):
-            self._folds = [source.moments(n_folds) if isinstance(source, RowSource) else [] for source in sources]
-        self.moments = [reduce(merge_moments, folds) if folds else None for folds in self._folds]
-        described = [_describe(source, whole) for source, whole in zip(sources, self.moments, strict=True)]
+            self._folds = [source.moments(n_folds) for source in sources]
+        self.moments = [reduce(merge_moments, folds) for folds in self._folds]
+        described = [source.describe(whole) for source, whole in zip(sources, self.moments, strict=True)]
         self.pooled: PooledCovariance = pool_sources(sources[0].columns, described, same_rows=same_rows)
 
     @property
@@ -166,14 +166,14 @@ class Sample:
     @property
     def location(self) -> FloatArray:
         """The pooled column means."""
-        means = [_mean_of(source, moments) for source, moments in zip(self.sources, self.moments, strict=True)]
-        return np.asarray(sum(weight * mean for weight, mean in zip(self.pooled.weights, means, strict=True)))
+        weighted = zip(self.pooled.weights, self.moments, strict=True)
+        return np.asarray(sum(weight * moments.mean for weight, moments in weighted))
 
     def forget_products(self) -> None:
         """Drop the cross products of the rows, as large as the covariance, where there are no folds of them."""
         if all(len(folds) <= 1 for folds in self._folds):
             nothing = np.empty((0, 0))
-            self.moments = [None if each is None else replace(each, scatter=nothing) for each in self.moments]
+            self.moments = [replace(each, scatter=nothing) for each in self.moments]
             self._folds = [[replace(fold, scatter=nothing) for fold in folds] for folds in self._folds]
 
     def splits(self) -> list[Split]:
@@ -227,7 +227,7 @@ class Sample:
         """
         each = []
         for index, (source, moments) in enumerate(zip(self.sources, self.moments, strict=True)):
-            if isinstance(source, RowSource) and moments is not None:
+            if isinstance(source, RowSource):
                 whole = len(kept) == len(source.columns)
                 batches = source.matrices() if whole else select_columns(source.matrices(), kept)
                 described = pooled.sources[index]
@@ -248,19 +248,5 @@ class Sample:
 
     def _pooled(self, moments: Sequence[Moments]) -> FloatArray:
         """Return the pooled debiased covariance of one part of every source's rows, at the weights of the whole."""
-        described = [_describe(source, part) for source, part in zip(self.sources, moments, strict=True)]
+        described = [source.describe(part) for source, part in zip(self.sources, moments, strict=True)]
         return combine_sources(self.sources[0].columns, described, self.pooled.weights).covariance
-
-
-def _describe(source: RowSource | CovarianceSource, moments: Moments | None) -> NoisyCovariance | ReleasedCovariance:
-    """Return the covariance of a source, or of a part of its rows, with its noise."""
-    if isinstance(source, CovarianceSource):
-        return source.released
-    moments = moments if moments is not None else reduce(merge_moments, source.moments())
-    return source.describe(moments)
-
-
-def _mean_of(source: RowSource | CovarianceSource, moments: Moments | None) -> FloatArray:
-    if isinstance(source, CovarianceSource):
-        return source.mean
-    return np.zeros(len(source.columns)) if moments is None else moments.mean

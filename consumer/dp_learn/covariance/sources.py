@@ -109,6 +109,14 @@ class CovarianceSource:
     released: ReleasedCovariance
     levels: Levels
 
+    def moments(self, _: int = 1) -> list[Moments]:
+        """Return the mean alone, as there are no rows to have folds or products of."""
+        return [Moments(self.released.n_rows, self.mean, np.empty((0, 0)), np.zeros(len(self.columns), dtype=np.int64))]
+
+    def describe(self, _: Moments) -> ReleasedCovariance:
+        """Return the covariance and its noise."""
+        return self.released
+
     def second_moments_about(self, location: FloatArray) -> FloatArray:
         """Return the debiased second moments about a point, in data units."""
         shift = self.mean - location

@@ -51,14 +51,12 @@ from dp_learn.covariance.bilinear_forms import (
     FormErrors,
     Part,
     by_rows,
-    fourth_order,
     inner_product,
     isserlis,
     rows_of,
-    squares_of_pairs,
     sum_errors,
 )
-from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.matrices.linalg import FloatArray, sandwich, scale_columns, sparse_if_worth_it
 
@@ -133,11 +131,10 @@ def mechanism_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
 
 
 def _mechanism(pooled: PooledCovariance, c: FloatArray, b: Any) -> Part:
-    parts = [
-        (_mechanism_of(source, c, b), weight * weight)
-        for source, weight in zip(pooled.sources, pooled.weights, strict=True)
-    ]
-    return lambda rows: sum_errors([part(rows).times(factor) for part, factor in parts])
+    parts = [source.known_noise.form_errors(c, b) for source in pooled.sources]
+    return lambda rows: sum_errors(
+        [part(rows).times(weight * weight) for part, weight in zip(parts, pooled.weights, strict=True)]
+    )
 
 
 def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
@@ -155,7 +152,7 @@ def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence
     if not pooled.same_rows:
         return sum_errors([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
     c, b = clean_forms(pooled, b), sparse_if_worth_it(b)
-    own = [_mechanism_of(source, c, b) for source in pooled.sources]
+    own = [source.known_noise.form_errors(c, b) for source in pooled.sources]
     mechanism = _mechanism(pooled, c, b)
 
     def combined(rows: slice) -> FormErrors:
@@ -173,25 +170,6 @@ def _possible(errors: FormErrors) -> FormErrors:
     products, squares = np.maximum(errors.products, 0.0), np.maximum(errors.squares, 0.0)
     most = 2.0 * np.sqrt(products * squares)
     return FormErrors(products, np.clip(errors.crossed, -most, most), squares)
-
-
-def _mechanism_of(source: NoisyCovariance | ReleasedCovariance, c: FloatArray, b: Any) -> Part:
-    """Return the mechanism's part in one source."""
-    return _row_noise(source, c, b) if isinstance(source, NoisyCovariance) else source.known_noise.form_errors(c, b)
-
-
-def _row_noise(source: NoisyCovariance, c: FloatArray, b: Any) -> Part:
-    """Return Isserlis' formula at C + N less that at C, plus the part of the noise's fourth cumulant."""
-    n = source.noise_forms(b)
-    weighted, square = scale_columns(b, source.noise_fourth_cumulant), b * b
-    squares, cubes = (b * weighted) @ square.T, (square * weighted) @ b.T
-
-    def part(rows: slice) -> FormErrors:
-        gaussian = isserlis(c, n, rows).times(2.0) + isserlis(n, n, rows)
-        kurtosis = fourth_order(squares, cubes, rows)
-        return gaussian.times(1.0 / (source.n_rows - 1)) + kurtosis.times(1.0 / source.n_rows)
-
-    return part
 
 
 def clean_forms(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
@@ -242,10 +220,7 @@ def mechanism_entry_variances(pooled: PooledCovariance, correlation: FloatArray 
     deviations = pooled.deviations
     total = np.zeros((len(deviations), len(deviations)))
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-        if isinstance(source, NoisyCovariance):
-            part = _row_part(source, deviations)
-        else:
-            part = source.known_noise.entry_variances(deviations, correlation)
+        part = source.known_noise.entry_variances(deviations, correlation)
         part *= weight * weight
         total += part
     return total
@@ -255,23 +230,8 @@ def unexplained_variances(pooled: PooledCovariance) -> FloatArray:
     """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
     total = np.zeros(len(pooled.columns))
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-        if isinstance(source, NoisyCovariance):
-            noise = 2.0 * source.noise_variance**2 / (source.n_rows - 1)
-            part = noise + source.noise_fourth_cumulant / source.n_rows
-        else:
-            part = source.known_noise.variances_of_variances()
-        total += weight * weight * part
+        total += weight * weight * source.known_noise.variances_of_variances()
     return total
-
-
-def _row_part(source: NoisyCovariance, deviations: FloatArray) -> FloatArray:
-    a = source.noise_variance / deviations**2
-    part = np.outer(1.0 + a, 1.0 + a)
-    part -= 1.0
-    part /= source.n_rows - 1
-    kurtosis = source.noise_fourth_cumulant / deviations**4 / source.n_rows
-    np.fill_diagonal(part, (4.0 * a + 2.0 * a * a) / (source.n_rows - 1) + kurtosis)
-    return part
 
 
 def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:
@@ -291,17 +251,5 @@ def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[flo
     noiseless = (len(unit) * (len(unit) - 2) + inner_product(c, c)) / 2.0  # c_ii = 1
     total = pooled.sampling_factor * noiseless
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-        if isinstance(source, NoisyCovariance):
-            part = _row_sum(source, b, c)
-        else:
-            part = source.known_noise.sum_over_pairs(b, c)
-        total += weight * weight * part
+        total += weight * weight * source.known_noise.sum_over_pairs(b, c)
     return noiseless, total
-
-
-def _row_sum(source: NoisyCovariance, b: Any, c: Any) -> float:
-    n = source.noise_forms(b)
-    d = n.diagonal()
-    trace, squares = float(d.sum()), float(d @ d)
-    gaussian = (len(d) - 2) * trace + inner_product(c, n) + (trace * trace + inner_product(n, n)) / 2.0 - squares
-    return gaussian / (source.n_rows - 1) + float(source.noise_fourth_cumulant @ squares_of_pairs(b)) / source.n_rows

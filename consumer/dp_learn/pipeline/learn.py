@@ -366,7 +366,7 @@ def find_bundle_contradictions(bundles: Sequence[Bundle], sample: Sample) -> lis
     found = []
     for bundle, source, moments in zip(bundles, sample.sources, sample.moments, strict=True):
         release, sentences = bundle.release, []
-        if isinstance(source, RowSource) and moments is not None:
+        if isinstance(source, RowSource):
             described = {column.name: column for column in release.columns}
             sentences = find_contradictions([described[name] for name in source.columns], moments)
         elif release.second_moments is not None:
