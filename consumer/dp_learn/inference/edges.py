@@ -79,28 +79,28 @@ class EdgeInference:
     @property
     def scores(self) -> FloatArray:
         """The size of T_ij over its standard error, or zero where that is zero, as with very few rows."""
-        size = np.abs(self.estimate)
-        return np.divide(size, self.standard_error, out=np.zeros_like(size), where=self.standard_error > 0.0)
+        return self._scores_at(np.s_[:])
+
+    def _scores_at(self, pairs: Any) -> FloatArray:
+        size, error = np.abs(self.estimate[pairs]), self.standard_error[pairs]
+        scores: FloatArray = np.divide(size, error, out=np.zeros_like(size), where=error > 0.0)
+        return scores
 
     def p_values_at(self, pairs: Pairs) -> FloatArray:
         """Return the p-values of some pairs, given by the positions of their columns."""
-        size, error = np.abs(self.estimate[pairs]), self.standard_error[pairs]
-        scores = np.divide(size, error, out=np.zeros_like(size), where=error > 0.0)
-        values: FloatArray = 2.0 * normal_tails(scores)
-        return values
+        return 2.0 * normal_tails(self._scores_at(pairs))
 
     @property
     def p_values(self) -> FloatArray:
         """Two-sided p-values of no edge, normal for many rows; one on the diagonal, which is not tested."""
-        return _off_diagonal(2.0 * normal_tails(self.scores))
+        values = 2.0 * normal_tails(self.scores)
+        np.fill_diagonal(values, 1.0)
+        return values
 
     @property
     def q_values(self) -> FloatArray:
         """The smallest false discovery rate at which each pair would be listed (Benjamini and Hochberg)."""
-        upper = np.triu_indices(len(self.columns), 1)
-        q = np.ones_like(self.estimate)
-        q[upper] = benjamini_hochberg(self.p_values[upper])
-        return np.minimum(q, q.T)
+        return pair_q_values(self.p_values)
 
     @property
     def partial_error(self) -> FloatArray:
@@ -291,18 +291,16 @@ def _quantile(level: float) -> float:
     return normal_quantile((1.0 + level) / 2.0)
 
 
-def benjamini_hochberg(p_values: FloatArray) -> FloatArray:
-    """Return the least rate at which each hypothesis is rejected; `scipy.stats` has it, and takes 50 MB to import."""
-    order = np.argsort(p_values)
-    ranked = p_values[order] * len(order) / np.arange(1, len(order) + 1)
-    q = np.empty_like(ranked)
-    q[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
-    return q
-
-
-def _off_diagonal(values: FloatArray) -> FloatArray:
-    np.fill_diagonal(values, 1.0)
-    return values
+def pair_q_values(p_values: FloatArray) -> FloatArray:
+    """Return the least rate at which each pair is found; `scipy.stats` knows it, too, and takes 50 MB to import."""
+    upper = np.triu_indices(len(p_values), 1)
+    order = np.argsort(p_values[upper])
+    ranked = p_values[upper][order] * len(order) / np.arange(1, len(order) + 1)
+    found = np.empty_like(ranked)
+    found[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
+    q_values = np.ones_like(p_values)
+    q_values[upper] = found
+    return np.minimum(q_values, q_values.T)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from dp_learn.covariance.bilinear_forms import FormErrors
 from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
-from dp_learn.inference.edges import Pairs, benjamini_hochberg, desparsify
+from dp_learn.inference.edges import Pairs, desparsify, pair_q_values
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
@@ -46,24 +47,34 @@ class NodeInference:
 
     Attributes
     ----------
-    nodes : tuple of str
+    nodes : tuple
+    estimate : ndarray of shape (n_features, n_features)
+        T, the desparsified precision matrix, in inverse data units.
     strength : ndarray of shape (G, G)
-        The largest canonical partial correlation of each pair, without a graph; with the sign of the partial
-        correlation where both nodes have one column.
+        The largest canonical partial correlation of each pair, without a graph; 1 on the diagonal.
     statistic : ndarray of shape (G, G)
         Wald's, chi-squared where there is no edge; 0 on the diagonal.
     degrees : ndarray of int, shape (G, G)
-        Its degrees of freedom.
-    p_values, q_values : ndarray of shape (G, G)
-        Of no edge, and the smallest false discovery rate at which a pair would be listed; 1 on the diagonal.
+        Its degrees of freedom, at most the product of the nodes' columns.
     """
 
-    nodes: tuple[str, ...]
+    nodes: tuple[Any, ...]
+    estimate: FloatArray
     strength: FloatArray
     statistic: FloatArray
     degrees: npt.NDArray[np.intp]
-    p_values: FloatArray
-    q_values: FloatArray
+
+    @cached_property
+    def p_values(self) -> FloatArray:
+        """The p-values of no edge; 1 on the diagonal."""
+        from scipy import special
+
+        return np.where(self.degrees > 0, special.gammaincc(self.degrees / 2.0, self.statistic / 2.0), 1.0)
+
+    @cached_property
+    def q_values(self) -> FloatArray:
+        """The smallest false discovery rate at which each pair would be listed; 1 on the diagonal."""
+        return pair_q_values(self.p_values)
 
     @property
     def scores(self) -> FloatArray:
@@ -87,7 +98,7 @@ def infer_nodes(
     nodes: tuple[str, ...],
     errors_of: Callable[[FloatArray], FormErrors],
 ) -> NodeInference:
-    """Test every pair of nodes for an edge.
+    """Test every pair of nodes for an edge. A strength has the sign of the partial correlation of two single columns.
 
     Parameters
     ----------
@@ -102,18 +113,13 @@ def infer_nodes(
     errors_of : callable
         Returns the errors of the forms B S^ B' for a matrix B, as the rows have them where there are any.
     """
-    from scipy import special
-
     statistic, degrees = block_statistics(pooled, precision, labels, len(nodes), errors_of)
-    p_values = np.asarray(special.chdtrc(degrees.astype(float), statistic))
-    np.fill_diagonal(p_values, 1.0)
-
-    upper = np.triu_indices(len(nodes), 1)
-    q_values = np.ones_like(p_values)
-    q_values[upper] = benjamini_hochberg(p_values[upper])
-    t = _with_definite_blocks(desparsify(pooled, precision), precision, labels)
-    strength = node_strengths(t, labels, len(nodes))
-    return NodeInference(nodes, strength, statistic, degrees, p_values, np.minimum(q_values, q_values.T))
+    t = desparsify(pooled, precision)
+    definite = t.copy()
+    for place in _own_blocks(labels):
+        if not is_positive_definite(t[place]):
+            definite[place] = precision[place]
+    return NodeInference(nodes, t, node_strengths(definite, labels, len(nodes)), statistic, degrees)
 
 
 def block_statistics(
@@ -139,13 +145,15 @@ def block_statistics(
     ndarray of shape (G, G), ndarray of int of shape (G, G)
         The sums are 0 on the diagonal.
     """
-    root = _residual_roots(sandwich(precision, _noisy(pooled)), precision, labels, n_nodes)
+    root = _residual_roots(sandwich(precision, _noisy(pooled)), precision, labels)
     forms, whitened = root @ precision, root @ desparsify(pooled, precision) @ root.T
     members = np.zeros((n_nodes, len(labels)))
     members[labels, np.arange(len(labels))] = 1.0
     variances = form_variances(pooled, forms)
-    if errors_of is not None:
-        variances = _block_variances(errors_of(forms).products, variances, members)
+    if errors_of is not None:  # of Gaussian rows, times what all entries of a block vary more than these
+        model, of_rows = members @ variances @ members.T, members @ errors_of(forms).products @ members.T
+        ratio = np.divide(of_rows, model, out=np.ones_like(model), where=model > 0.0)
+        variances = variances * (members.T @ np.maximum(ratio, 1.0) @ members)
     squares = np.divide(whitened**2, variances, out=np.zeros_like(whitened), where=variances > 0.0)
     statistic = members @ squares @ members.T
     statistic = (statistic + statistic.T) / 2.0
@@ -186,14 +194,6 @@ def normal_scores(statistic: FloatArray, degrees: npt.NDArray[np.intp]) -> Float
     return scores
 
 
-def _block_variances(of_rows: FloatArray, of_model: FloatArray, members: FloatArray) -> FloatArray:
-    """Return the variances of entries: of Gaussian rows, times what all entries of a block vary more than these."""
-    model = members @ of_model @ members.T
-    ratio = np.divide(members @ of_rows @ members.T, model, out=np.ones_like(model), where=model > 0.0)
-    variances: FloatArray = of_model * (members.T @ np.maximum(ratio, 1.0) @ members)
-    return variances
-
-
 def _noisy(pooled: PooledCovariance) -> FloatArray:
     """Return the covariance with the noise of rows, as far as it is known."""
     total = pooled.covariance.copy()
@@ -203,17 +203,14 @@ def _noisy(pooled: PooledCovariance) -> FloatArray:
     return total
 
 
-def _residual_roots(
-    residuals: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp], n_nodes: int
-) -> FloatArray:
+def _residual_roots(residuals: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp]) -> FloatArray:
     """Return the block diagonal matrix that makes the residuals of each node uncorrelated, of variance 1.
 
     Where an indefinite matrix leaves residuals no covariance, the one that Theta implies, its own block, takes its
     place.
     """
     root = np.zeros_like(residuals)
-    for node in range(n_nodes):
-        place = np.ix_(np.flatnonzero(labels == node), np.flatnonzero(labels == node))
+    for place in _own_blocks(labels):
         values, vectors = np.linalg.eigh(residuals[place])
         if not values[0] > _LEAST * values[-1]:
             values, vectors = np.linalg.eigh(precision[place])
@@ -221,48 +218,14 @@ def _residual_roots(
     return root
 
 
-def _with_definite_blocks(t: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp]) -> FloatArray:
-    """Return T with a node's own block of Theta where that of T is not positive definite."""
-    blocks = t.copy()
-    for node in range(int(labels.max()) + 1):
-        place = np.ix_(np.flatnonzero(labels == node), np.flatnonzero(labels == node))
-        if not is_positive_definite(t[place]):
-            blocks[place] = precision[place]
-    return blocks
-
-
-@dataclass(frozen=True, eq=False)
-class BlockInference:
-    """Strengths and tests of all pairs of nodes.
-
-    Attributes
-    ----------
-    nodes : tuple
-        The nodes, in the order in which they first come; G of them.
-    estimate : ndarray of shape (n_features, n_features)
-        T, the desparsified precision matrix, in inverse data units.
-    strength : ndarray of shape (G, G)
-        The largest canonical partial correlation of each pair, between 0 and 1; 1 on the diagonal.
-    statistic : ndarray of shape (G, G)
-        Wald's, chi-squared where there is no edge; 0 on the diagonal.
-    degrees : ndarray of int, shape (G, G)
-        Its degrees of freedom, at most the product of the nodes' columns.
-    p_values, q_values : ndarray of shape (G, G)
-        Of no edge, and the smallest false discovery rate at which a pair would be listed; 1 on the diagonal.
-    """
-
-    nodes: tuple[Any, ...]
-    estimate: FloatArray
-    strength: FloatArray
-    statistic: FloatArray
-    degrees: npt.NDArray[np.intp]
-    p_values: FloatArray
-    q_values: FloatArray
+def _own_blocks(labels: npt.NDArray[np.intp]) -> list[Any]:
+    """Return the places of every node's own block."""
+    return [np.ix_(labels == node, labels == node) for node in range(int(labels.max()) + 1)]
 
 
 def infer_blocks(
     rows: npt.ArrayLike, noise_covariance: npt.ArrayLike, precision: npt.ArrayLike, labels: npt.ArrayLike
-) -> BlockInference:
+) -> NodeInference:
     """Test every pair of nodes for an edge.
 
     Parameters
@@ -295,22 +258,14 @@ def infer_blocks(
     y = centred @ theta
 
     nodes = tuple(dict.fromkeys(listed))
-    places = [np.flatnonzero([label == node for label in listed]) for node in nodes]
-    strength, statistic = np.eye(len(nodes)), np.zeros((len(nodes), len(nodes)))
-    degrees, p_values = np.zeros((len(nodes), len(nodes)), dtype=np.intp), np.ones((len(nodes), len(nodes)))
+    numbers = np.array([nodes.index(label) for label in listed], dtype=np.intp)
+    statistic, degrees = np.zeros((len(nodes), len(nodes))), np.zeros((len(nodes), len(nodes)), dtype=np.intp)
     for g, h in zip(*np.triu_indices(len(nodes), 1), strict=True):
-        a, b = places[g], places[h]
+        a, b = np.flatnonzero(numbers == g), np.flatnonzero(numbers == h)
         products = (y[:, a, None] * y[:, None, b]).reshape(len(x), -1)
-        found, df = _wald(estimate[np.ix_(a, b)].ravel(), products)
-        own = canonical_partial_correlations(theta, a, b)[0]
-        for pair in ((g, h), (h, g)):
-            strength[pair], statistic[pair], degrees[pair] = own, found, df
-            p_values[pair] = _chi_squared_tail(found, df)
-
-    upper = np.triu_indices(len(nodes), 1)
-    q_values = np.ones_like(p_values)
-    q_values[upper] = benjamini_hochberg(p_values[upper])
-    return BlockInference(nodes, estimate, strength, statistic, degrees, p_values, np.minimum(q_values, q_values.T))
+        statistic[g, h], degrees[g, h] = _wald(estimate[np.ix_(a, b)].ravel(), products)
+    strength = np.abs(node_strengths(theta, numbers, len(nodes)))
+    return NodeInference(nodes, estimate, strength, statistic + statistic.T, degrees + degrees.T)
 
 
 def canonical_partial_correlations(
@@ -345,9 +300,3 @@ def _wald(estimate: FloatArray, products: FloatArray) -> tuple[float, int]:
     used = d > RANK * max(float(d[-1]), 0.0)
     scores = (q[:, used].T @ (estimate * len(products) / scale)) ** 2 / d[used]
     return float(scores.sum()), int(used.sum())
-
-
-def _chi_squared_tail(statistic: float, degrees: int) -> float:
-    from scipy import special
-
-    return float(special.gammaincc(degrees / 2.0, statistic / 2.0)) if degrees else 1.0

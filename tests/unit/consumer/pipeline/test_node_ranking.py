@@ -154,7 +154,7 @@ def test_errors_that_are_not_known_leave_no_ranking(monkeypatch: pytest.MonkeyPa
 def test_the_message_goes_by_the_tests_where_there_are_any(graph: GraphEstimate) -> None:
     """A link that the tests leave in doubt is counted as such, however high its evidence."""
     assert graph.tests is not None
-    doubtful: Any = replace(graph, tests=replace(graph.tests, p_values=np.full_like(graph.tests.p_values, 0.5)))
+    doubtful: Any = replace(graph, tests=replace(graph.tests, statistic=np.zeros_like(graph.tests.statistic)))
     lines = describe_edges(doubtful, shrunk=False)
 
     assert len(lines) == 1
