@@ -131,22 +131,32 @@ def find_perhaps_collinear(
     return tuple(dict.fromkeys(of[strong.any(axis=1)].tolist()))
 
 
-def describe_collinear(names: Sequence[str]) -> str:
-    """Return a sentence on what collinearity means for the edges of these columns."""
-    return (
-        f"columns are nearly collinear, so that some of them determine the others: {name_columns(names)}. Their "
-        "edges cannot be told apart, and tests find few of them; ask the publisher for a release without the redundant "
-        "columns"
-    )
+def describe_collinearity(
+    pooled: PooledCovariance, names: Sequence[str] = (), root: FloatArray | None = None
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return the columns known to be collinear, and sentences on what that means for them, and for those that may be.
 
-
-def describe_perhaps_collinear(names: Sequence[str]) -> str:
-    """Return a sentence on columns whose collinearity the noise neither shows nor rules out."""
-    return (
-        f"columns are nearly collinear as far as the noise shows: {name_columns(names)}. Each has a correlation with "
-        f"another that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and only a "
-        "release with less noise would tell"
-    )
+    Parameters
+    ----------
+    pooled, names, root
+        As of `find_collinear`.
+    """
+    known = find_collinear(pooled, names, root)
+    perhaps = find_perhaps_collinear(pooled, known, names)
+    said = []
+    if known:
+        said.append(
+            f"columns are nearly collinear, so that some of them determine the others: {name_columns(known)}. Their "
+            "edges cannot be told apart, and tests find few of them; ask the publisher for a release without the "
+            "redundant columns"
+        )
+    if perhaps:
+        said.append(
+            f"columns are nearly collinear as far as the noise shows: {name_columns(perhaps)}. Each has a correlation "
+            f"with another that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and "
+            "only a release with less noise would tell"
+        )
+    return known, said
 
 
 def _can_tell(pooled: PooledCovariance) -> bool:

@@ -14,6 +14,7 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, listed, quote_name
 from dp_learn.covariance.collinear import clear_columns
+from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample
@@ -34,7 +35,7 @@ from dp_learn.output.summary import (
     share_by_column,
 )
 from dp_learn.pipeline.graph import GraphEstimate
-from dp_learn.pipeline.learn import find_bundle_contradictions, infer_if_possible
+from dp_learn.pipeline.learn import infer_if_possible
 from dp_learn.pipeline.settings import REFIT_MAX_ITER
 
 REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk

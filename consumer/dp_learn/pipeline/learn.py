@@ -11,21 +11,13 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_bundle.base.quoting import quote_path
-from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.statement import shape_of
-from dp_learn.covariance.collinear import (
-    describe_collinear,
-    describe_perhaps_collinear,
-    find_collinear,
-    find_perhaps_collinear,
-)
-from dp_learn.covariance.consistency import find_contradictions, find_moment_contradictions, find_round_contradictions
+from dp_learn.covariance.collinear import describe_collinearity
+from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.penalties import typical_errors
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows, share_rows
-from dp_learn.covariance.two_rounds import RoundMatrices
+from dp_learn.covariance.sources import bundle_source, share_rows
 from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
 from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges, require_testable
 from dp_learn.inference.evidence import score_pairs
@@ -36,7 +28,7 @@ from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
 from dp_learn.pipeline.loadings import tabulate_loadings
 from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.nodes import describe_merged, infer_node_pairs, score_nodes
-from dp_learn.pipeline.settings import Fit, Nodes, Options, Settings
+from dp_learn.pipeline.settings import Fit, Options, Settings
 
 N_FOLDS = 5
 MANY = 100  # columns: from here on the smallest alpha is computed less closely, as it takes a while
@@ -179,7 +171,9 @@ def learn_sample(
         notes += doubts
     notes += _describe_share(share, settings)
 
-    collinear, sentences = _find_collinearity(fit.pooled, fit.nodes)
+    nodes = fit.nodes
+    names = () if nodes.are_numbers else [nodes.names[label] for label in nodes.labels]
+    collinear, sentences = describe_collinearity(fit.pooled, names, None if nodes.are_numbers else nodes.units)
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
         estimate=_graph(sample, fit, precision, evidence, tests, fdr),
@@ -192,7 +186,7 @@ def learn_sample(
         smallest_eigenvalue=eigenvalue,
         smallest_alpha=_smallest_alpha(fit, settings, eigenvalue),
         contradictions=list(contradictions),
-        notes=[*notes, *describe_merged(fit.nodes), *sentences],
+        notes=[*notes, *describe_merged(nodes), *sentences],
         collinear=collinear,
     )
 
@@ -230,21 +224,10 @@ def infer_if_possible(
         return infer_pairs(sample, pooled, kept)
     except EstimationError as error:
         if required:
-            for sentence in _find_collinearity(pooled)[1]:
+            for sentence in describe_collinearity(pooled)[1]:
                 error.add_note(sentence)
             raise
         return None, [f"there are no error bars: {error}"]
-
-
-def _find_collinearity(pooled: PooledCovariance, nodes: Nodes | None = None) -> tuple[tuple[str, ...], list[str]]:
-    """Return the columns, or nodes, that are known to be collinear, and sentences on these and on those that may be."""
-    names, root = pooled.columns, None
-    if nodes is not None and not nodes.are_numbers:
-        names, root = tuple(nodes.names[label] for label in nodes.labels), nodes.units
-    known = find_collinear(pooled, names, root)
-    perhaps = find_perhaps_collinear(pooled, known, names)
-    sentences = [describe_collinear(known)] if known else []
-    return known, sentences + ([describe_perhaps_collinear(perhaps)] if perhaps else [])
 
 
 def infer_pairs(
@@ -359,26 +342,3 @@ def _smallest_alpha(fit: Fit, settings: Settings, eigenvalue: float) -> float:
         weights=fit.weights,
         penalize_diagonal=settings.penalize_diagonal,
     )
-
-
-def find_bundle_contradictions(bundles: Sequence[Bundle], sample: Sample) -> list[str]:
-    """Return a sentence for everything in which a bundle contradicts its manifest."""
-    found = []
-    for bundle, source, moments in zip(bundles, sample.sources, sample.moments, strict=True):
-        release, sentences = bundle.release, []
-        if isinstance(source, RowSource):
-            described = {column.name: column for column in release.columns}
-            sentences = find_contradictions([described[name] for name in source.columns], moments)
-        elif release.second_moments is not None:
-            sentences = _find_in_moments(bundle, release.second_moments)
-        found += [f"{quote_path(bundle.path)} contradicts its manifest: {sentence}" for sentence in sentences]
-    return found
-
-
-def _find_in_moments(bundle: Bundle, moments: SecondMoments) -> list[str]:
-    """Return a sentence for everything in which released second moments contradict the manifest."""
-    names, n_rows = [column.name for column in bundle.release.columns], bundle.release.n_rows
-    if moments.first_round is not None:
-        return find_round_contradictions(moments, names, RoundMatrices.from_bundle(bundle), n_rows)
-    matrix = bundle.second_moments()
-    return find_moment_contradictions(moments, names, matrix, n_rows, exact_count=counts_rows(bundle))
