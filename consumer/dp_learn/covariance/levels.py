@@ -30,9 +30,9 @@ import numpy.typing as npt
 from dp_bundle.base.errors import DrownedColumnError
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
-from dp_learn.covariance.collinear import clear_columns, clear_variances
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
-from dp_learn.covariance.penalties import null_standard_errors
+from dp_learn.covariance.standard_errors import clear_variances, null_standard_errors
 from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
 
 Places = npt.NDArray[np.intp]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_learn.covariance.bilinear_forms import FormErrors, by_rows
+from dp_learn.covariance.debias import FormErrors, by_rows
 from dp_learn.covariance.row_passes import BundleRows, Rows, map_rows
 from dp_learn.matrices.linalg import FloatArray, add_product, sandwich, sparse_if_worth_it
 

@@ -17,9 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
-from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.collinear import clear_variances
-from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.debias import FormErrors, NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources, keep_columns
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.moments import Moments, merge_moments, row_errors, subsample_moments
@@ -27,6 +25,7 @@ from dp_learn.covariance.row_passes import select_columns
 from dp_learn.covariance.sources import CovarianceSource, RowSource
 from dp_learn.covariance.standard_errors import (
     at_least_model,
+    clear_variances,
     combine_row_errors,
     entry_variances,
     form_errors,

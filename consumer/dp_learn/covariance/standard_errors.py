@@ -23,6 +23,8 @@ a_i = v_i / S^_ii the noise relative to the variance, and n rows, an off-diagona
 of which (1 + r_ij^2) / (n - 1) is the sampling error. What noise on a released sum adds is in `one_round` and
 `two_rounds`.
 
+The errors of entries that should be zero, on that scale, and the penalties that they call for, are from these.
+
 Sums of variances over all pairs of columns, at a model Theta, need no p-by-p forms, and of a sparse Theta sparse
 products alone. At B = Theta and Sigma = Theta^-1 the forms have covariance C = Theta. With rows scaled so that
 c_ii = 1, N = B diag(v) B' and sums over i < j,
@@ -40,15 +42,19 @@ matrix estimator, Econometrica 48(4).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.bilinear_forms import (
+from dp_bundle.privacy.normal import normal_quantile
+from dp_learn.covariance.debias import (
     AT_ONCE,
     FormErrors,
+    NoisyCovariance,
     Part,
     by_rows,
     inner_product,
@@ -56,9 +62,18 @@ from dp_learn.covariance.bilinear_forms import (
     rows_of,
     sum_errors,
 )
-from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.matrices.linalg import FloatArray, sandwich, scale_columns, sparse_if_worth_it
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.matrices.linalg import (
+    FloatArray,
+    median_above_diagonal,
+    normal_tails,
+    sandwich,
+    scale_columns,
+    sparse_if_worth_it,
+)
+
+CHANCE_EDGES = 0.2  # in four of five tables of unrelated columns there is then none
+_BINS = 256
 
 
 def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
@@ -234,6 +249,17 @@ def unexplained_variances(pooled: PooledCovariance) -> FloatArray:
     return total
 
 
+def clear_variances(pooled: PooledCovariance) -> npt.NDArray[np.bool_]:
+    """Return which variances are clearly positive.
+
+    Simply positive is enough where the noise does not act entry by entry: nothing is subtracted there.
+    """
+    variances = np.diagonal(pooled.covariance)
+    if not pooled.has_error_law:
+        return np.asarray(variances > 0.0)
+    return np.asarray(variances > 2.0 * np.sqrt(unexplained_variances(pooled)))
+
+
 def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:
     """Return the sums over i < j of ``1 + c_ij^2`` and of ``Var[b_i' S^ b_j]``, both of forms of unit variance.
 
@@ -253,3 +279,97 @@ def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[flo
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
         total += weight * weight * source.known_noise.sum_over_pairs(b, c)
     return noiseless, total
+
+
+def null_standard_errors(pooled: PooledCovariance) -> FloatArray:
+    """Return the standard errors of the entries on the correlation scale where the columns are uncorrelated.
+
+    For one source of rows, ``se_ij^2 = (1 + v_i / S^_ii) (1 + v_j / S^_jj) / (n - 1)``; on the diagonal, half of the
+    variance's squared error takes its place, which is the same: a scale for penalties.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features)
+        Symmetric, positive.
+    """
+    variances = entry_variances(pooled)
+    np.fill_diagonal(variances, np.diagonal(variances) / 2.0)
+    return np.sqrt(variances, out=variances)
+
+
+def typical_errors(pooled: PooledCovariance) -> tuple[float, float] | None:
+    """Return the median error of a correlation that is zero, as it is and as it would be without the noise.
+
+    None where nothing is known of the noise, or fewer than two columns stand clear of it.
+    """
+    clear = np.flatnonzero(clear_variances(pooled))
+    if not pooled.has_errors or len(clear) < 2:
+        return None
+    variances = entry_variances(keep_columns(pooled, clear))
+    median = median_above_diagonal(variances)
+    return math.sqrt(median), math.sqrt(pooled.sampling_factor)
+
+
+def universal_penalty(pooled: PooledCovariance) -> tuple[float, FloatArray]:
+    """Return the universal penalty, sqrt(2 log p) standard errors of every entry, as alpha and weights.
+
+    Of p independent normal errors, none is likely to exceed it, so hardly any edge is chosen for its noise alone. The
+    weights are `penalty_weights`; with equal ones, alpha is as many standard errors of a typical entry.
+
+    References
+    ----------
+    Donoho & Johnstone (1994), Ideal spatial adaptation by wavelet shrinkage, Biometrika 81(3).
+    """
+    errors = null_standard_errors(pooled)
+    typical = median_above_diagonal(errors)
+    return math.sqrt(2.0 * math.log(len(errors))) * typical, errors / typical
+
+
+def penalty_weights(pooled: PooledCovariance) -> FloatArray:
+    """Return each entry's `null_standard_errors` divided by their off-diagonal median, as weights of the penalty.
+
+    Noisier entries are penalised more, in proportion, and a typical entry as before, so that alpha keeps its meaning;
+    without noise all weights are 1. The errors are those of uncorrelated columns because a penalty must exceed the
+    error of an entry that should be zero. They depend on the diagonal alone: a weight that grew with the estimated
+    correlation would punish a strong edge for being strong.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features)
+        Symmetric, positive.
+    """
+    return universal_penalty(pooled)[1]
+
+
+def chance_alpha(errors: FloatArray, weights: FloatArray | None = None) -> float:
+    """Return the alpha at which chance alone is expected to make a fifth of an edge among unrelated columns.
+
+    The entry (i, j) exceeds alpha w_ij by chance with probability ``2 Phi(-alpha w_ij / se_ij)``, and alpha makes these
+    sum to 0.2. For equal errors it is nearly sqrt(2 log m) of them, m the number of pairs: the largest of m errors.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n_features, n_features)
+        `null_standard_errors`, on the scale of the penalty.
+    weights : ndarray of shape (n_features, n_features), optional
+        Of the penalty, ones by default; pairs with weight 0 or inf play no part.
+
+    References
+    ----------
+    Donoho & Johnstone (1994), Ideal spatial adaptation by wavelet shrinkage, Biometrika 81(3).
+    """
+    penalised = ~np.eye(len(errors), dtype=bool)
+    if weights is not None:
+        penalised &= (weights > 0.0) & np.isfinite(weights)
+        errors = np.divide(errors, weights, out=np.zeros_like(errors), where=penalised)
+    each = errors[penalised]
+    if not each.size:
+        return 0.0
+    limits = np.geomspace(each.min(), each.max() * (1.0 + 1e-9), _BINS + 1)
+    counts = np.histogram(each, limits)[0] / 2.0  # each pair is there twice
+    low, high = 0.0, -normal_quantile(CHANCE_EDGES / each.size) * limits[-1]
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        expected = float(counts @ normal_tails(middle / limits[1:])) * 2.0
+        low, high = (middle, high) if expected > CHANCE_EDGES else (low, middle)
+    return float(high)

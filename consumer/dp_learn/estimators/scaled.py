@@ -11,7 +11,7 @@ from dp_bundle.base.errors import DrownedColumnError, ParameterError
 from dp_bundle.base.quoting import quote_name
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.penalties import penalty_weights, universal_penalty
+from dp_learn.covariance.standard_errors import penalty_weights, universal_penalty
 from dp_learn.matrices.checks import check_alpha
 from dp_learn.matrices.labels import align
 from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue

@@ -21,8 +21,7 @@ import numpy as np
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.penalties import universal_penalty
-from dp_learn.covariance.standard_errors import form_variances
+from dp_learn.covariance.standard_errors import form_variances, universal_penalty
 from dp_learn.glasso.problem import make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.inference.edges import desparsify

@@ -30,8 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
+from dp_learn.covariance.debias import FormErrors, NoisyCovariance, debias_covariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.inference.edges import Pairs, desparsify, pair_q_values

@@ -11,7 +11,7 @@ import numpy as np
 from dp_bundle import Bundle
 from dp_bundle.describe.sentences import describe_gaps
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.penalties import typical_errors
+from dp_learn.covariance.standard_errors import typical_errors
 from dp_learn.pipeline.learn import Learned
 from dp_learn.selection.path import Selection
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from dp_bundle.base.errors import NotConvergedError, ParameterError
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
-from dp_learn.covariance.penalties import chance_alpha, null_standard_errors, penalty_weights
 from dp_learn.covariance.sample import Sample, Split, effective_rows
+from dp_learn.covariance.standard_errors import chance_alpha, null_standard_errors, penalty_weights
 from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
 from dp_learn.glasso.problem import Solution, make_problem
 from dp_learn.glasso.solving import graphical_lasso

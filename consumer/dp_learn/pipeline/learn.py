@@ -15,9 +15,9 @@ from dp_bundle.manifest.statement import shape_of
 from dp_learn.covariance.collinear import describe_collinearity
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.penalties import typical_errors
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows
+from dp_learn.covariance.standard_errors import typical_errors
 from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
 from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges, require_testable
 from dp_learn.inference.evidence import score_pairs

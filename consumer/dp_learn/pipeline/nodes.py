@@ -21,9 +21,8 @@ import numpy.typing as npt
 from dp_bundle.base.errors import EstimationError, NoSolutionError
 from dp_bundle.base.quoting import listed, quote_name
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.penalties import CHANCE_EDGES
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.standard_errors import mechanism_entry_variances
+from dp_learn.covariance.standard_errors import CHANCE_EDGES, mechanism_entry_variances
 from dp_learn.glasso.graph_fit import solve_on_graph
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.inference.edges import require_testable

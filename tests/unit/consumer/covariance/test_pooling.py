@@ -10,9 +10,8 @@ from dp_bundle.base.errors import DrownedColumnError
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.penalties import chance_alpha, null_standard_errors, penalty_weights
 from dp_learn.covariance.sample import effective_rows, pool_sources
-from dp_learn.covariance.standard_errors import form_variances
+from dp_learn.covariance.standard_errors import chance_alpha, form_variances, null_standard_errors, penalty_weights
 
 CLEAN = np.array([[4.0, 1.2, 0.0], [1.2, 1.0, 0.3], [0.0, 0.3, 9.0]])
 

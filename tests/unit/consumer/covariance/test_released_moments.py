@@ -11,9 +11,8 @@ from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.debias import ReleasedCovariance
 from dp_learn.covariance.estimate import combine_sources
 from dp_learn.covariance.one_round import OneRound
-from dp_learn.covariance.penalties import null_standard_errors
 from dp_learn.covariance.sample import effective_rows, pool_sources
-from dp_learn.covariance.standard_errors import form_errors, mechanism_errors
+from dp_learn.covariance.standard_errors import form_errors, mechanism_errors, null_standard_errors
 
 N_ROWS, CONSTANT = 3000, 0.75
 HALF = np.array([2.0, 1.0, 5.0])

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_learn.covariance.bilinear_forms import FormErrors, isserlis
-from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.debias import FormErrors, NoisyCovariance, isserlis
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.sample import pool_sources

@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.debias import FormErrors, NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.standard_errors import form_errors, form_variances
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges

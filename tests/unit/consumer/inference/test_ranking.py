@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.penalties import null_standard_errors
+from dp_learn.covariance.standard_errors import null_standard_errors
 from dp_learn.inference.edges import fit_for_inference, infer_edges
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.output.graph_files import write_estimate

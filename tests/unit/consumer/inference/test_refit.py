@@ -10,7 +10,7 @@ import pytest
 from dp_bundle.base.errors import NotConvergedError
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.penalties import universal_penalty
+from dp_learn.covariance.standard_errors import universal_penalty
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso, solve
 from dp_learn.inference.edges import fit_for_inference
