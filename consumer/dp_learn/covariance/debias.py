@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,13 +107,9 @@ def isserlis_of(part: FloatArray, diagonal: FloatArray, rows: slice = ALL) -> Fo
 
 def fourth_order(squares: Any, cubes: Any, rows: slice = ALL) -> FormErrors:
     """Return the errors that the moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j make."""
-    fourth = squares.diagonal()
-    part = rows_of(squares, rows)
-    return FormErrors(
-        part,
-        rows_of(cubes, rows) + rows_of(cubes.T, rows),
-        (fourth[rows, None] + fourth + 2.0 * part) / 4.0,
-    )
+    fourth, part = squares.diagonal(), rows_of(squares, rows)
+    crossed = rows_of(cubes, rows) + rows_of(cubes.T, rows)
+    return FormErrors(part, crossed, (fourth[rows, None] + fourth + 2.0 * part) / 4.0)
 
 
 def rows_of(matrix: Any, rows: slice) -> FloatArray:
@@ -142,10 +140,7 @@ def by_rows(n_forms: int, part: Callable[[slice], FormErrors], into: FormErrors 
 
 def sum_errors(parts: Sequence[FormErrors]) -> FormErrors:
     """Return the errors of the sum of independent forms, of at least one."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(add, parts)
 
 
 def one_entry(k: FloatArray, rows: slice = ALL) -> FormErrors:

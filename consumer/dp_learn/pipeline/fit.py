@@ -7,8 +7,6 @@ reference.
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 import numpy as np
 import numpy.typing as npt
 
@@ -28,7 +26,7 @@ from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
 from dp_learn.selection.cross_validation import cross_validate
 from dp_learn.selection.ebic import select_ebic
-from dp_learn.selection.path import SMALLEST, Selection, alpha_grid
+from dp_learn.selection.path import SMALLEST, PathOptions, Selection, alpha_grid
 from dp_learn.selection.rules import Rule, Weights
 from dp_learn.selection.stars import select_stars, stars_subsample_share
 
@@ -36,15 +34,6 @@ GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where t
 PATIENCE = 8  # graphs; the path is short
 AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
-
-
-class _ProblemOptions(TypedDict):
-    """The settings that every rule solves its problems with."""
-
-    solver: str
-    weights: FloatArray | None
-    penalize_diagonal: bool
-    groups: npt.NDArray[np.intp]
 
 
 def fit_graph(sample: Sample, settings: Settings) -> Fit:
@@ -67,7 +56,7 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     repair = repair_covariance(debiased, settings.repair)
     debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # one copy of the same numbers
     weights = _weights(sample, pooled, nodes, settings)
-    problem = _ProblemOptions(
+    problem = PathOptions(
         solver=settings.solver if nodes.are_numbers else "cd",
         weights=weights,
         penalize_diagonal=settings.penalize_diagonal,
@@ -76,7 +65,7 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
 
     alpha, selection = settings.alpha, None
     if alpha is None:
-        selection = _select(sample, pooled, nodes, repair.covariance, problem, settings)
+        selection = _select(sample, pooled, nodes, repair.covariance, weights, problem, settings)
         alpha = selection.alpha
 
     solution = graphical_lasso(repair.covariance, alpha, tol=settings.tol, max_iter=settings.max_iter, **problem)
@@ -87,9 +76,8 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
             solution,
         )
 
-    reported = (_refit(repair.covariance, solution, nodes, weights, settings) if settings.refit else None) or GraphFit(
-        solution.precision, 1.0
-    )
+    refitted = _refit(repair.covariance, solution, nodes, weights, settings) if settings.refit else None
+    reported = refitted or GraphFit(solution.precision, 1.0)
     precision = nodes.in_data_units(reported.precision)
     return Fit(pooled, nodes, precision, reported.share, solution, selection, repair, debiased, weights)
 
@@ -97,9 +85,8 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
 def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
     """Return the unpenalised precision matrix on other edges between nodes, in data units; None if there is none."""
     linked = fit.nodes.spread(edges | np.eye(len(edges), dtype=bool))
-    fitted = solve_on_graph(
-        fit.repair.covariance, linked, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER
-    )
+    matrix, solver, tol = fit.repair.covariance, settings.solver, settings.tol
+    fitted = solve_on_graph(matrix, linked, solver=solver, tol=tol, max_iter=REFIT_MAX_ITER)
     return fit.nodes.in_data_units(fitted.precision) if fitted is not None and fitted.converged else None
 
 
@@ -151,11 +138,12 @@ def _select(
     pooled: PooledCovariance,
     nodes: Nodes,
     matrix: FloatArray,
-    problem: _ProblemOptions,
+    weights: FloatArray | None,
+    problem: PathOptions,
     settings: Settings,
 ) -> Selection:
     """Choose alpha by the rule of the settings; the path of EBIC ends where chance would make edges."""
-    path, weights, kept = settings.alphas, problem["weights"], np.ix_(nodes.columns.kept, nodes.columns.kept)
+    path, kept = settings.alphas, np.ix_(nodes.columns.kept, nodes.columns.kept)
     if isinstance(path, int):
         alphas = alpha_grid(matrix, path, weights=weights, groups=nodes.labels)
     else:
@@ -200,12 +188,13 @@ def _refit(
         fitted = solve_on_graph(matrix, edges, tol=settings.tol, max_iter=REFIT_MAX_ITER)
         return GraphFit(fitted.precision, 0.0) if fitted is not None and fitted.converged else None
 
-    if weights is None and settings.penalize_diagonal:
-        penalty = np.broadcast_to(np.float64(solution.alpha), matrix.shape)
-    else:
-        penalty = make_problem(
-            matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal
-        ).penalty
+    problem = make_problem(matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal)
     return fit_on_graph(
-        matrix, edges, penalty, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER, start=solution
+        matrix,
+        edges,
+        problem.penalty,
+        solver=settings.solver,
+        tol=settings.tol,
+        max_iter=REFIT_MAX_ITER,
+        start=solution,
     )
