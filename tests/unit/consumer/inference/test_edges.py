@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.metrics import roc_auc_score
 
-from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.errors import NotConvergedError, ParameterError
 from dp_learn.covariance.debias import FormErrors, NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.standard_errors import form_errors, form_variances
-from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
+from dp_learn.covariance.standard_errors import form_errors, form_variances, null_standard_errors, universal_penalty
+from dp_learn.glasso.graph_fit import fit_on_graph
+from dp_learn.glasso.solving import graphical_lasso, solve
+from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges
+from dp_learn.inference.evidence import score_pairs
+from dp_learn.output.graph_files import write_estimate
+from dp_learn.pipeline.graph import GraphEstimate
 
 P = 5
 
@@ -198,3 +207,167 @@ def test_bad_arguments_are_refused() -> None:
         infer_edges(make_pooled(), np.eye(3))
     with pytest.raises(ParameterError, match="positive diagonal"):
         infer_edges(make_pooled(), np.diag([1.0, 1.0, -1.0, 1.0, 1.0]))
+
+
+def chain(p: int = 8, phi: float = 0.6) -> np.ndarray:
+    """Return the covariance of an autoregression, whose graph is a chain."""
+    steps = np.arange(p)
+    return phi ** np.abs(np.subtract.outer(steps, steps))
+
+
+def make_pooled(covariance: np.ndarray, n_rows: int, noise: float = 1.0) -> PooledCovariance:
+    """Return a pooled covariance with that debiased covariance."""
+    p = len(covariance)
+    source = NoisyCovariance(n_rows, covariance + noise * np.eye(p), np.full(p, noise), np.zeros(p))
+    return combine_sources([f"c{index}" for index in range(p)], [source])
+
+
+def test_penalty_is_universal_and_knows_the_noise() -> None:
+    """It is sqrt(2 log p) standard errors of a correlation near zero: here (1 + noise / signal) / sqrt(n - 1)."""
+    alpha, weights = universal_penalty(make_pooled(4.0 * chain(), 401, noise=2.0))
+
+    np.testing.assert_allclose(alpha * weights, np.sqrt(2 * np.log(8)) * 1.5 / 20, rtol=1e-13)
+
+
+def test_refit_has_no_penalty_on_the_chosen_graph() -> None:
+    """On the graph of the penalised solution the inverse reproduces S^, off it the precision is zero, in any units."""
+    rng = np.random.default_rng(1)
+    units = np.array([1.0, 1e-3, 50.0, 1.0, 2.0, 1e4, 1.0, 1.0])
+    covariance = np.cov(rng.multivariate_normal(np.zeros(8), chain(), 2000), rowvar=False)
+    pooled = make_pooled(covariance, 2000)
+    alpha, weights = universal_penalty(pooled)
+    chosen = graphical_lasso(pooled.correlation, alpha, weights=weights, penalize_diagonal=False, tol=1e-9)
+    edge = chosen.precision != 0
+
+    fit = fit_for_inference(pooled)
+    source = pooled.sources[0]
+    scaled = NoisyCovariance(2000, source.covariance * np.outer(units, units), units**2, np.zeros(8))
+    other = fit_for_inference(combine_sources(pooled.columns, [scaled]))
+
+    assert fit.share == 0.0
+    assert 8 < edge.sum() < 64
+    np.testing.assert_array_equal(fit.precision != 0, edge)
+    np.testing.assert_allclose(np.linalg.inv(fit.precision)[edge], covariance[edge], atol=1e-3)
+    np.testing.assert_allclose(other.precision * np.outer(units, units), fit.precision, atol=1e-3)
+
+
+def test_indefinite_covariances_keep_a_share_of_the_penalty() -> None:
+    """Where no unpenalised fit exists on the chosen graph, the refit is positive definite and says what it kept."""
+    covariance = np.array([[1.0, 0.9, 0.6], [0.9, 1.0, 0.9], [0.6, 0.9, 1.0]])  # beside two of 0.9, 0.62 is the least
+
+    fit = fit_for_inference(make_pooled(covariance, 2000))
+
+    assert np.linalg.eigvalsh(covariance)[0] < 0
+    assert 0.0 < fit.share < 1.0
+    assert np.linalg.eigvalsh(fit.precision)[0] > 0
+
+
+def test_noise_beyond_the_universal_penalty_still_has_a_fit() -> None:
+    """A matrix too indefinite for the universal penalty is fitted at a larger one."""
+    covariance = np.full((4, 4), -0.9) + 1.9 * np.eye(4)
+
+    fit = fit_for_inference(make_pooled(covariance, 10_000, noise=0.01))
+
+    assert fit.share > 0.0
+    assert np.linalg.eigvalsh(fit.precision)[0] > 0
+
+
+def test_solver_that_does_not_converge_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph must not rest on an unfinished solution."""
+    rng = np.random.default_rng(2)
+    covariance = np.cov(rng.multivariate_normal(np.zeros(8), chain(), 300), rowvar=False)
+    monkeypatch.setattr("dp_learn.inference.edges.solve", partial(solve, max_iter=1))
+    with pytest.raises(NotConvergedError, match="did not converge"):
+        fit_for_inference(make_pooled(covariance, 300))
+
+
+def test_fit_to_an_indefinite_matrix_is_found_where_there_is_one() -> None:
+    """A chain's fit exists wherever neighbours' correlations are below one, however indefinite the other entries."""
+    rng = np.random.default_rng(0)
+    p = 30
+    noise = rng.uniform(-0.6, 0.6, (p, p))
+    matrix = np.tril(noise, -1) + np.tril(noise, -1).T + np.eye(p)
+    edges = np.abs(np.subtract.outer(np.arange(p), np.arange(p))) <= 1
+    for each in (matrix, matrix * np.outer(np.arange(1, p + 1), np.arange(1, p + 1))):
+        fitted = fit_on_graph(each, edges, np.ones((p, p)), tol=1e-10)
+
+        assert np.linalg.eigvalsh(each)[0] < -1.0
+        assert fitted is not None
+        assert fitted.share == 0.0
+        np.testing.assert_allclose(np.linalg.inv(fitted.precision)[edges], each[edges], rtol=1e-4, atol=1e-4)
+
+
+P = 40
+
+
+def chain_pooled(variance: float, n_rows: int = 3000, units: float = 1.0) -> tuple[PooledCovariance, np.ndarray]:
+    """Return the covariance of noisy rows whose graph is a chain of strong links, and that graph."""
+    precision = np.eye(P) + 0.5 * (np.eye(P, k=1) + np.eye(P, k=-1))
+    covariance = np.linalg.inv(precision)
+    deviations = np.sqrt(np.diagonal(covariance))
+    rng = np.random.default_rng(4)
+    rows = rng.multivariate_normal(np.zeros(P), covariance / np.outer(deviations, deviations), n_rows)
+    noisy = units * (rows + np.sqrt(variance) * rng.normal(size=rows.shape))
+    source = NoisyCovariance(n_rows, np.cov(noisy.T), np.full(P, variance * units**2), np.zeros(P))
+    return combine_sources([f"c{index}" for index in range(P)], [source]), precision != 0
+
+
+def auc(scores: np.ndarray, graph: np.ndarray) -> float:
+    """Return the area under the curve of a ranking of all pairs."""
+    upper = np.triu_indices(P, 1)
+    return float(roc_auc_score(graph[upper], scores[upper]))
+
+
+@pytest.mark.slow
+def test_ranking_is_good_at_every_strength_of_the_noise() -> None:
+    """It finds a chain with little noise, and with as much noise as signal, which buries the desparsified estimate."""
+    for variance, least in ((0.01, 0.99), (1.0, 0.97)):
+        pooled, graph = chain_pooled(variance)
+        assert auc(score_pairs(pooled), graph) > least
+
+    desparsified = infer_edges(pooled, fit_for_inference(pooled).precision).scores
+    assert auc(desparsified, graph) < 0.9
+
+
+def test_scores_do_not_depend_on_units() -> None:
+    """Columns in other units have the same scores, which are symmetric and zero on the diagonal."""
+    scores = score_pairs(chain_pooled(0.2)[0])
+
+    np.testing.assert_allclose(score_pairs(chain_pooled(0.2, units=1000.0)[0]), scores, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(scores, scores.T)
+    assert (np.diagonal(scores) == 0).all()
+
+
+def test_correlations_rank_where_no_inverse_is_left() -> None:
+    """A matrix that has no solution at that penalty is ranked by its correlations over their errors."""
+    covariance = np.full((4, 4), -0.9) + 1.9 * np.eye(4)
+    pooled = combine_sources(
+        "abcd", [NoisyCovariance(10_000, covariance + 0.01 * np.eye(4), np.full(4, 0.01), np.zeros(4))]
+    )
+    expected = np.abs(pooled.correlation) / null_standard_errors(pooled)
+    upper = np.triu_indices(4, 1)
+
+    assert (score_pairs(pooled)[upper] > 10).all()
+    assert np.ptp(score_pairs(pooled)[upper] / expected[upper]) < 1e-9
+
+
+def test_lists_are_ordered_by_the_evidence(tmp_path: Path) -> None:
+    """The edges come surest first, and ranking.csv holds all pairs, or the 10,000 surest."""
+    p = 150
+    rng = np.random.default_rng(0)
+    scores = np.triu(rng.exponential(size=(p, p)), 1)
+    precision = np.eye(p) + 1e-3 * (scores > 2)
+    estimate = GraphEstimate(
+        tuple(f"c{index}" for index in range(p)),
+        precision + np.triu(precision, 1).T,
+        np.eye(p),
+        evidence=scores + scores.T,
+    )
+    write_estimate(estimate, tmp_path)
+    edges, ranking = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("edges", "ranking"))
+
+    assert len(edges) == np.count_nonzero(scores > 2)
+    np.testing.assert_allclose(edges["evidence"], np.sort(scores[scores > 2])[::-1])
+    np.testing.assert_allclose(ranking["evidence"], np.sort(scores[np.triu_indices(p, 1)])[::-1][:10_000])
+    first = ranking.loc[0]
+    assert scores[int(first["source"][1:]), int(first["target"][1:])] == scores.max()
