@@ -110,13 +110,13 @@ def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels:
     if all(column.block is None and column.response is None for column in columns):
         return Levels.of_numbers([column.name for column in columns])
     responses: list[tuple[Places, RandomizedResponse]] = []
+    shift, factor = np.zeros(len(columns)), np.ones(len(columns))
     for _, group in groupby(enumerate(columns), key=lambda pair: pair[1].block or pair[1].name):
         members = list(group)
         if (response := members[0][1].response) is not None:
-            responses.append((np.array([place for place, _ in members]), response))
-    shift, factor = np.zeros(len(columns)), np.ones(len(columns))
-    for places, response in responses:
-        shift[places], factor[places] = response.p_other, 1.0 / (response.p_same - response.p_other)
+            places = np.array([place for place, _ in members])
+            shift[places], factor[places] = response.p_other, 1.0 / (response.p_same - response.p_other)
+            responses.append((places, response))
     nodes = {name: source.name for source in sources for name in source.columns}
     return Levels(
         tuple(nodes.get(column.name, column.name) for column in columns),
@@ -202,20 +202,18 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
     if not blocks:
         return NodeColumns(*clear_columns(pooled), {}, {})
     clear = clear_variances(pooled)
-    pairs = {name: blocks[name] for name in levels.fills}
-    reference = {name: int(places[np.argmax(location[places])]) for name, places in blocks.items() if name not in pairs}
-    usable = {
-        name: _usable(places[clear[places] & (places != reference[name])], pooled, location)
-        for name, places in blocks.items()
-        if name not in pairs
-    }
-    usable |= {name: _usable_pair(places, clear, pooled) for name, places in pairs.items()}
-    unseen = tuple(name for name in pairs if len(usable[name]) == 1)
-    alike = _find_alike({name: int(usable[name][1]) for name in pairs if len(usable[name]) == 2}, pooled)
+    reference, usable = {}, {}
+    for name, places in blocks.items():
+        if name in levels.fills:
+            usable[name] = _usable_pair(places, clear, pooled)
+        else:
+            reference[name] = int(places[np.argmax(location[places])])
+            usable[name] = _usable(places[clear[places] & (places != reference[name])], pooled, location)
+    unseen = tuple(name for name in levels.fills if len(usable[name]) == 1)
+    alike = _find_alike({name: int(usable[name][1]) for name in levels.fills if len(usable[name]) == 2}, pooled)
 
-    of_blocks = set(np.concatenate([*blocks.values(), np.empty(0, dtype=int)]).tolist())
-    single = [place for place in range(len(clear)) if clear[place] and place not in of_blocks]
-    kept = np.sort(np.concatenate([np.array(single, dtype=np.int64), *usable.values()])).astype(np.int64)
+    single = np.setdiff1d(np.flatnonzero(clear), np.concatenate([*blocks.values()]))
+    kept = np.sort(np.concatenate([single, *usable.values()])).astype(np.int64)
     left = dict.fromkeys(levels.nodes[place] for place in kept)
     drowned = tuple(name for name in dict.fromkeys(levels.nodes) if name not in left)
     if len(left) < 2:
@@ -225,9 +223,9 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
             "bundle with more rows or less noise",
         )
     merged = {
-        name: [pooled.columns[place] for place in places if place != reference[name] and place not in usable[name]]
-        for name, places in blocks.items()
-        if name in left and name in reference
+        name: [pooled.columns[place] for place in np.setdiff1d(blocks[name], [*usable[name], place_of_reference])]
+        for name, place_of_reference in reference.items()
+        if name in left
     }
     rare = {name: levels for name, levels in merged.items() if levels}
     return NodeColumns(kept, drowned, reference, rare, unseen, alike)
@@ -254,14 +252,18 @@ def _find_alike(gaps: dict[str, int], pooled: PooledCovariance) -> tuple[str, ..
     """Return the numbers whose gaps are nearly those of another one, as far as the noise shows."""
     if len(gaps) < 2:
         return ()
-    own = keep_columns(pooled, np.array(list(gaps.values()), dtype=np.int64))
-    error = float(np.median(null_standard_errors(own))) if own.has_errors else 0.0
+    own, error = _with_typical_error(np.array(list(gaps.values())), pooled)
     alike = own.correlation - 2.0 * np.eye(len(gaps)) > 1.0 - max(LEAST, _ERRORS * error * math.sqrt(2.0))
     found = np.flatnonzero(np.sum(alike, axis=1))
     return tuple(np.array(list(gaps))[found].tolist())
 
 
 def _has_full_rank(places: npt.NDArray[np.intp], pooled: PooledCovariance) -> bool:
-    own = keep_columns(pooled, places)
-    error = float(np.median(null_standard_errors(own))) if own.has_errors else 0.0
+    own, error = _with_typical_error(places, pooled)
     return smallest_eigenvalue(own.correlation) > max(LEAST, _ERRORS * error * math.sqrt(len(places)))
+
+
+def _with_typical_error(places: Places, pooled: PooledCovariance) -> tuple[PooledCovariance, float]:
+    """Return some of the columns, and the typical error of a correlation between them."""
+    own = keep_columns(pooled, places)
+    return own, float(np.median(null_standard_errors(own))) if own.has_errors else 0.0

@@ -24,11 +24,10 @@ from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
-from dp_learn.selection.cross_validation import cross_validate
+from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import SMALLEST, PathOptions, Selection, alpha_grid
 from dp_learn.selection.rules import Rule, Weights
-from dp_learn.selection.stars import select_stars, stars_subsample_share
 
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
 PATIENCE = 8  # graphs; the path is short

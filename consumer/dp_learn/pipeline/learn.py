@@ -25,9 +25,8 @@ from dp_learn.inference.nodes import NodeInference
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_edges, fit_graph
 from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
-from dp_learn.pipeline.loadings import tabulate_loadings
 from dp_learn.pipeline.memory import require_learnable
-from dp_learn.pipeline.nodes import describe_merged, infer_node_pairs, score_nodes
+from dp_learn.pipeline.nodes import describe_merged, infer_node_pairs, score_nodes, tabulate_loadings
 from dp_learn.pipeline.settings import Fit, Options, Settings
 
 N_FOLDS = 5
@@ -258,13 +257,11 @@ def infer_pairs(
         )
 
     errors = sample.row_errors(pooled, kept, error_forms(pooled, started.precision))
-    doubts = []
-    if started.share:
-        doubts.append(
-            "the debiased covariance is so indefinite that it has no unpenalised fit: error bars rest on one with "
-            f"{started.share:.0%} of the usual penalty, and the intervals of strong edges may be too short"
-        )
-    return infer_edges(pooled, started.precision, errors), doubts
+    doubt = (
+        "the debiased covariance is so indefinite that it has no unpenalised fit: error bars rest on one with "
+        f"{started.share:.0%} of the usual penalty, and the intervals of strong edges may be too short"
+    )
+    return infer_edges(pooled, started.precision, errors), [doubt] if started.share else []
 
 
 def _refit_found(

@@ -15,10 +15,9 @@ from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn import graphical_lasso
 from dp_learn.covariance.sample import Split
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.selection.cross_validation import cross_validate
+from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import Selection, alpha_grid
-from dp_learn.selection.stars import select_stars, stars_subsample_share
 
 
 def _fit_on_graph(s: np.ndarray, edges: np.ndarray) -> np.ndarray:
