@@ -94,14 +94,12 @@ def test_the_summary_says_which_weights_were_used(
     asked: str, category: bool, tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:
     """Of auto it says what that came to."""
-    table = pd.DataFrame(
-        {"x": np.linspace(0.0, 1.0, 300), "y": np.arange(300) % 7, "kind": np.tile(["a", "b", "c"], 100)}
-    )
+    columns = {"x": np.linspace(0.0, 1.0, 300), "y": np.arange(300) % 7, "kind": np.tile(["a", "b", "c"], 100)}
+    table = pd.DataFrame(columns)
     of_kind = {"kind": {"kind": "category", "categories": ["a", "b", "c"]}} if category else {}
     columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 6]}, **of_kind}
-    policy = Policy.model_validate(
-        {"dataset": {"name": "w"}, "privacy": {"unit": "cell", "mu": 50}, "columns": columns}
-    )
+    privacy = {"unit": "cell", "mu": 50}
+    policy = Policy.model_validate({"dataset": {"name": "w"}, "privacy": privacy, "columns": columns})
     receipt = publish(table[list(columns)], policy, out=tmp_path / "w.tar", key=key)
     with open_bundle(receipt.path) as bundle:
         summary = summarize(learn_graph(bundle, weights=asked), [bundle])
