@@ -34,14 +34,12 @@ from sklearn.metrics import roc_auc_score
 from dp_bundle.base.errors import DpGraphError
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
-from dp_learn.covariance.penalties import null_standard_errors
-from dp_learn.covariance.pooling import effective_rows
-from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sample import Sample, effective_rows
 from dp_learn.covariance.sources import table_rows
+from dp_learn.covariance.standard_errors import null_standard_errors
 from dp_learn.estimators.registry import ESTIMATORS
-from dp_learn.inference.edges import error_forms, infer_edges
+from dp_learn.inference.edges import error_forms, fit_for_inference, infer_edges
 from dp_learn.inference.evidence import score_pairs
-from dp_learn.inference.refit import fit_for_inference
 from dp_learn.output.estimator_results import refit_estimate
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.graph import partial_correlations

@@ -40,9 +40,7 @@ from dp_learn import learn_graph
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.inference.evidence import FACTOR
 from dp_learn.inference.nodes import block_statistics, normal_scores
-from dp_learn.pipeline.node_layout import Nodes
-from dp_learn.pipeline.node_penalties import block_errors, universal_alpha_of_nodes
-from dp_learn.pipeline.node_ranking import fit_for_ranking
+from dp_learn.pipeline.nodes import block_errors, fit_for_ranking, universal_alpha_of_nodes
 from dp_learn.pipeline.settings import Fit
 from dp_publish import Policy, publish
 
@@ -124,10 +122,10 @@ def judge(columns: tuple[str, ...], scores: Floats, table: pd.DataFrame, edges: 
     return float(roc_auc_score(truth, scores[upper])), float(average_precision_score(truth, scores[upper]))
 
 
-def candidates(fit: Fit, nodes: Nodes) -> dict[str, Floats]:
+def candidates(fit: Fit) -> dict[str, Floats]:
     """Return the candidate scores of all pairs."""
-    found = {}
-    for name, theta in {"noise": fit_for_ranking(fit, nodes), "equal": _fit_equally(fit, nodes)}.items():
+    found, nodes = {}, fit.nodes
+    for name, theta in {"noise": fit_for_ranking(fit), "equal": _fit_equally(fit)}.items():
         statistic, degrees = block_statistics(fit.pooled, theta, nodes.labels, len(nodes.names))
         normal, root = normal_scores(statistic, degrees), np.sqrt(statistic / degrees)
         limit = -special.ndtri(0.1 / (len(normal) * (len(normal) - 1) / 2.0))  # for a fifth of a pair by chance
@@ -137,23 +135,23 @@ def candidates(fit: Fit, nodes: Nodes) -> dict[str, Floats]:
     return found
 
 
-def _fit_equally(fit: Fit, nodes: Nodes) -> Floats:
+def _fit_equally(fit: Fit) -> Floats:
     """Return the fit of `fit_for_ranking` with equal weights."""
+    nodes = fit.nodes
     alpha = universal_alpha_of_nodes(block_errors(fit.pooled, nodes), nodes.sizes)
     try:
         theta = graphical_lasso(fit.debiased, FACTOR * alpha, groups=nodes.labels).precision
     except NoSolutionError:
         theta = np.eye(len(nodes.labels))
-    return np.asarray(nodes.root @ theta @ nodes.root)
+    return nodes.rescale(theta)
 
 
 def measure(bundle: Bundle, table: pd.DataFrame, edges: Edges) -> dict[str, float]:
     """Return the figures of one release."""
     learned = learn_graph(bundle)
-    graph, nodes = learned.estimate, learned.fit.nodes
-    assert nodes is not None  # noqa: S101  the table has categories
-    scores = candidates(learned.fit, nodes)
-    if (tests := getattr(graph, "tests", None)) is not None:
+    graph = learned.estimate
+    scores = candidates(learned.fit)
+    if (tests := graph.tests) is not None:
         scores["tests"] = tests.scores
     figures: dict[str, float] = {}
     for name, each in scores.items():

@@ -11,11 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
-from dp_learn.covariance.bilinear_forms import isserlis
+from dp_learn.covariance.debias import isserlis
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import clean_forms
-from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
-from dp_learn.inference.refit import fit_for_inference
+from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges
 from dp_publish import Policy, publish
 
 SCALES = np.array([1e6, 1e3, 1.0, 1e-2, 1e-5, 10.0, 1e4])

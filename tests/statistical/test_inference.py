@@ -23,17 +23,14 @@ from tests.statistical.worlds import (
     random_graph,
 )
 
-from dp_learn.covariance.bilinear_forms import isserlis
+from dp_learn.covariance.debias import isserlis
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.penalties import universal_penalty
-from dp_learn.covariance.pooling import pool_sources
-from dp_learn.covariance.row_errors import row_errors
-from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.moments import row_errors
+from dp_learn.covariance.sample import Sample, pool_sources
 from dp_learn.covariance.sources import table_rows
-from dp_learn.covariance.standard_errors import clean_forms, combine_row_errors
+from dp_learn.covariance.standard_errors import clean_forms, combine_row_errors, universal_penalty
 from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
-from dp_learn.inference.refit import fit_for_inference
+from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges
 
 
 def from_covariance(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> EdgeInference:

@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
-from dp_learn.pipeline.node_graph import NodeGraph
 from node_ranking import draw_table, judge, measure, publish_table
 
 N_TABLES = 8
@@ -25,7 +24,6 @@ def test_evidence_ranks_better_than_the_tests(tmp_path: Path, key: Ed25519Privat
         table, edges = draw_table(rng, n_rows, by_entry=bool(seed % 4 // 2), closeness=0.98, density=0.25)
         with open_bundle(publish_table(table, {"unit": "cell", "mu": 3.0}, tmp_path, key)) as bundle:
             graph = learn_graph(bundle).estimate
-        assert isinstance(graph, NodeGraph)
         assert graph.evidence is not None
         if graph.tests is not None:
             found.append([judge(graph.columns, each, table, edges)[0] for each in (graph.evidence, graph.tests.scores)])

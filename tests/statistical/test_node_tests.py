@@ -17,7 +17,7 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource
 from dp_learn.inference.nodes import NodeInference
 from dp_learn.pipeline.fit import fit_graph
-from dp_learn.pipeline.node_tests import infer_node_pairs
+from dp_learn.pipeline.nodes import infer_node_pairs
 from dp_learn.pipeline.settings import Settings
 
 CATEGORIES = {"g": [0.5, 0.3, 0.18, 0.02], "h": [0.4, 0.25, 0.2, 0.1, 0.05], "k": [0.7, 0.28, 0.02]}
@@ -66,8 +66,7 @@ def infer(source: RowSource) -> NodeInference:
     """Test all pairs of nodes."""
     sample = Sample([source])
     fit = fit_graph(sample, Settings(alpha=0.3))
-    assert fit.nodes is not None
-    return infer_node_pairs(sample, fit, fit.nodes)[0]
+    return infer_node_pairs(sample, fit)[0]
 
 
 @pytest.mark.slow
@@ -113,9 +112,8 @@ def collinear_tests(seed: int) -> NodeInference | None:
     }
     sample = mixed_sample(table, 0.3, seed)
     fit = fit_graph(sample, Settings(alpha=0.3))
-    assert fit.nodes is not None
     try:
-        tests, doubts = infer_node_pairs(sample, fit, fit.nodes)
+        tests, doubts = infer_node_pairs(sample, fit)
     except EstimationError:
         return None
     assert doubts

@@ -11,12 +11,10 @@ import pytest
 from dp_learn import debias_covariance, graphical_lasso
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.pooling import effective_rows
-from dp_learn.covariance.sample import Split
-from dp_learn.selection.cross_validation import cross_validate
+from dp_learn.covariance.sample import Split, effective_rows
+from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import Selection, alpha_grid
-from dp_learn.selection.stars import select_stars, stars_subsample_share
 
 P, N_FOLDS, N_SUBSAMPLES, N_SEEDS = 25, 5, 20, 8
 SIGMA = np.sqrt(3.0)  # of the noise; every column's own standard deviation is 1

@@ -9,9 +9,8 @@ from tests.statistical.worlds import gaussian_noise, gaussian_world, names, obse
 from dp_learn.covariance.debias import ReleasedCovariance
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.one_round import OneRound
-from dp_learn.inference.edges import infer_edges
+from dp_learn.inference.edges import fit_for_inference, infer_edges
 from dp_learn.inference.evidence import rows_to_see, smallest_visible
-from dp_learn.inference.refit import fit_for_inference
 
 P, N_ROWS, NOISE = 10, 2000, gaussian_noise(1.0)
 

@@ -38,8 +38,7 @@ from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import end_in_name
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.matrices.repair_methods import RepairMethod
-from dp_learn.pipeline.weights import Weights
-from dp_learn.selection.rules import Rule
+from dp_learn.selection.rules import Rule, Weights
 
 if TYPE_CHECKING:
     from dp_bundle import Bundle

@@ -13,8 +13,16 @@ import numpy.typing as npt
 from dp_bundle.base.errors import DrownedColumnError
 from dp_bundle.base.quoting import name_columns, quote_name
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.standard_errors import form_errors, form_variances, unexplained_variances
+from dp_learn.covariance.standard_errors import clear_variances, form_errors, form_variances
 from dp_learn.matrices.linalg import FloatArray, eigendecomposition
+
+_MOST = 500  # columns, as all eigenvectors are needed
+_ROWS = 4  # for each column, or the sample alone makes combinations that hardly vary
+_KNOWN = 0.05  # of a column's variance: the error with which a combination's must be known
+_ROUNDING = 1e-9
+_PART = 0.1  # of a column that lies in such combinations
+_STRONG = 0.8  # a correlation
+_ERRORS = 2.0  # standard errors, on either side of an estimate
 
 
 def clear_columns(pooled: PooledCovariance) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
@@ -43,26 +51,6 @@ def clear_columns(pooled: PooledCovariance) -> tuple[npt.NDArray[np.int64], tupl
             "bundle with more rows or less noise",
         )
     return kept, drowned
-
-
-def clear_variances(pooled: PooledCovariance) -> npt.NDArray[np.bool_]:
-    """Return which variances are clearly positive.
-
-    Simply positive is enough where the noise does not act entry by entry: nothing is subtracted there.
-    """
-    variances = np.diagonal(pooled.covariance)
-    if not pooled.has_error_law:
-        return np.asarray(variances > 0.0)
-    return np.asarray(variances > 2.0 * np.sqrt(unexplained_variances(pooled)))
-
-
-_MOST = 500  # columns, as all eigenvectors are needed
-_ROWS = 4  # for each column, or the sample alone makes combinations that hardly vary
-_KNOWN = 0.05  # of a column's variance: the error with which a combination's must be known
-_ROUNDING = 1e-9
-_PART = 0.1  # of a column that lies in such combinations
-_STRONG = 0.8  # a correlation
-_ERRORS = 2.0  # standard errors, on either side of an estimate
 
 
 def find_collinear(
@@ -131,22 +119,32 @@ def find_perhaps_collinear(
     return tuple(dict.fromkeys(of[strong.any(axis=1)].tolist()))
 
 
-def describe_collinear(names: Sequence[str]) -> str:
-    """Return a sentence on what collinearity means for the edges of these columns."""
-    return (
-        f"columns are nearly collinear, so that some of them determine the others: {name_columns(names)}. Their "
-        "edges cannot be told apart, and tests find few of them; ask the publisher for a release without the redundant "
-        "columns"
-    )
+def describe_collinearity(
+    pooled: PooledCovariance, names: Sequence[str] = (), root: FloatArray | None = None
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return the columns known to be collinear, and sentences on what that means for them, and for those that may be.
 
-
-def describe_perhaps_collinear(names: Sequence[str]) -> str:
-    """Return a sentence on columns whose collinearity the noise neither shows nor rules out."""
-    return (
-        f"columns are nearly collinear as far as the noise shows: {name_columns(names)}. Each has a correlation with "
-        f"another that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and only a "
-        "release with less noise would tell"
-    )
+    Parameters
+    ----------
+    pooled, names, root
+        As of `find_collinear`.
+    """
+    known = find_collinear(pooled, names, root)
+    perhaps = find_perhaps_collinear(pooled, known, names)
+    said = []
+    if known:
+        said.append(
+            f"columns are nearly collinear, so that some of them determine the others: {name_columns(known)}. Their "
+            "edges cannot be told apart, and tests find few of them; ask the publisher for a release without the "
+            "redundant columns"
+        )
+    if perhaps:
+        said.append(
+            f"columns are nearly collinear as far as the noise shows: {name_columns(perhaps)}. Each has a correlation "
+            f"with another that is above {_STRONG:g} and may be 1; if it is, their edges cannot be told apart, and "
+            "only a release with less noise would tell"
+        )
+    return known, said
 
 
 def _can_tell(pooled: PooledCovariance) -> bool:

@@ -23,7 +23,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_bundle.base.quoting import name_columns
+from dp_bundle import Bundle
+from dp_bundle.base.quoting import name_columns, quote_path
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.matrix_noise import (
     DiscreteLaplace,
@@ -36,12 +37,30 @@ from dp_bundle.manifest.matrix_noise import (
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.moments import Moments
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import RowSource, counts_rows
 from dp_learn.covariance.two_rounds import RoundMatrices
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
-from dp_learn.matrices.tails import chi_squared_quantiles
+from dp_learn.matrices.linalg import FloatArray, chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
 
 FALSE_ALARM = 1e-6  # the chance that true statements are doubted
 _FINE_SIGMA = 1.0  # noise of fewer grid steps than this is not Gaussian enough for these tails
+
+
+def find_bundle_contradictions(bundles: Sequence[Bundle], sample: Sample) -> list[str]:
+    """Return a sentence for everything in which a bundle contradicts its manifest."""
+    found = []
+    for bundle, source, rows in zip(bundles, sample.sources, sample.moments, strict=True):
+        release, moments, sentences = bundle.release, bundle.release.second_moments, list[str]()
+        names, described = [column.name for column in release.columns], {each.name: each for each in release.columns}
+        if isinstance(source, RowSource):
+            sentences = find_contradictions([described[name] for name in source.columns], rows)
+        elif moments is not None and moments.first_round is not None:
+            sentences = find_round_contradictions(moments, names, RoundMatrices.from_bundle(bundle), release.n_rows)
+        elif moments is not None:
+            matrix, counted = bundle.second_moments(), counts_rows(bundle)
+            sentences = find_moment_contradictions(moments, names, matrix, release.n_rows, exact_count=counted)
+        found += [f"{quote_path(bundle.path)} contradicts its manifest: {sentence}" for sentence in sentences]
+    return found
 
 
 def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str]:
@@ -66,12 +85,9 @@ def find_contradictions(columns: Sequence[Column], moments: Moments) -> list[str
     if moments.n_rows < 2:
         return found
     found += _beyond_bounds(columns, moments)
-    gaussian = [index for index, column in enumerate(columns) if _is_fine(column)]
-    variance = np.array([columns[index].cell_noise.variance for index in gaussian])
-    covariance = moments.covariance[np.ix_(gaussian, gaussian)]
-    return found + _contradicting_noise(
-        [columns[index].name for index in gaussian], covariance, variance, moments.n_rows
-    )
+    fine = [index for index, column in enumerate(columns) if _is_fine(column)]
+    covariance = moments.covariance[np.ix_(fine, fine)]
+    return found + _contradicting_noise([columns[index] for index in fine], covariance, moments.n_rows)
 
 
 def find_round_contradictions(
@@ -96,12 +112,12 @@ def find_round_contradictions(
     first, fourth = moments.first_round, moments.fourth_moment
     if first is None or fourth is None or moments.column_clip is None:
         return []
-    in_round_1 = find_moment_contradictions(
-        first, names, matrices.first, n_rows, exact_count=True, box=moments.column_clip
-    )
-    in_round_2 = find_moment_contradictions(moments, names, matrices.final, n_rows, exact_count=True, box=math.inf)
-    found = [f"in round 1, {sentence}" for sentence in in_round_1]
-    found += [f"in round 2, {sentence}" for sentence in in_round_2]
+    rounds = ((first, matrices.first, moments.column_clip), (moments, matrices.final, math.inf))
+    found = [
+        f"in round {number}, {sentence}"
+        for number, (noise, matrix, box) in enumerate(rounds, 1)
+        for sentence in find_moment_contradictions(noise, names, matrix, n_rows, exact_count=True, box=box)
+    ]
 
     # the sum of x, and how far the noise may have moved it and that of x^2
     p, far = len(names), -normal_quantile(FALSE_ALARM / 4.0)
@@ -146,17 +162,14 @@ def find_moment_contradictions(
     if noise.distribution is None or noise.granularity is None:
         return []
 
-    p, d = len(names), len(matrix)
-    noisy = np.ones((d, d), dtype=bool)
-    if d > p and exact_count:
-        noisy[p, p] = False
-
     # entries on the grid
-    steps = matrix / noise.granularity
-    off_grid = int(np.count_nonzero(np.triu((steps != np.rint(steps)) & noisy)))
-    found = []
-    if off_grid:
-        found.append(f"{off_grid} of {d * (d + 1) // 2} entries are not multiples of {noise.granularity:g}")
+    p, d, steps, found = len(names), len(matrix), matrix / noise.granularity, []
+    off_grid = np.triu(steps != np.rint(steps))
+    if d > p and exact_count:
+        off_grid[p, p] = False
+    if off_grid.any():
+        count = int(np.count_nonzero(off_grid))
+        found.append(f"{count} of {d * (d + 1) // 2} entries are not multiples of {noise.granularity:g}")
 
     # sums within what the rows can add up to, and the noise
     on, beside = _moment_tails(noise.noise, FALSE_ALARM / d**2)
@@ -216,10 +229,11 @@ def smallest_possible_eigenvalue(n_features: int, n_rows: int) -> float:
     return max(0.0, 1.0 - math.sqrt(n_features / m) - math.sqrt(-2.0 * math.log(FALSE_ALARM) / m)) ** 2
 
 
-def _contradicting_noise(names: Sequence[str], covariance: FloatArray, variance: FloatArray, n_rows: int) -> list[str]:
+def _contradicting_noise(columns: Sequence[Column], covariance: FloatArray, n_rows: int) -> list[str]:
     """Compare the published variances with the stated noise's: column by column, then in every direction."""
-    if not names:
+    if not columns:
         return []
+    names, variance = [column.name for column in columns], np.array([column.cell_noise.variance for column in columns])
 
     # column by column
     ratio = np.diagonal(covariance) / variance
@@ -236,20 +250,16 @@ def _contradicting_noise(names: Sequence[str], covariance: FloatArray, variance:
         ]
 
     # in every direction
-    edge = smallest_possible_eigenvalue(len(names), n_rows)
-    if edge == 0.0:
-        return []
-    root = np.sqrt(variance)
+    edge, root = smallest_possible_eigenvalue(len(names), n_rows), np.sqrt(variance)
     scaled = covariance / np.outer(root, root)
-    if is_positive_definite(scaled - edge * np.eye(len(root))):
+    if edge == 0.0 or is_positive_definite(scaled - edge * np.eye(len(root))):
         return []
     smallest = smallest_eigenvalue(scaled)
-    if smallest < edge:
-        return [
-            f"some combination of columns varies less than the stated noise alone would: the smallest eigenvalue in "
-            f"units of the noise is {smallest:.3g}, and at least {edge:.3g} was expected"
-        ]
-    return []
+    sentence = (
+        "some combination of columns varies less than the stated noise alone would: the smallest eigenvalue in "
+        f"units of the noise is {smallest:.3g}, and at least {edge:.3g} was expected"
+    )
+    return [sentence] if smallest < edge else []
 
 
 def _is_fine(column: Column) -> bool:
@@ -260,23 +270,13 @@ def _is_fine(column: Column) -> bool:
 def _beyond_bounds(columns: Sequence[Column], moments: Moments) -> list[str]:
     """Compare each variance with the largest that values within the bounds, at both ends, and the noise can have."""
     m = moments.n_rows - 1
-    beyond = _with_variance_beyond(columns, moments, 1.0)
-    if beyond:  # noise of exactly its stated variance; by chance there may be more
-        most = chi_squared_quantiles(m, FALSE_ALARM / len(columns))[1] / m
-        beyond = _with_variance_beyond(columns, moments, math.sqrt(most))
-    if not beyond:
-        return []
-    return [f"{name_columns(beyond)} vary more than the stated bounds and noise together allow"]
-
-
-def _with_variance_beyond(columns: Sequence[Column], moments: Moments, room: float) -> list[str]:
-    """Return the columns with a larger variance than noise of `room` times its standard deviation explains."""
-    m = moments.n_rows - 1
-    beyond = []
-    for column, variance in zip(columns, np.diagonal(moments.covariance).tolist(), strict=True):
-        if column.bounds is None or not _is_fine(column):
-            continue
-        largest = math.sqrt(moments.n_rows / m) * column.width / 2.0 + math.sqrt(column.cell_noise.variance) * room
-        if variance > largest * largest:
-            beyond.append(column.name)
-    return beyond
+    bounded = [index for index, column in enumerate(columns) if column.bounds is not None and _is_fine(column)]
+    variances = np.diagonal(moments.covariance)[bounded]
+    widths = math.sqrt(moments.n_rows / m) * np.array([columns[index].width for index in bounded]) / 2.0
+    sigmas = np.sqrt([columns[index].cell_noise.variance for index in bounded])
+    beyond = np.flatnonzero(variances > (widths + sigmas) ** 2)
+    if beyond.size:  # by noise of exactly its stated variance; by chance there may be more
+        room = math.sqrt(chi_squared_quantiles(m, FALSE_ALARM / len(columns))[1] / m)
+        beyond = np.flatnonzero(variances > (widths + sigmas * room) ** 2)
+    named = name_columns([columns[bounded[index]].name for index in beyond.tolist()]) if beyond.size else ""
+    return [f"{named} vary more than the stated bounds and noise together allow"] if named else []

@@ -59,7 +59,7 @@ class PooledCovariance:
     @property
     def sampling_factor(self) -> float:
         """The sampling variance of a correlation that is zero: 1 / (n - 1) for one source of n Gaussian rows."""
-        return self.kurtosis * self._gaussian_sampling_factor
+        return self.kurtosis * (1.0 / (self.sources[0].n_rows - 1) if self.same_rows else sum(self._shares))
 
     @property
     def kurtosis(self) -> float:
@@ -67,15 +67,11 @@ class PooledCovariance:
 
         Releases of the same rows have one, the mean of what they tell.
         """
+        told = [None if isinstance(source, NoisyCovariance) else source.kurtosis for source in self.sources]
         if self.same_rows:
-            told = [source.kurtosis for source in self._released if source.kurtosis is not None]
-            return sum(told) / len(told) if told else 1.0
-        told = [1.0 if isinstance(source, NoisyCovariance) else source.kurtosis or 1.0 for source in self.sources]
-        return sum(each * part for each, part in zip(told, self._shares, strict=True)) / sum(self._shares)
-
-    @property
-    def _gaussian_sampling_factor(self) -> float:
-        return 1.0 / (self.sources[0].n_rows - 1) if self.same_rows else sum(self._shares)
+            known = [each for each in told if each is not None]
+            return sum(known) / len(known) if known else 1.0
+        return sum((each or 1.0) * part for each, part in zip(told, self._shares, strict=True)) / sum(self._shares)
 
     @property
     def _shares(self) -> list[float]:
@@ -85,16 +81,12 @@ class PooledCovariance:
     @property
     def has_errors(self) -> bool:
         """True if the errors of all sources are stated or estimated, rather than unknown."""
-        return all(source.noise is not None for source in self._released)
+        return all(isinstance(source, NoisyCovariance) or source.noise is not None for source in self.sources)
 
     @property
     def has_error_law(self) -> bool:
         """True if the errors of all sources follow from stated noise, not only from estimates: intervals need that."""
-        return self.has_errors and not any(source.estimated for source in self._released)
-
-    @property
-    def _released(self) -> list[ReleasedCovariance]:
-        return [source for source in self.sources if isinstance(source, ReleasedCovariance)]
+        return self.has_errors and all(isinstance(each, NoisyCovariance) or not each.estimated for each in self.sources)
 
     @property
     def deviations(self) -> FloatArray:

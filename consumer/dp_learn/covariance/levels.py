@@ -5,6 +5,12 @@ By randomised response a level x comes out as itself with probability p and as a
 the probabilities of what comes out. Its mean over rows is linear in the frequencies of the levels, which are estimated
 without bias, and so is it. With noise of its own on each column, nothing of this is needed.
 
+The columns that stand for a category in a graph are all of its levels but one, without those that are too rare to be
+told apart. The indicators of all levels add up to one, so that one of them says nothing: the most frequent level is
+left out, as the reference. A level that the noise drowns, or that makes the others look determined by one another,
+counts with it. A number and the indicator of its gaps stand for it together, or the number alone where gaps are too
+few.
+
 References
 ----------
 Warner (1965), JASA 60(309). Chaudhuri & Mukerjee (1988), Randomized Response, section 2.4.
@@ -12,6 +18,8 @@ Warner (1965), JASA 60(309). Chaudhuri & Mukerjee (1988), Randomized Response, s
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -19,11 +27,17 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle.base.errors import DrownedColumnError
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.covariance.collinear import clear_columns
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.standard_errors import clear_variances, null_standard_errors
+from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
 
 Places = npt.NDArray[np.intp]
+LEAST = 1e-3  # eigenvalue of a category's correlations
+_ERRORS = 2.0  # standard errors of an eigenvalue
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +65,18 @@ class Levels:
     responses: tuple[tuple[Places, RandomizedResponse], ...]
     fills: Mapping[str, float] = field(default_factory=dict)
 
+    @classmethod
+    def of_numbers(cls, names: Sequence[str]) -> Levels:
+        """Return the levels of a table of numbers, of which each is a node of its own."""
+        return cls(tuple(names), (), np.zeros(len(names)), np.ones(len(names)), ())
+
     @property
     def blocks(self) -> dict[str, Places]:
         """The places of the columns of every node of several."""
-        nodes = np.array(self.nodes)
-        return {name: np.flatnonzero(nodes == name) for name in dict.fromkeys(self.nodes) if (nodes == name).sum() > 1}
+        if not self.sources:
+            return {}
+        nodes, counts = np.array(self.nodes), Counter(self.nodes)
+        return {name: np.flatnonzero(nodes == name) for name, count in counts.items() if count > 1}
 
     def noise(self, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the covariance and the fourth cumulants of what randomised response adds.
@@ -76,8 +97,8 @@ class Levels:
         return covariance, cumulants
 
 
-def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels | None:
-    """Return what the columns indicate; None where each is a number, or a level of its own, with noise of its own.
+def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels:
+    """Return what the columns indicate; nothing where each is a number, or a level of its own, with noise of its own.
 
     Parameters
     ----------
@@ -87,15 +108,15 @@ def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels 
         What the manifest says of them.
     """
     if all(column.block is None and column.response is None for column in columns):
-        return None
+        return Levels.of_numbers([column.name for column in columns])
     responses: list[tuple[Places, RandomizedResponse]] = []
+    shift, factor = np.zeros(len(columns)), np.ones(len(columns))
     for _, group in groupby(enumerate(columns), key=lambda pair: pair[1].block or pair[1].name):
         members = list(group)
         if (response := members[0][1].response) is not None:
-            responses.append((np.array([place for place, _ in members]), response))
-    shift, factor = np.zeros(len(columns)), np.ones(len(columns))
-    for places, response in responses:
-        shift[places], factor[places] = response.p_other, 1.0 / (response.p_same - response.p_other)
+            places = np.array([place for place, _ in members])
+            shift[places], factor[places] = response.p_other, 1.0 / (response.p_same - response.p_other)
+            responses.append((places, response))
     nodes = {name: source.name for source in sources for name in source.columns}
     return Levels(
         tuple(nodes.get(column.name, column.name) for column in columns),
@@ -130,3 +151,119 @@ def _response_noise(frequencies: FloatArray, response: RandomizedResponse) -> tu
         fourth += frequency * variance * (1.0 - 3.0 * variance)
     variances = np.diagonal(covariance)
     return covariance * factor**2, (fourth - 3.0 * variances**2) * factor**4
+
+
+@dataclass(frozen=True, eq=False)
+class NodeColumns:
+    """The columns that the nodes of a graph are estimated from.
+
+    Attributes
+    ----------
+    kept : ndarray of int
+        Their positions.
+    drowned : tuple of str
+        The nodes of which nothing is left.
+    reference : dict of str to int
+        The position of every category's reference level.
+    merged : dict of str to list of str
+        The levels of a category that count with its reference, if there are any.
+    unseen : tuple of str
+        The numbers whose gaps are published, and too few to be told from the noise.
+    alike : tuple of str
+        The numbers whose gaps cannot be told from those of another one.
+    """
+
+    kept: npt.NDArray[np.int64]
+    drowned: tuple[str, ...]
+    reference: dict[str, int]
+    merged: dict[str, list[str]]
+    unseen: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+
+
+def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: Levels) -> NodeColumns:
+    """Return the columns that stand for the nodes.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        On all columns.
+    location : ndarray of shape (n_features,)
+        Their means: of indicators, the frequencies of levels.
+    levels : Levels
+        What they indicate.
+
+    Raises
+    ------
+    DrownedColumnError
+        Fewer than two nodes are left.
+    """
+    blocks = levels.blocks
+    if not blocks:
+        return NodeColumns(*clear_columns(pooled), {}, {})
+    clear = clear_variances(pooled)
+    reference, usable = {}, {}
+    for name, places in blocks.items():
+        if name in levels.fills:
+            usable[name] = _usable_pair(places, clear, pooled)
+        else:
+            reference[name] = int(places[np.argmax(location[places])])
+            usable[name] = _usable(places[clear[places] & (places != reference[name])], pooled, location)
+    unseen = tuple(name for name in levels.fills if len(usable[name]) == 1)
+    alike = _find_alike({name: int(usable[name][1]) for name in levels.fills if len(usable[name]) == 2}, pooled)
+
+    single = np.setdiff1d(np.flatnonzero(clear), np.concatenate([*blocks.values()]))
+    kept = np.sort(np.concatenate([single, *usable.values()])).astype(np.int64)
+    left = dict.fromkeys(levels.nodes[place] for place in kept)
+    drowned = tuple(name for name in dict.fromkeys(levels.nodes) if name not in left)
+    if len(left) < 2:
+        raise DrownedColumnError(
+            list(drowned),
+            "the noise drowns all columns but one, or all: their variance cannot be told from the noise; learn from a "
+            "bundle with more rows or less noise",
+        )
+    merged = {
+        name: [pooled.columns[place] for place in np.setdiff1d(blocks[name], [*usable[name], place_of_reference])]
+        for name, place_of_reference in reference.items()
+        if name in left
+    }
+    rare = {name: levels for name, levels in merged.items() if levels}
+    return NodeColumns(kept, drowned, reference, rare, unseen, alike)
+
+
+def _usable(places: npt.NDArray[np.intp], pooled: PooledCovariance, location: FloatArray) -> npt.NDArray[np.int64]:
+    """Return those of a category's levels, the most frequent first, whose correlations are clearly of full rank."""
+    chosen = places[np.argsort(-location[places], kind="stable")]
+    while len(chosen) > 1 and not _has_full_rank(chosen, pooled):
+        chosen = chosen[:-1]
+    return chosen.astype(np.int64)
+
+
+def _usable_pair(
+    places: npt.NDArray[np.intp], clear: npt.NDArray[np.bool_], pooled: PooledCovariance
+) -> npt.NDArray[np.int64]:
+    """Return a number and the indicator of its gaps, or those that stand clear: none without the number."""
+    if clear[places].all() and _has_full_rank(places, pooled):
+        return places.astype(np.int64)
+    return places[:1][clear[places[:1]]].astype(np.int64)
+
+
+def _find_alike(gaps: dict[str, int], pooled: PooledCovariance) -> tuple[str, ...]:
+    """Return the numbers whose gaps are nearly those of another one, as far as the noise shows."""
+    if len(gaps) < 2:
+        return ()
+    own, error = _with_typical_error(np.array(list(gaps.values())), pooled)
+    alike = own.correlation - 2.0 * np.eye(len(gaps)) > 1.0 - max(LEAST, _ERRORS * error * math.sqrt(2.0))
+    found = np.flatnonzero(np.sum(alike, axis=1))
+    return tuple(np.array(list(gaps))[found].tolist())
+
+
+def _has_full_rank(places: npt.NDArray[np.intp], pooled: PooledCovariance) -> bool:
+    own, error = _with_typical_error(places, pooled)
+    return smallest_eigenvalue(own.correlation) > max(LEAST, _ERRORS * error * math.sqrt(len(places)))
+
+
+def _with_typical_error(places: Places, pooled: PooledCovariance) -> tuple[PooledCovariance, float]:
+    """Return some of the columns, and the typical error of a correlation between them."""
+    own = keep_columns(pooled, places)
+    return own, float(np.median(null_standard_errors(own))) if own.has_errors else 0.0

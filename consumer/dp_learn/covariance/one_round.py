@@ -18,16 +18,16 @@ from dp_bundle.base.errors import EstimationError
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_learn.covariance.bilinear_forms import (
+from dp_learn.covariance.debias import (
     FormErrors,
     Part,
+    ReleasedCovariance,
     fourth_order,
     inner_product,
     isserlis,
     one_entry,
     squares_of_pairs,
 )
-from dp_learn.covariance.debias import ReleasedCovariance
 from dp_learn.matrices.linalg import FloatArray, dense, scale_columns
 
 

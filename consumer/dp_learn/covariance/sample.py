@@ -1,4 +1,7 @@
-"""All sources together: their pooled covariance, and resamples of their rows.
+"""All sources together: their pooled covariance, the rows that it is worth, and resamples of their rows.
+
+The weight of each source, and the number of rows without noise that all are worth, are on the correlation scale, where
+the entry (i, j) is divided by sqrt(S^_ii S^_jj), so that no unit matters.
 
 The first pass over the rows gives the covariance and the folds; subsamples and error bars take one more each.
 """
@@ -14,17 +17,98 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
-from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.debias import FormErrors, NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources, keep_columns
 from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.moments import Moments, merge_moments, subsample_moments
-from dp_learn.covariance.pooling import pool_sources
-from dp_learn.covariance.row_errors import row_errors
+from dp_learn.covariance.moments import Moments, merge_moments, row_errors, subsample_moments
 from dp_learn.covariance.row_passes import select_columns
 from dp_learn.covariance.sources import CovarianceSource, RowSource
-from dp_learn.covariance.standard_errors import at_least_model, combine_row_errors, form_errors
+from dp_learn.covariance.standard_errors import (
+    at_least_model,
+    clear_variances,
+    combine_row_errors,
+    entry_variances,
+    form_errors,
+    mechanism_entry_variances,
+    sum_over_pairs,
+)
 from dp_learn.matrices.linalg import FloatArray, few_threads
+
+
+def pool_sources(
+    columns: Sequence[str], sources: Sequence[NoisyCovariance | ReleasedCovariance], *, same_rows: bool = False
+) -> PooledCovariance:
+    """Return the weighted mean of the sources' debiased covariances whose mean squared error is least.
+
+    With r_k the mean over i < j of Var S^_k,ij / (S^_ii S^_jj), the weights are w_k = (1/r_k) / sum_l (1/r_l). For
+    releases of the same rows the sampling error is common to all whatever their weights, and r_k is the mechanism's
+    part of the variance alone; sources without noise then share all the weight.
+
+    The r_k need a first S^: the mean with weights n_k - 1, or one source alone if more columns stand clear of its
+    noise. The mean over i < j leaves out the columns that are drowned in it.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The columns, the same in every source.
+    sources : sequence of NoisyCovariance or ReleasedCovariance
+        At least one.
+    same_rows : bool
+        Whether they are releases of the same rows with independent noise.
+
+    Raises
+    ------
+    ParameterError
+        The sources do not fit together.
+    """
+    by_rows = combine_sources(columns, sources, [source.n_rows - 1 for source in sources], same_rows=same_rows)
+    if len(sources) == 1:
+        return by_rows
+    alone = [combine_sources(columns, sources, one.tolist(), same_rows=same_rows) for one in np.eye(len(sources))]
+    first = max([by_rows, *alone], key=lambda pooled: int(clear_variances(pooled).sum()))
+    clear = clear_variances(first)
+    if clear.sum() < 2:
+        return first
+    shown = keep_columns(first, np.flatnonzero(clear))
+    correlation = np.clip(shown.correlation, -1.0, 1.0)
+    costs = []
+    for source in shown.sources:
+        own = replace(shown, sources=(source,), weights=(1.0,))
+        found = mechanism_entry_variances(own, correlation) if same_rows else entry_variances(own, correlation)
+        costs.append((float(found.sum()) - float(found.trace())) / (len(found) * (len(found) - 1)))
+    cost = np.array(costs)
+    weights = 1.0 / cost if (cost > 0).all() else (cost == 0).astype(float)
+    return combine_sources(columns, sources, weights.tolist(), same_rows=same_rows)
+
+
+def effective_rows(pooled: PooledCovariance, precision: FloatArray | None = None) -> float:
+    """Return the number of rows without noise that would give the entries of S^ the same mean squared error.
+
+    It is ``1 + sum_{i<j} (1 + r_ij^2) / sum_{i<j} Var S^_ij / (S^_ii S^_jj)`` with the correlations r: the number of
+    rows itself without noise, and less with it. At a model Theta it is the same of Theta S^ Theta with S^ varying about
+    Theta^-1: the rows behind the likelihood of single edges, fewer where the other columns predict one well.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        At least two columns, all with a positive debiased variance.
+    precision : ndarray of shape (n_features, n_features), optional
+        Theta, positive definite, in inverse data units.
+
+    Returns
+    -------
+    float
+        From 1 to the number of rows.
+    """
+    if precision is not None:
+        noiseless, total = sum_over_pairs(pooled, precision)
+    else:
+        correlation = np.clip(pooled.correlation, -1.0, 1.0)
+        p = len(correlation)
+        variances = entry_variances(pooled, correlation)
+        noiseless = (p * (p - 2) + float(np.vdot(correlation, correlation))) / 2.0
+        total = (float(variances.sum()) - float(variances.trace())) / 2.0
+    return float(1.0 + noiseless / total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +141,8 @@ class Sample:
 
     Attributes
     ----------
-    moments : list of Moments or None
-        Of every source that has rows.
+    moments : list of Moments
+        Of every source; of a released covariance the means alone.
     pooled : PooledCovariance
         The pooled covariance and its sources.
     """
@@ -68,27 +152,27 @@ class Sample:
     ) -> None:
         self.sources = tuple(sources)
         with few_threads(len(sources[0].columns)):
-            self._folds = [source.moments(n_folds) if isinstance(source, RowSource) else [] for source in sources]
-        self.moments = [reduce(merge_moments, folds) if folds else None for folds in self._folds]
-        described = [_describe(source, whole) for source, whole in zip(sources, self.moments, strict=True)]
+            self._folds = [source.moments(n_folds) for source in sources]
+        self.moments = [reduce(merge_moments, folds) for folds in self._folds]
+        described = [source.describe(whole) for source, whole in zip(sources, self.moments, strict=True)]
         self.pooled: PooledCovariance = pool_sources(sources[0].columns, described, same_rows=same_rows)
 
     @property
-    def levels(self) -> Levels | None:
-        """The levels that the columns indicate, where some are those of a category, or randomised."""
+    def levels(self) -> Levels:
+        """What the columns indicate."""
         return self.sources[0].levels
 
     @property
     def location(self) -> FloatArray:
         """The pooled column means."""
-        means = [_mean_of(source, moments) for source, moments in zip(self.sources, self.moments, strict=True)]
-        return np.asarray(sum(weight * mean for weight, mean in zip(self.pooled.weights, means, strict=True)))
+        weighted = zip(self.pooled.weights, self.moments, strict=True)
+        return np.asarray(sum(weight * moments.mean for weight, moments in weighted))
 
     def forget_products(self) -> None:
         """Drop the cross products of the rows, as large as the covariance, where there are no folds of them."""
         if all(len(folds) <= 1 for folds in self._folds):
             nothing = np.empty((0, 0))
-            self.moments = [None if each is None else replace(each, scatter=nothing) for each in self.moments]
+            self.moments = [replace(each, scatter=nothing) for each in self.moments]
             self._folds = [[replace(fold, scatter=nothing) for fold in folds] for folds in self._folds]
 
     def splits(self) -> list[Split]:
@@ -142,7 +226,7 @@ class Sample:
         """
         each = []
         for index, (source, moments) in enumerate(zip(self.sources, self.moments, strict=True)):
-            if isinstance(source, RowSource) and moments is not None:
+            if isinstance(source, RowSource):
                 whole = len(kept) == len(source.columns)
                 batches = source.matrices() if whole else select_columns(source.matrices(), kept)
                 described = pooled.sources[index]
@@ -163,19 +247,5 @@ class Sample:
 
     def _pooled(self, moments: Sequence[Moments]) -> FloatArray:
         """Return the pooled debiased covariance of one part of every source's rows, at the weights of the whole."""
-        described = [_describe(source, part) for source, part in zip(self.sources, moments, strict=True)]
+        described = [source.describe(part) for source, part in zip(self.sources, moments, strict=True)]
         return combine_sources(self.sources[0].columns, described, self.pooled.weights).covariance
-
-
-def _describe(source: RowSource | CovarianceSource, moments: Moments | None) -> NoisyCovariance | ReleasedCovariance:
-    """Return the covariance of a source, or of a part of its rows, with its noise."""
-    if isinstance(source, CovarianceSource):
-        return source.released
-    moments = moments if moments is not None else reduce(merge_moments, source.moments())
-    return source.describe(moments)
-
-
-def _mean_of(source: RowSource | CovarianceSource, moments: Moments | None) -> FloatArray:
-    if isinstance(source, CovarianceSource):
-        return source.mean
-    return np.zeros(len(source.columns)) if moments is None else moments.mean

@@ -44,9 +44,9 @@ class RowSource:
         The grid that values lie on as they were published, if one is stated.
     matrices : callable
         Returns consecutive batches, for one pass.
-    levels : Levels or None
-        What columns indicate, where some are levels of a category, or randomised. `matrices` holds unbiased
-        indicators, and the noise of randomised ones is that of `describe` alone.
+    levels : Levels
+        What columns indicate. `matrices` holds unbiased indicators, and the noise of randomised ones is that of
+        `describe` alone.
     published : callable or None
         Returns the batches as they were published, where `matrices` does not.
     """
@@ -56,14 +56,14 @@ class RowSource:
     noise_fourth_cumulant: FloatArray
     granularity: FloatArray | None
     matrices: Callable[[], Iterable[Rows]]
-    levels: Levels | None = None
+    levels: Levels
     published: Callable[[], Iterable[Rows]] | None = None
 
     def moments(self, n_folds: int = 1) -> list[Moments]:
         """Return the moments of every fold of the rows, in one pass."""
         published = self.published or self.matrices
         found = fold_moments(published(), len(self.columns), n_folds, self.granularity)
-        if self.levels is None or self.published is None:
+        if self.published is None:
             return found
         shift, factor = self.levels.shift, self.levels.factor
         return [
@@ -74,7 +74,7 @@ class RowSource:
     def describe(self, moments: Moments) -> NoisyCovariance:
         """Return the covariance of these rows, or of a part of them, with its noise."""
         variance, cumulant, shared = self.noise_variance, self.noise_fourth_cumulant, None
-        if self.levels is not None and self.levels.responses:
+        if self.levels.responses:
             noise, cumulants = self.levels.noise(moments.mean)
             variance, cumulant = variance + np.diagonal(noise), cumulant + cumulants
             shared = noise - np.diag(np.diagonal(noise))
@@ -100,14 +100,22 @@ class CovarianceSource:
         The column means, in data units.
     released : ReleasedCovariance
         The covariance and its noise.
-    levels : Levels or None
-        What columns indicate, where some are levels of a category.
+    levels : Levels
+        What columns indicate.
     """
 
     columns: tuple[str, ...]
     mean: FloatArray
     released: ReleasedCovariance
-    levels: Levels | None = None
+    levels: Levels
+
+    def moments(self, _: int = 1) -> list[Moments]:
+        """Return the mean alone, as there are no rows to have folds or products of."""
+        return [Moments(self.released.n_rows, self.mean, np.empty((0, 0)), np.zeros(len(self.columns), dtype=np.int64))]
+
+    def describe(self, _: Moments) -> ReleasedCovariance:
+        """Return the covariance and its noise."""
+        return self.released
 
     def second_moments_about(self, location: FloatArray) -> FloatArray:
         """Return the debiased second moments about a point, in data units."""
@@ -142,9 +150,7 @@ def _bundle_rows(bundle: Bundle, like: Bundle | None = None) -> RowSource:
     reordered = places != list(range(len(places)))
     rows = BundleRows(bundle, places if reordered else None)
     levels = find_levels(chosen, bundle.release.sources)
-    randomised = levels is not None and bool(levels.responses)
-    change = Change(levels.shift, levels.factor) if levels is not None and randomised else None
-    unbiased = BundleRows(bundle, rows.places, change)
+    unbiased = BundleRows(bundle, rows.places, Change(levels.shift, levels.factor) if levels.responses else None)
 
     return RowSource(
         tuple(column.name for column in chosen),
@@ -153,7 +159,7 @@ def _bundle_rows(bundle: Bundle, like: Bundle | None = None) -> RowSource:
         np.array([column.grid for column in chosen]),
         lambda: unbiased,
         levels,
-        (lambda: rows) if randomised else None,
+        (lambda: rows) if levels.responses else None,
     )
 
 
@@ -165,7 +171,8 @@ def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.A
             "noise_variance", f"a finite number >= 0, or one for each of {len(columns)} columns", noise_variance
         )
     spread = np.full(len(columns), variance) if variance.ndim == 0 else variance
-    return RowSource(tuple(columns), spread, np.zeros(len(columns)), None, lambda: [Rows(0, lambda: values)])
+    zeros, levels = np.zeros(len(columns)), Levels.of_numbers(columns)
+    return RowSource(tuple(columns), spread, zeros, None, lambda: [Rows(0, lambda: values)], levels)
 
 
 def share_rows(bundles: Sequence[Bundle]) -> bool:

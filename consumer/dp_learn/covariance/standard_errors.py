@@ -8,9 +8,10 @@ parts, and only the first depends on the distribution of the rows:
   rows of any distribution, plus sum_k b_ik^2 b_jk^2 kappa_k / n for noise with fourth cumulant kappa.
 
 Both are exact for the sample covariance with divisor n - 1, whose noise has mean zero and no correlation with the rows.
-Where noisy sums of second moments were released instead, `one_round` and `two_round_noise` have the mechanism's part.
+Where noisy sums of second moments were released instead, `one_round` and `two_rounds` have the mechanism's part.
 
-One more pass over the rows (`row_errors`) gives the sum of both parts without assuming that the rows are Gaussian.
+One more pass over the rows (`moments.row_errors`) gives the sum of both parts without assuming that the rows are
+Gaussian.
 
 Variances of the entries of S^: the closed forms of `standard_errors` at B = I, without its matrix products.
 
@@ -20,7 +21,17 @@ a_i = v_i / S^_ii the noise relative to the variance, and n rows, an off-diagona
     ((1 + a_i) (1 + a_j) + r_ij^2) / (n - 1),
 
 of which (1 + r_ij^2) / (n - 1) is the sampling error. What noise on a released sum adds is in `one_round` and
-`two_round_noise`.
+`two_rounds`.
+
+The errors of entries that should be zero, on that scale, and the penalties that they call for, are from these.
+
+Sums of variances over all pairs of columns, at a model Theta, need no p-by-p forms, and of a sparse Theta sparse
+products alone. At B = Theta and Sigma = Theta^-1 the forms have covariance C = Theta. With rows scaled so that
+c_ii = 1, N = B diag(v) B' and sums over i < j,
+
+    sum (c_ii n_jj + c_jj n_ii) = (p - 1) tr N,      sum 2 c_ij n_ij = <C, N> - tr N,
+    sum n_ii n_jj = ((tr N)^2 - sum n_ii^2) / 2,     sum n_ij^2 = (|N|^2 - sum n_ii^2) / 2,
+    sum_k kappa_k b_ik^2 b_jk^2 = sum_k kappa_k ((sum_i b_ik^2)^2 - sum_i b_ik^4) / 2.
 
 References
 ----------
@@ -31,25 +42,38 @@ matrix estimator, Econometrica 48(4).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.bilinear_forms import (
+from dp_bundle.privacy.normal import normal_quantile
+from dp_learn.covariance.debias import (
     AT_ONCE,
     FormErrors,
+    NoisyCovariance,
     Part,
     by_rows,
-    fourth_order,
+    inner_product,
     isserlis,
     rows_of,
     sum_errors,
 )
-from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
-from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.matrices.linalg import FloatArray, sandwich, scale_columns, sparse_if_worth_it
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.matrices.linalg import (
+    FloatArray,
+    median_above_diagonal,
+    normal_tails,
+    sandwich,
+    scale_columns,
+    sparse_if_worth_it,
+)
+
+CHANCE_EDGES = 0.2  # in four of five tables of unrelated columns there is then none
+_BINS = 256
 
 
 def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
@@ -122,11 +146,10 @@ def mechanism_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
 
 
 def _mechanism(pooled: PooledCovariance, c: FloatArray, b: Any) -> Part:
-    parts = [
-        (_mechanism_of(source, c, b), weight * weight)
-        for source, weight in zip(pooled.sources, pooled.weights, strict=True)
-    ]
-    return lambda rows: sum_errors([part(rows).times(factor) for part, factor in parts])
+    parts = [source.known_noise.form_errors(c, b) for source in pooled.sources]
+    return lambda rows: sum_errors(
+        [part(rows).times(weight * weight) for part, weight in zip(parts, pooled.weights, strict=True)]
+    )
 
 
 def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence[FormErrors]) -> FormErrors:
@@ -144,7 +167,7 @@ def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence
     if not pooled.same_rows:
         return sum_errors([error.times(factor) for error, factor in zip(errors, squared, strict=True)])
     c, b = clean_forms(pooled, b), sparse_if_worth_it(b)
-    own = [_mechanism_of(source, c, b) for source in pooled.sources]
+    own = [source.known_noise.form_errors(c, b) for source in pooled.sources]
     mechanism = _mechanism(pooled, c, b)
 
     def combined(rows: slice) -> FormErrors:
@@ -162,25 +185,6 @@ def _possible(errors: FormErrors) -> FormErrors:
     products, squares = np.maximum(errors.products, 0.0), np.maximum(errors.squares, 0.0)
     most = 2.0 * np.sqrt(products * squares)
     return FormErrors(products, np.clip(errors.crossed, -most, most), squares)
-
-
-def _mechanism_of(source: NoisyCovariance | ReleasedCovariance, c: FloatArray, b: Any) -> Part:
-    """Return the mechanism's part in one source."""
-    return _row_noise(source, c, b) if isinstance(source, NoisyCovariance) else source.known_noise.form_errors(c, b)
-
-
-def _row_noise(source: NoisyCovariance, c: FloatArray, b: Any) -> Part:
-    """Return Isserlis' formula at C + N less that at C, plus the part of the noise's fourth cumulant."""
-    n = source.noise_forms(b)
-    weighted, square = scale_columns(b, source.noise_fourth_cumulant), b * b
-    squares, cubes = (b * weighted) @ square.T, (square * weighted) @ b.T
-
-    def part(rows: slice) -> FormErrors:
-        gaussian = isserlis(c, n, rows).times(2.0) + isserlis(n, n, rows)
-        kurtosis = fourth_order(squares, cubes, rows)
-        return gaussian.times(1.0 / (source.n_rows - 1)) + kurtosis.times(1.0 / source.n_rows)
-
-    return part
 
 
 def clean_forms(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
@@ -231,10 +235,7 @@ def mechanism_entry_variances(pooled: PooledCovariance, correlation: FloatArray 
     deviations = pooled.deviations
     total = np.zeros((len(deviations), len(deviations)))
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-        if isinstance(source, NoisyCovariance):
-            part = _row_part(source, deviations)
-        else:
-            part = source.known_noise.entry_variances(deviations, correlation)
+        part = source.known_noise.entry_variances(deviations, correlation)
         part *= weight * weight
         total += part
     return total
@@ -244,20 +245,131 @@ def unexplained_variances(pooled: PooledCovariance) -> FloatArray:
     """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
     total = np.zeros(len(pooled.columns))
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-        if isinstance(source, NoisyCovariance):
-            noise = 2.0 * source.noise_variance**2 / (source.n_rows - 1)
-            part = noise + source.noise_fourth_cumulant / source.n_rows
-        else:
-            part = source.known_noise.variances_of_variances()
-        total += weight * weight * part
+        total += weight * weight * source.known_noise.variances_of_variances()
     return total
 
 
-def _row_part(source: NoisyCovariance, deviations: FloatArray) -> FloatArray:
-    a = source.noise_variance / deviations**2
-    part = np.outer(1.0 + a, 1.0 + a)
-    part -= 1.0
-    part /= source.n_rows - 1
-    kurtosis = source.noise_fourth_cumulant / deviations**4 / source.n_rows
-    np.fill_diagonal(part, (4.0 * a + 2.0 * a * a) / (source.n_rows - 1) + kurtosis)
-    return part
+def clear_variances(pooled: PooledCovariance) -> npt.NDArray[np.bool_]:
+    """Return which variances are clearly positive.
+
+    Simply positive is enough where the noise does not act entry by entry: nothing is subtracted there.
+    """
+    variances = np.diagonal(pooled.covariance)
+    if not pooled.has_error_law:
+        return np.asarray(variances > 0.0)
+    return np.asarray(variances > 2.0 * np.sqrt(unexplained_variances(pooled)))
+
+
+def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:
+    """Return the sums over i < j of ``1 + c_ij^2`` and of ``Var[b_i' S^ b_j]``, both of forms of unit variance.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        Its sources; S^ itself plays no part, and varies about Theta^-1.
+    precision : ndarray of shape (n_features, n_features)
+        Theta, positive definite, in inverse data units.
+    """
+    unit = 1.0 / np.sqrt(np.diagonal(precision))
+    b = precision * unit[:, None]
+    c = sparse_if_worth_it(b * unit)
+    b = sparse_if_worth_it(b)
+    noiseless = (len(unit) * (len(unit) - 2) + inner_product(c, c)) / 2.0  # c_ii = 1
+    total = pooled.sampling_factor * noiseless
+    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
+        total += weight * weight * source.known_noise.sum_over_pairs(b, c)
+    return noiseless, total
+
+
+def null_standard_errors(pooled: PooledCovariance) -> FloatArray:
+    """Return the standard errors of the entries on the correlation scale where the columns are uncorrelated.
+
+    For one source of rows, ``se_ij^2 = (1 + v_i / S^_ii) (1 + v_j / S^_jj) / (n - 1)``; on the diagonal, half of the
+    variance's squared error takes its place, which is the same: a scale for penalties.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features)
+        Symmetric, positive.
+    """
+    variances = entry_variances(pooled)
+    np.fill_diagonal(variances, np.diagonal(variances) / 2.0)
+    return np.sqrt(variances, out=variances)
+
+
+def typical_errors(pooled: PooledCovariance) -> tuple[float, float] | None:
+    """Return the median error of a correlation that is zero, as it is and as it would be without the noise.
+
+    None where nothing is known of the noise, or fewer than two columns stand clear of it.
+    """
+    clear = np.flatnonzero(clear_variances(pooled))
+    if not pooled.has_errors or len(clear) < 2:
+        return None
+    variances = entry_variances(keep_columns(pooled, clear))
+    median = median_above_diagonal(variances)
+    return math.sqrt(median), math.sqrt(pooled.sampling_factor)
+
+
+def universal_penalty(pooled: PooledCovariance) -> tuple[float, FloatArray]:
+    """Return the universal penalty, sqrt(2 log p) standard errors of every entry, as alpha and weights.
+
+    Of p independent normal errors, none is likely to exceed it, so hardly any edge is chosen for its noise alone. The
+    weights are `penalty_weights`; with equal ones, alpha is as many standard errors of a typical entry.
+
+    References
+    ----------
+    Donoho & Johnstone (1994), Ideal spatial adaptation by wavelet shrinkage, Biometrika 81(3).
+    """
+    errors = null_standard_errors(pooled)
+    typical = median_above_diagonal(errors)
+    return math.sqrt(2.0 * math.log(len(errors))) * typical, errors / typical
+
+
+def penalty_weights(pooled: PooledCovariance) -> FloatArray:
+    """Return each entry's `null_standard_errors` divided by their off-diagonal median, as weights of the penalty.
+
+    Noisier entries are penalised more, in proportion, and a typical entry as before, so that alpha keeps its meaning;
+    without noise all weights are 1. The errors are those of uncorrelated columns because a penalty must exceed the
+    error of an entry that should be zero. They depend on the diagonal alone: a weight that grew with the estimated
+    correlation would punish a strong edge for being strong.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features)
+        Symmetric, positive.
+    """
+    return universal_penalty(pooled)[1]
+
+
+def chance_alpha(errors: FloatArray, weights: FloatArray | None = None) -> float:
+    """Return the alpha at which chance alone is expected to make a fifth of an edge among unrelated columns.
+
+    The entry (i, j) exceeds alpha w_ij by chance with probability ``2 Phi(-alpha w_ij / se_ij)``, and alpha makes these
+    sum to 0.2. For equal errors it is nearly sqrt(2 log m) of them, m the number of pairs: the largest of m errors.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n_features, n_features)
+        `null_standard_errors`, on the scale of the penalty.
+    weights : ndarray of shape (n_features, n_features), optional
+        Of the penalty, ones by default; pairs with weight 0 or inf play no part.
+
+    References
+    ----------
+    Donoho & Johnstone (1994), Ideal spatial adaptation by wavelet shrinkage, Biometrika 81(3).
+    """
+    penalised = ~np.eye(len(errors), dtype=bool)
+    if weights is not None:
+        penalised &= (weights > 0.0) & np.isfinite(weights)
+        errors = np.divide(errors, weights, out=np.zeros_like(errors), where=penalised)
+    each = errors[penalised]
+    if not each.size:
+        return 0.0
+    limits = np.geomspace(each.min(), each.max() * (1.0 + 1e-9), _BINS + 1)
+    counts = np.histogram(each, limits)[0] / 2.0  # each pair is there twice
+    low, high = 0.0, -normal_quantile(CHANCE_EDGES / each.size) * limits[-1]
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        expected = float(counts @ normal_tails(middle / limits[1:])) * 2.0
+        low, high = (middle, high) if expected > CHANCE_EDGES else (low, middle)
+    return float(high)

@@ -1,4 +1,4 @@
-"""A covariance from two noisy sums of second moments, weighted for least variance, entry by entry.
+"""A covariance from two noisy sums of second moments, weighted for least variance, entry by entry; its noise; kurtosis.
 
 In units of round 1 a row with its constant is v = (u, 1), and round r published T_r X T_r' + E_r of the sum X of v v^T:
 T_1 = diag(1, c_1), and T_2 = (B (u - m) / d, c_2) with the center m and the scales d of round 2 in these units. Entries
@@ -8,32 +8,160 @@ values s of T_2 T_1^-1 = P diag(s) V' and U = T_1^-1 V, all entries of Y = U^-1 
     V' M_1 V with variance t_1,   P' M_2 P / s_k s_l with variance t_2 / (s_k s_l)^2,
 
 and generalised least squares is their mean, weighted by the inverse variances. The constant's own entry of X is the
-number of rows, exactly; all others move by their regression on the error that it would have (`two_round_noise`).
+number of rows, exactly; all others move by their regression on the error that it would have. The mean's noise would
+raise the expected m m' by its covariance, which is added back.
 
-The mean's noise would raise the expected m m' by its covariance, which is added back.
+*The noise.* On second moments it is U E U' with independent entries E_kl, of variance w_kl off the diagonal and twice
+that on it. A form f_ij = b_i' S^ b_j then errs, to first order in 1/n, with beta = A' b and A the basis U in data
+units, by
+
+    Var f_ij = sum_kl w_kl (beta_ik^2 beta_jl^2 + beta_ik beta_jk beta_il beta_jl).
+
+W is smooth, and so of low rank in floating point: W = sum_r omega_r g_r g_r'. With N_r = A diag(g_r) A' this is a sum
+of Isserlis' formula, omega_r (N_ii N_jj + N_ij^2). The constant's own entry, in the direction v, is known without
+noise; given it, variances are smaller by 2 k_ij^2 / sum_kl w_kl v_k^2 v_l^2 with K = A (W o vv') A'.
+
+*The kurtosis.* For elliptical rows y with covariance S, ``E |y|^4 = (1 + kappa) (tr(S)^2 + 2 tr(S^2))``, and the
+sampling variances of correlations and partial correlations are 1 + kappa times those of Gaussian rows. The release has
+a noisy sum of ``(|y| / R)^4``, and S from the same rows. These are the rows as they were shortened, which is what is
+estimated from. The noise makes the ratio uncertain, the more the fewer rows there are. Its estimate is the mean of
+kappa given what was seen, for a kappa that is exponential with mean 1 beforehand (that of t with 6 degrees of freedom):
+what was seen where that is precise, and the factor 2 where the noise leaves nothing to see. Intervals are then too long
+for Gaussian rows rather than too short for others.
 
 References
 ----------
 Aitken (1935), On least squares and linear combination of observations, Proceedings of the Royal Society of Edinburgh
-55. Golub & Van Loan (2013), Matrix Computations, section 8.7, for the simultaneous diagonalisation.
+55. Golub & Van Loan (2013), Matrix Computations, section 8.7, for the simultaneous diagonalisation. Isserlis (1918), On
+a formula for the product-moment coefficient, Biometrika 12. Rao (1973), Linear Statistical Inference and its
+Applications, section 8a.2, for the variance of a normal vector given one of its components. Muirhead (1982), Aspects of
+Multivariate Statistical Theory, sections 1.6 and 5.1.3 (elliptical rows). Browne (1984), Asymptotically
+distribution-free methods for the analysis of covariance structures, section 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_learn.covariance.debias import ReleasedCovariance
-from dp_learn.covariance.kurtosis import kurtosis_factor
-from dp_learn.covariance.two_round_noise import TwoRounds
-from dp_learn.matrices.linalg import FloatArray
+from dp_bundle.privacy.normal import normal_tail, scaled_tail
+from dp_learn.covariance.debias import FormErrors, Part, ReleasedCovariance, isserlis_of, one_entry, sum_errors
+from dp_learn.matrices.linalg import FloatArray, dense, eigendecomposition
+
+RANK_TOLERANCE = 1e-9  # of W's eigenvalues, relative to the largest
+PRIOR_MEAN = 1.0  # of kappa
+_FAR = -1e3  # standard deviations, below which the mean of a normal number's tail is as that of an exponential one
+
+
+@dataclass(frozen=True)
+class TwoRounds:
+    """The law of the noise on a covariance that was combined from two rounds.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n_features, d)
+        A, the directions in which entries of the noise are independent, in data units.
+    variances : ndarray of shape (d, d)
+        W, the variance of each off-diagonal entry of the noise on the covariance, half of that of a diagonal one.
+    constant : ndarray of shape (d,)
+        v, the direction whose own entry has no noise.
+    weights : ndarray of shape (rank,)
+        omega, the eigenvalues of W, largest first, as many as matter.
+    factors : ndarray of shape (d, rank)
+        g, their eigenvectors.
+    """
+
+    basis: FloatArray
+    variances: FloatArray
+    constant: FloatArray
+    weights: FloatArray
+    factors: FloatArray
+
+    @classmethod
+    def from_variances(cls, basis: FloatArray, variances: FloatArray, constant: FloatArray) -> TwoRounds:
+        """Return the law, with W taken apart."""
+        weights, factors = eigendecomposition(variances)
+        kept = np.abs(weights) > RANK_TOLERANCE * np.abs(weights).max()
+        return cls(basis, variances, constant, weights[kept], np.ascontiguousarray(factors[:, kept]))
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> TwoRounds:
+        """Return the noise on some of the columns."""
+        return TwoRounds(self.basis[kept], self.variances, self.constant, self.weights, self.factors)
+
+    def form_errors(self, c: FloatArray, b: Any) -> Part:  # noqa: ARG002  the number of rows is exact
+        """Return the errors of the forms B S^ B'."""
+        beta = dense(b @ self.basis)
+        diagonals = (beta * beta) @ self.factors
+        known = self._known(beta)
+
+        def part(rows: slice) -> FormErrors:
+            parts = [
+                isserlis_of((beta[rows] * g) @ beta.T, d, rows).times(weight)
+                for weight, g, d in zip(self.weights, self.factors.T, diagonals.T, strict=True)
+            ]
+            left = sum_errors([*parts, one_entry(known, rows).times(-1.0)])
+            return replace(left, products=np.maximum(left.products, 0.0), squares=np.maximum(left.squares, 0.0))
+
+        return part
+
+    def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:  # noqa: ARG002
+        """Return the variances of entries divided by both deviations; they do not depend on the correlations."""
+        squares = deviations * deviations
+        variances: FloatArray = self._entries / np.outer(squares, squares)
+        return variances
+
+    def variances_of_variances(self) -> FloatArray:
+        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
+        return np.diagonal(self._entries).copy()
+
+    def sum_over_pairs(self, b: Any, c: Any) -> float:  # noqa: ARG002
+        """Return the sum over i < j of the variances of b_i' S^ b_j.
+
+        With H = beta' beta, the sums over all i and j are h' W h, h the diagonal of H, and <W, H o H>.
+        """
+        beta = dense(b @ self.basis)
+        inner, squares = beta.T @ beta, beta * beta
+        h = inner.diagonal()
+        both = float(h @ (self.variances @ h)) + float(np.vdot(self.variances, inner * inner))
+        own = 2.0 * float(np.vdot(squares @ self.variances, squares))
+        known = self._known(beta)
+        diagonal = known.diagonal()
+        return (both - own - float(np.vdot(known, known)) + float(diagonal @ diagonal)) / 2.0
+
+    @cached_property
+    def _entries(self) -> FloatArray:
+        """The variances of the entries, in data units to the fourth."""
+        squares = self.basis * self.basis
+        total = squares @ self.variances @ squares.T
+        for weight, n in self._matrices():
+            total += weight * n * n
+        known = self._known(self.basis)
+        total -= known * known
+        return np.maximum(total, 0.0)  # rounding, where means are so far from the centers that nothing else is left
+
+    def _matrices(self) -> Iterator[tuple[float, FloatArray]]:
+        """Yield each weight omega and its N of the columns themselves."""
+        for weight, g in zip(self.weights.tolist(), self.factors.T, strict=True):
+            yield weight, (self.basis * g) @ self.basis.T
+
+    def _known(self, beta: FloatArray) -> FloatArray:
+        """Return what is known of the forms' noise by the constant's own entry, in standard deviations of that."""
+        v = self.constant
+        own = 2.0 * float((v * v) @ self.variances @ (v * v))
+        crossed = (beta * v) @ self.variances @ (beta * v).T
+        known: FloatArray = 2.0 * crossed / np.sqrt(own)
+        return known
 
 
 @dataclass(frozen=True)
@@ -143,3 +271,59 @@ def _combine(
 
 def _variance(matrix: NoisyMatrix) -> float:
     return matrix.off_diagonal_variance or 0.0
+
+
+def kurtosis_factor(moments: SecondMoments, matrix: FloatArray, n_rows: int) -> float:
+    """Return 1 + kappa of the rows of the final round, at least 1.
+
+    Parameters
+    ----------
+    moments : SecondMoments
+        What the manifest says of a release of two rounds.
+    matrix : ndarray of shape (p + 1, p + 1)
+        The noisy sum of the final round, the constant last.
+    n_rows : int
+        The number of rows.
+    """
+    fourth = moments.fourth_moment
+    if fourth is None:
+        return 1.0
+    p = len(matrix) - 1
+    t, u = (moments.off_diagonal_variance or 0.0) / n_rows**2, (moments.diagonal_variance or 0.0) / n_rows**2
+
+    # tr(S)^2 + 2 tr(S^2), less what the noise adds to the squares
+    s = matrix[:p, :p] / n_rows
+    trace = float(np.trace(s))
+    if not trace > 0.0:
+        return 1.0 + PRIOR_MEAN
+    of_square = max(float(np.vdot(s, s)) - p * u - p * (p - 1) * t, trace * trace / p)
+    gaussian = (trace * trace - p * u) + 2.0 * of_square
+    if not gaussian > 0.0:
+        return 1.0 + PRIOR_MEAN
+
+    # the ratio, and the standard deviation of what the noise does to it
+    unit = moments.radius**4 / n_rows / gaussian
+    ratio = unit * fourth.total
+    error = math.hypot(unit * math.sqrt(fourth.variance), 2.0 * ratio * math.sqrt(p * u) / trace)
+    return 1.0 + expected_kurtosis(ratio - 1.0, error)
+
+
+def expected_kurtosis(seen: float, error: float) -> float:
+    """Return the mean of an exponential kappa given that a normal number about it was seen.
+
+    It is the mean of a normal number about ``seen - error^2 / PRIOR_MEAN``, of the same standard deviation, above 0.
+
+    Parameters
+    ----------
+    seen : float
+        What was seen.
+    error : float
+        Its standard deviation, positive.
+    """
+    center = seen - error * error / PRIOR_MEAN
+    z = center / error
+    if z < _FAR:
+        return error / -z
+    if z < 0.0:
+        return center + error / (math.sqrt(2.0 * math.pi) * scaled_tail(-z))
+    return center + error * math.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * normal_tail(-z))

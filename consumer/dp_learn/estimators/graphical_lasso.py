@@ -15,7 +15,7 @@ from dp_learn.estimators.scaled import no_variance_left
 from dp_learn.matrices.checks import check_alpha
 from dp_learn.matrices.linalg import few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_graph
-from dp_learn.pipeline.graph import GraphEstimate, Variables
+from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
 from dp_learn.pipeline.settings import Fit, Settings
 
 
@@ -33,7 +33,7 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
         self.precision_ = fit.precision
         self.covariance_ = np.linalg.inv(fit.precision)
         self.columns_ = fit.pooled.columns
-        self._kept = None if fit.nodes is None else fit.kept
+        self._kept = fit.kept
         self.edges_ = _graph_of(fit).edges()
         self.penalty_share_ = fit.share
         self.alpha_ = fit.solution.alpha
@@ -48,12 +48,10 @@ class _GraphicalLassoEstimator(NoisyRowsEstimator):
 
 def _graph_of(fit: Fit) -> GraphEstimate:
     """Return the graph of a fit, between categories and numbers where there are categories."""
-    if fit.nodes is None:
+    if fit.nodes.are_numbers:
         return GraphEstimate(fit.pooled.columns, fit.precision, fit.pooled.covariance)
-    from dp_learn.pipeline.node_graph import NodeGraph
-
     variables = Variables(fit.pooled.columns, fit.nodes.labels, fit.precision, fit.pooled.covariance, {"effect": []})
-    return NodeGraph.make(fit.nodes.names, variables, None, None, None)
+    return graph_of_nodes(fit.nodes.names, variables)
 
 
 class DebiasedGraphicalLasso(_GraphicalLassoEstimator):

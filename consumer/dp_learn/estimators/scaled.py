@@ -11,12 +11,11 @@ from dp_bundle.base.errors import DrownedColumnError, ParameterError
 from dp_bundle.base.quoting import quote_name
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.penalties import penalty_weights, universal_penalty
+from dp_learn.covariance.standard_errors import penalty_weights, universal_penalty
 from dp_learn.matrices.checks import check_alpha
 from dp_learn.matrices.labels import align
 from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
-from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
-from dp_learn.matrices.repair import Repair, repair_covariance
+from dp_learn.matrices.repair import Repair, nearest_psd_max_norm, repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 
 REPAIR_RTOL = 1e-3  # of the distance to the repaired matrix, as `repair_covariance` by default

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import column_labels
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
-from dp_learn.matrices.nearest_psd import project_max_norm
+from dp_learn.matrices.repair import project_max_norm
 
 RESOLUTION = 1e-11  # a box in which no smallest eigenvalue exceeds this, in units of the variances, is at the boundary
 MAX_ITER = 1000

@@ -21,13 +21,11 @@ import numpy as np
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.penalties import universal_penalty
-from dp_learn.covariance.standard_errors import form_variances
+from dp_learn.covariance.standard_errors import form_variances, universal_penalty
 from dp_learn.glasso.problem import make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.inference.edges import desparsify
-from dp_learn.matrices.linalg import FloatArray
-from dp_learn.matrices.tails import normal_tails
+from dp_learn.matrices.linalg import FloatArray, normal_tails
 
 FACTOR = 2.0  # of the universal penalty; of 1 to 4, about the best at every strength of the noise, with the diagonal
 _TOL = 1e-6

@@ -7,10 +7,15 @@ degrees of freedom as there are entries. The errors of entries are those of `edg
 release. Of a block they are the model's, raised by as much as the rows vary more than it over the whole block: the
 rows' own errors of entries with rare levels are too uncertain to be divided by one by one.
 
+`infer_blocks` tests rows of any distribution and noise, dependent within a node or not. The error of T is the mean of
+-y_i y_j over the noisy rows, less its expectation, so that the covariance of the entries of a block of T is that of the
+products y_i y_j.
+
 References
 ----------
 Jankova & van de Geer (2015), eq. 4, for T. White (1980) for errors from the rows. Wilson & Hilferty (1931), The
-distribution of chi-square, PNAS 17(12). Benjamini & Hochberg (1995).
+distribution of chi-square, PNAS 17(12). Benjamini & Hochberg (1995). Hotelling (1936), Relations between two
+sets of variates, Biometrika 28, for canonical correlations.
 """
 
 from __future__ import annotations
@@ -18,20 +23,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.debias import NoisyCovariance
+from dp_bundle.base.errors import ParameterError
+from dp_learn.covariance.debias import FormErrors, NoisyCovariance, debias_covariance
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
-from dp_learn.inference.blocks import canonical_partial_correlations
-from dp_learn.inference.edges import benjamini_hochberg, desparsify
+from dp_learn.inference.edges import Pairs, desparsify, pair_q_values
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
+RANK = 1e-9  # of the largest eigenvalue of a block's covariance: a direction of less is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,29 +46,48 @@ class NodeInference:
 
     Attributes
     ----------
-    nodes : tuple of str
+    nodes : tuple
+    estimate : ndarray of shape (n_features, n_features)
+        T, the desparsified precision matrix, in inverse data units.
     strength : ndarray of shape (G, G)
-        The largest canonical partial correlation of each pair, without a graph; with the sign of the partial
-        correlation where both nodes have one column.
+        The largest canonical partial correlation of each pair, without a graph; 1 on the diagonal.
     statistic : ndarray of shape (G, G)
         Wald's, chi-squared where there is no edge; 0 on the diagonal.
     degrees : ndarray of int, shape (G, G)
-        Its degrees of freedom.
-    p_values, q_values : ndarray of shape (G, G)
-        Of no edge, and the smallest false discovery rate at which a pair would be listed; 1 on the diagonal.
+        Its degrees of freedom, at most the product of the nodes' columns.
     """
 
-    nodes: tuple[str, ...]
+    nodes: tuple[Any, ...]
+    estimate: FloatArray
     strength: FloatArray
     statistic: FloatArray
     degrees: npt.NDArray[np.intp]
-    p_values: FloatArray
-    q_values: FloatArray
+
+    @cached_property
+    def p_values(self) -> FloatArray:
+        """The p-values of no edge; 1 on the diagonal."""
+        from scipy import special
+
+        return np.where(self.degrees > 0, special.gammaincc(self.degrees / 2.0, self.statistic / 2.0), 1.0)
+
+    @cached_property
+    def q_values(self) -> FloatArray:
+        """The smallest false discovery rate at which each pair would be listed; 1 on the diagonal."""
+        return pair_q_values(self.p_values)
 
     @property
     def scores(self) -> FloatArray:
         """The statistics as normal scores: how many standard errors a link of one column each would be from zero."""
         return normal_scores(self.statistic, self.degrees)
+
+    def at(self, pairs: Pairs) -> dict[str, Any]:
+        """Return the tests of some pairs, given by the positions of their nodes."""
+        return {
+            "statistic": self.statistic[pairs],
+            "degrees_of_freedom": self.degrees[pairs],
+            "p_value": self.p_values[pairs],
+            "q_value": self.q_values[pairs],
+        }
 
 
 def infer_nodes(
@@ -72,7 +97,7 @@ def infer_nodes(
     nodes: tuple[str, ...],
     errors_of: Callable[[FloatArray], FormErrors],
 ) -> NodeInference:
-    """Test every pair of nodes for an edge.
+    """Test every pair of nodes for an edge. A strength has the sign of the partial correlation of two single columns.
 
     Parameters
     ----------
@@ -88,15 +113,12 @@ def infer_nodes(
         Returns the errors of the forms B S^ B' for a matrix B, as the rows have them where there are any.
     """
     statistic, degrees = block_statistics(pooled, precision, labels, len(nodes), errors_of)
-    p_values = np.asarray(special.chdtrc(degrees.astype(float), statistic))
-    np.fill_diagonal(p_values, 1.0)
-
-    upper = np.triu_indices(len(nodes), 1)
-    q_values = np.ones_like(p_values)
-    q_values[upper] = benjamini_hochberg(p_values[upper])
-    t = _with_definite_blocks(desparsify(pooled, precision), precision, labels)
-    strength = node_strengths(t, labels, len(nodes))
-    return NodeInference(nodes, strength, statistic, degrees, p_values, np.minimum(q_values, q_values.T))
+    t = desparsify(pooled, precision)
+    definite = t.copy()
+    for place in _own_blocks(labels):
+        if not is_positive_definite(t[place]):
+            definite[place] = precision[place]
+    return NodeInference(nodes, t, node_strengths(definite, labels, len(nodes)), statistic, degrees)
 
 
 def block_statistics(
@@ -122,13 +144,15 @@ def block_statistics(
     ndarray of shape (G, G), ndarray of int of shape (G, G)
         The sums are 0 on the diagonal.
     """
-    root = _residual_roots(sandwich(precision, _noisy(pooled)), precision, labels, n_nodes)
+    root = _residual_roots(sandwich(precision, _noisy(pooled)), precision, labels)
     forms, whitened = root @ precision, root @ desparsify(pooled, precision) @ root.T
     members = np.zeros((n_nodes, len(labels)))
     members[labels, np.arange(len(labels))] = 1.0
     variances = form_variances(pooled, forms)
-    if errors_of is not None:
-        variances = _block_variances(errors_of(forms).products, variances, members)
+    if errors_of is not None:  # of Gaussian rows, times what all entries of a block vary more than these
+        model, of_rows = members @ variances @ members.T, members @ errors_of(forms).products @ members.T
+        ratio = np.divide(of_rows, model, out=np.ones_like(model), where=model > 0.0)
+        variances = variances * (members.T @ np.maximum(ratio, 1.0) @ members)
     squares = np.divide(whitened**2, variances, out=np.zeros_like(whitened), where=variances > 0.0)
     statistic = members @ squares @ members.T
     statistic = (statistic + statistic.T) / 2.0
@@ -160,19 +184,13 @@ def normal_scores(statistic: FloatArray, degrees: npt.NDArray[np.intp]) -> Float
 
     For one degree of freedom they are exact.
     """
+    from scipy import special
+
     d = np.maximum(degrees, 1).astype(np.float64)
     upper = (np.cbrt(statistic / d) - (1.0 - 2.0 / (9.0 * d))) / np.sqrt(2.0 / (9.0 * d))
     both = -special.ndtri_exp(special.log_ndtr(-upper) - math.log(2.0))  # two tails of the one for one of the other
     scores: FloatArray = np.where(d == 1.0, np.sqrt(np.maximum(statistic, 0.0)), both)
     return scores
-
-
-def _block_variances(of_rows: FloatArray, of_model: FloatArray, members: FloatArray) -> FloatArray:
-    """Return the variances of entries: of Gaussian rows, times what all entries of a block vary more than these."""
-    model = members @ of_model @ members.T
-    ratio = np.divide(members @ of_rows @ members.T, model, out=np.ones_like(model), where=model > 0.0)
-    variances: FloatArray = of_model * (members.T @ np.maximum(ratio, 1.0) @ members)
-    return variances
 
 
 def _noisy(pooled: PooledCovariance) -> FloatArray:
@@ -184,17 +202,14 @@ def _noisy(pooled: PooledCovariance) -> FloatArray:
     return total
 
 
-def _residual_roots(
-    residuals: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp], n_nodes: int
-) -> FloatArray:
+def _residual_roots(residuals: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp]) -> FloatArray:
     """Return the block diagonal matrix that makes the residuals of each node uncorrelated, of variance 1.
 
     Where an indefinite matrix leaves residuals no covariance, the one that Theta implies, its own block, takes its
     place.
     """
     root = np.zeros_like(residuals)
-    for node in range(n_nodes):
-        place = np.ix_(np.flatnonzero(labels == node), np.flatnonzero(labels == node))
+    for place in _own_blocks(labels):
         values, vectors = np.linalg.eigh(residuals[place])
         if not values[0] > _LEAST * values[-1]:
             values, vectors = np.linalg.eigh(precision[place])
@@ -202,11 +217,85 @@ def _residual_roots(
     return root
 
 
-def _with_definite_blocks(t: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp]) -> FloatArray:
-    """Return T with a node's own block of Theta where that of T is not positive definite."""
-    blocks = t.copy()
-    for node in range(int(labels.max()) + 1):
-        place = np.ix_(np.flatnonzero(labels == node), np.flatnonzero(labels == node))
-        if not is_positive_definite(t[place]):
-            blocks[place] = precision[place]
-    return blocks
+def _own_blocks(labels: npt.NDArray[np.intp]) -> list[Any]:
+    """Return the places of every node's own block."""
+    return [np.ix_(labels == node, labels == node) for node in range(int(labels.max()) + 1)]
+
+
+def infer_blocks(
+    rows: npt.ArrayLike, noise_covariance: npt.ArrayLike, precision: npt.ArrayLike, labels: npt.ArrayLike
+) -> NodeInference:
+    """Test every pair of nodes for an edge.
+
+    Parameters
+    ----------
+    rows : array of shape (n_rows, n_features)
+        Independent noisy rows, in data units.
+    noise_covariance : array of shape (n_features, n_features)
+        The exact covariance of one row's noise, or of shape (n_features,) its variances where it is diagonal.
+    precision : array of shape (n_features, n_features)
+        Theta, a positive definite estimate of the precision matrix of the clean rows, in inverse data units.
+    labels : sequence of length n_features
+        The node of each column.
+
+    Raises
+    ------
+    ParameterError
+        For arguments that do not fit each other, or a precision matrix that is not positive definite.
+    """
+    x, theta = np.asarray(rows, dtype=float), np.asarray(precision, dtype=float)
+    listed = np.asarray(labels).tolist()
+    if x.ndim != 2 or len(x) < 2 or len(listed) != x.shape[1]:
+        raise ParameterError("rows.shape", f"(n, {len(listed)}) with n >= 2, like the labels", x.shape)
+    if theta.shape != (len(listed), len(listed)) or not is_positive_definite(theta):
+        raise ParameterError("precision", f"a positive definite matrix of {len(listed)} columns", theta.shape)
+
+    # the estimate, and the rows whose products are its error
+    centred = x - x.mean(axis=0)
+    s = debias_covariance(centred.T @ centred / (len(x) - 1), noise_covariance)
+    estimate = 2.0 * theta - theta @ s @ theta
+    y = centred @ theta
+
+    nodes = tuple(dict.fromkeys(listed))
+    numbers = np.array([nodes.index(label) for label in listed], dtype=np.intp)
+    statistic, degrees = np.zeros((len(nodes), len(nodes))), np.zeros((len(nodes), len(nodes)), dtype=np.intp)
+    for g, h in zip(*np.triu_indices(len(nodes), 1), strict=True):
+        a, b = np.flatnonzero(numbers == g), np.flatnonzero(numbers == h)
+        products = (y[:, a, None] * y[:, None, b]).reshape(len(x), -1)
+        statistic[g, h], degrees[g, h] = _wald(estimate[np.ix_(a, b)].ravel(), products)
+    strength = np.abs(node_strengths(theta, numbers, len(nodes)))
+    return NodeInference(nodes, estimate, strength, statistic + statistic.T, degrees + degrees.T)
+
+
+def canonical_partial_correlations(
+    precision: FloatArray, first: npt.NDArray[np.intp], second: npt.NDArray[np.intp]
+) -> FloatArray:
+    """Return the canonical correlations of two sets of columns given all others, largest first.
+
+    They are the singular values of ``Theta_gg^(-1/2) Theta_gh Theta_hh^(-1/2)``: for one column each, the size of the
+    partial correlation. The residuals of both sets given the others have the covariance ``Theta_uu^-1``, u both sets;
+    their canonical correlations are these. They do not depend on units, or on which level of a category is left out.
+
+    Parameters
+    ----------
+    precision : ndarray of shape (n_features, n_features)
+        Positive definite.
+    first, second : ndarray of int
+        The positions of the columns of each set.
+    """
+    left = np.linalg.cholesky(precision[np.ix_(first, first)])
+    right = np.linalg.cholesky(precision[np.ix_(second, second)])
+    half = np.linalg.solve(left, precision[np.ix_(first, second)])
+    values: FloatArray = np.linalg.svd(np.linalg.solve(right, half.T), compute_uv=False)
+    return np.clip(values, 0.0, 1.0)
+
+
+def _wald(estimate: FloatArray, products: FloatArray) -> tuple[float, int]:
+    """Return Wald's statistic of a mean of products, and the rank of its covariance."""
+    centred = products - products.mean(axis=0)
+    scale = np.sqrt((centred * centred).sum(axis=0))
+    scale[scale == 0.0] = np.inf
+    d, q = np.linalg.eigh((centred / scale).T @ (centred / scale))
+    used = d > RANK * max(float(d[-1]), 0.0)
+    scores = (q[:, used].T @ (estimate * len(products) / scale)) ** 2 / d[used]
+    return float(scores.sum()), int(used.sum())

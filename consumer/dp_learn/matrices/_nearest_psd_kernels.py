@@ -1,4 +1,4 @@
-"""The compiled kernel of `nearest_psd`: one pass over a matrix for every step, without temporary matrices.
+"""The compiled kernel of `nearest_psd_max_norm`: one pass over a matrix for every step, without temporary matrices.
 
 Legend: H a matrix, S covariance, A allowance (entries may be inf), weights not negative.
 """

@@ -1,7 +1,15 @@
-"""Positive semidefinite stand-ins for an indefinite covariance, each named and with its price."""
+"""Positive semidefinite stand-ins for an indefinite covariance, each named and with its price.
+
+The nearest one in a weighted max norm (CoCoLasso's step) comes with a proof of its distance. The matrix found bounds
+the smallest distance from above; a positive semidefinite certificate Z bounds it from below, because every positive
+semidefinite W within distance t has ``0 <= <W, Z> <= <S, Z> + t sum_ij w_ij |Z_ij|``. Each entry may also have an
+allowance, a distance that costs nothing: the same loop then decides whether a box holds a definite matrix (see
+`feasibility`).
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +18,27 @@ from numpy.typing import ArrayLike
 from dp_bundle.base.errors import ParameterError
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal
 from dp_learn.matrices.linalg import (
+    FEW,
+    Anderson,
     FloatArray,
+    balancing_factor,
     eigendecomposition,
     is_positive_definite,
+    negative_part,
+    raise_to_semidefinite,
     smallest_eigenpair,
     smallest_eigenvalue,
 )
-from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
 from dp_learn.matrices.repair_methods import RepairMethod
+
+RELAXATION = 1.6
+CHECK_EVERY = 5  # iterations between two evaluations of the bounds
+BALANCE_EVERY = 5  # iterations between two changes of rho
+FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations
+LEAST_SHARE = 0.01  # columns that the certificate leaves out count as this much of an average one in a change of units
+MOST_STEPS, ROUNDING = 100, 1e-15  # of Michelot's iteration, as in the kernel
+ROUGH = 0.01  # a relative tolerance for which steps in single precision do; bounds are proven in double precision
+RESOLUTION = 1e-13  # eigenvalues below this are rounding, relative to the entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,3 +118,224 @@ def _shrink(s: FloatArray) -> FloatArray:
     shrunk: FloatArray = s / (1.0 + excess)
     np.fill_diagonal(shrunk, s.diagonal())
     return shrunk
+
+
+@dataclass(frozen=True, eq=False)
+class MaxNormProjection:
+    """A positive semidefinite matrix near S, with both bounds on the smallest possible distance.
+
+    With an allowance A the distance is the least t with ``|matrix - S| <= A + t w``.
+
+    Attributes
+    ----------
+    matrix : ndarray, shape (p, p)
+        Positive semidefinite.
+    distance : float
+        ``max_ij (|matrix_ij - S_ij| - A_ij) / w_ij``, an upper bound on the smallest distance.
+    lower_bound : float
+        No positive semidefinite matrix is closer: ``-(<S, Z> + sum_ij A_ij |Z_ij|) / sum_ij w_ij |Z_ij|``.
+    certificate : ndarray, shape (p, p)
+        The positive semidefinite Z that proves it.
+    n_iter : int
+        Iterations, one eigendecomposition each.
+    """
+
+    matrix: FloatArray
+    distance: float
+    lower_bound: float
+    certificate: FloatArray
+    n_iter: int
+
+
+def nearest_psd_max_norm(
+    covariance: FloatArray, *, fix_diagonal: bool = False, rtol: float = 1e-4, max_iter: int = 5000
+) -> MaxNormProjection:
+    r"""Return the positive semidefinite matrix nearest in the max norm, between proven bounds.
+
+    .. math:: \min_{W \succeq 0} \max_{ij} |W_{ij} - S_{ij}|
+
+    Parameters
+    ----------
+    covariance : ndarray, shape (p, p)
+        S, symmetric.
+    fix_diagonal : bool
+        Keep the variances, which must be positive, and move covariances only.
+    rtol : float
+        Stop when the bounds on the smallest distance are this close, relative to the upper one.
+    max_iter : int
+        Most eigendecompositions; the bounds are proven even when it is reached.
+
+    References
+    ----------
+    Datta and Zou (2017), section 2.2.
+    """
+    s = check_covariance(covariance)
+    if smallest_eigenvalue(s) >= 0.0:
+        return MaxNormProjection(s, 0.0, 0.0, np.zeros_like(s), 0)
+    scale = float(np.abs(s).max())
+    weights = np.ones_like(s)
+    if fix_diagonal:
+        np.fill_diagonal(weights, 0.0)
+        check_free_diagonal(s, weights)
+        inside = np.diag(s.diagonal() / scale)
+    else:
+        inside = np.eye(s.shape[0])
+    unit = project_max_norm(s / scale, np.zeros_like(s), weights, inside, rtol=rtol, max_iter=max_iter)
+    matrix = scale * unit.matrix
+    return MaxNormProjection(
+        matrix, float(np.abs(matrix - s).max()), scale * unit.lower_bound, unit.certificate, unit.n_iter
+    )
+
+
+def project_max_norm(
+    s: FloatArray,
+    allowance: FloatArray,
+    weights: FloatArray,
+    inside: FloatArray,
+    *,
+    rtol: float = 0.0,
+    decide: tuple[float, float] = (-math.inf, math.inf),
+    max_iter: int,
+) -> MaxNormProjection:
+    """Minimise t >= 0 subject to W positive semidefinite and ``|W - S| <= allowance + t * weights``.
+
+    ADMM, over-relaxed and with Anderson acceleration. Its map is one of the matrix H alone: the matrix of the widened
+    box nearest to H, what is left over (the scaled dual), and the semidefinite projection. Now and then the units of
+    the columns are changed so that certificate and matrix have proportional diagonals.
+
+    Parameters
+    ----------
+    s : ndarray, shape (p, p)
+        Symmetric, with entries of order one.
+    allowance : ndarray, shape (p, p)
+        Symmetric, non-negative, inf where an entry moves at no cost.
+    weights : ndarray, shape (p, p)
+        Symmetric, non-negative, finite; 0 where an entry keeps to its allowance.
+    inside : ndarray, shape (p, p)
+        A positive definite matrix within the allowance where the weights are zero: iterates are drawn towards it
+        until they are positive semidefinite themselves.
+    rtol : float
+        As in `nearest_psd_max_norm`.
+    decide : (float, float)
+        Stop also when the distance is below the first number, or the lower bound above the second.
+    max_iter : int
+        Most eigendecompositions.
+
+    References
+    ----------
+    Boyd, Parikh, Chu, Peleato and Eckstein (2011), sections 3.3 to 3.4.
+    """
+    size = _Sizes(s, allowance, weights, np.ones_like(s))
+    floor = max(smallest_eigenvalue(inside), float(np.finfo(float).tiny))
+    matrix, upper, certificate, lower = inside, size.distance(inside), np.zeros_like(s), 0.0
+
+    bounded = bool(np.isfinite(allowance).all())
+    h, anderson = s.copy(), Anderson(s.shape[0])
+    rounding = 10.0 * RESOLUTION * (1.0 + upper / floor)  # what is lost by drawing a singular matrix inside
+    rho, n_iter, next_change = 1.0 / s.shape[0], 0, FIRST_CHANGE_OF_UNITS
+
+    while n_iter < max_iter and upper - lower > max(rtol * upper, rounding):
+        n_iter += 1
+        dual = size.excess(h, 1.0 / rho)
+        box = h - dual
+        negative = negative_part(box - dual, roughly=rtol >= ROUGH)
+        psd = box - dual + negative
+
+        if n_iter % CHECK_EVERY == 0:
+            z = (negative if bounded else raise_to_semidefinite(dual)) * size.outer
+            bound, norm = size.bound(z)
+            if bound > lower:
+                certificate, lower = z / norm, bound
+            candidate = _draw_inside(box / size.outer, inside, floor)
+            distance = size.distance(candidate)
+            if distance < upper:
+                matrix, upper = candidate, distance
+            if upper < decide[0] or lower > decide[1]:
+                break
+
+        h = anderson.next_point(h, RELAXATION * psd + (1.0 - RELAXATION) * box + dual)
+
+        if n_iter % BALANCE_EVERY == 0:
+            dual = size.excess(h, 1.0 / rho)
+            after = h - dual
+            factor = balancing_factor(psd - box, box - size.s, after - box, dual)
+            if n_iter >= next_change:
+                next_change *= 2
+                change = size.change_units(negative, after)
+                h = after * change + dual / change
+                anderson.forget()
+            elif factor != 1.0:
+                rho, h = rho * factor, after + dual / factor
+                anderson.forget()
+    return MaxNormProjection(matrix, upper, lower, certificate, n_iter)
+
+
+class _Sizes:
+    """The widening box in the units of the moment: ``outer`` takes a matrix there and a certificate back."""
+
+    def __init__(self, s: FloatArray, allowance: FloatArray, weights: FloatArray, outer: FloatArray) -> None:
+        self.first = s, allowance, weights
+        self.s, self.allowance, self.weights, self.outer = s, allowance, weights, outer
+        self.costly = weights > 0.0
+
+    def distance(self, matrix: FloatArray) -> float:
+        """Return the least t at which the box in its first units holds `matrix`."""
+        s, allowance, weights = (x[self.costly] for x in self.first)
+        return float(((np.abs(matrix[self.costly] - s) - allowance) / weights).max(initial=0.0))
+
+    def bound(self, z: FloatArray) -> tuple[float, float]:
+        """Return the lower bound on t that Z in the first units proves, and ``sum w |Z|``."""
+        s, allowance, weights = self.first
+        norm = float((weights * np.abs(z)).sum())
+        if norm <= 0.0:
+            return 0.0, 1.0
+        nonzero = z != 0.0
+        linear = float(s[nonzero] @ z[nonzero] + allowance[nonzero] @ np.abs(z[nonzero]))
+        return -linear / norm, norm
+
+    def excess(self, h: FloatArray, radius: float) -> FloatArray:
+        """Return the excess of H over the box that is just wide enough for ``sum w |excess| <= radius``."""
+        if len(h) <= FEW:
+            return self._small_excess(h, radius)
+        from dp_learn.matrices._nearest_psd_kernels import excess_of_box
+
+        outside = np.empty_like(h)
+        excess_of_box(h, self.s, self.allowance, self.weights, radius, outside)
+        return outside
+
+    def _small_excess(self, h: FloatArray, radius: float) -> FloatArray:
+        """Return the excess without the compiled kernel, whose import takes longer than a whole small projection."""
+        moved = h - self.s
+        beyond = np.abs(moved) - self.allowance
+        w = self.weights[self.costly]
+        a, b = beyond[self.costly] * w, w * w
+        active = a > 0.0
+        width = 0.0
+        if a[active].sum() > radius:
+            for _ in range(MOST_STEPS):
+                wider = (float(a[active].sum()) - radius) / float(b[active].sum())
+                if wider <= width * (1.0 + ROUNDING):
+                    break
+                width = wider
+                active = a > width * b
+        outside: FloatArray = np.sign(moved) * np.maximum(beyond - width * self.weights, 0.0)
+        return outside
+
+    def change_units(self, z: FloatArray, w: FloatArray) -> FloatArray:
+        """Make the diagonals of certificate and matrix proportional; return the factor of the matrix."""
+        d, e = z.diagonal(), w.diagonal()
+        share = d / d.mean() + LEAST_SHARE if d.mean() > 0.0 else np.ones_like(d)
+        spread = np.maximum(e / e.mean(), LEAST_SHARE) if e.mean() > 0.0 else np.ones_like(e)
+        root = (share / spread) ** 0.25
+        root = root / np.exp(np.log(root).mean())
+        factor: FloatArray = np.outer(root, root)
+        self.s, self.allowance, self.weights = self.s * factor, self.allowance * factor, self.weights * factor
+        self.outer = self.outer * factor
+        return factor
+
+
+def _draw_inside(box: FloatArray, inside: FloatArray, floor: float) -> FloatArray:
+    """Mix in just enough of a positive definite matrix to be positive semidefinite."""
+    lacking = max(0.0, -smallest_eigenvalue(box)) + RESOLUTION
+    share = lacking / (lacking + floor)
+    return (1.0 - share) * box + share * inside

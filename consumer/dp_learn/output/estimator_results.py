@@ -14,8 +14,9 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, listed, quote_name
 from dp_learn.covariance.collinear import clear_columns
+from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
-from dp_learn.covariance.node_columns import choose_node_columns
+from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows
 from dp_learn.estimators.registry import ESTIMATORS
@@ -34,7 +35,7 @@ from dp_learn.output.summary import (
     share_by_column,
 )
 from dp_learn.pipeline.graph import GraphEstimate
-from dp_learn.pipeline.learn import find_bundle_contradictions, infer_if_possible
+from dp_learn.pipeline.learn import infer_if_possible
 from dp_learn.pipeline.settings import REFIT_MAX_ITER
 
 REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk
@@ -131,7 +132,7 @@ def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.
     What else is published for the target's own cell, as its other levels or its gaps are, predicts nothing.
     """
     levels, columns = sample.levels, sample.pooled.columns
-    if levels is None or not levels.blocks:
+    if not levels.blocks:
         return np.arange(len(columns)), []
     chosen = choose_node_columns(sample.pooled, sample.location, levels)
     own = [columns.index(target)] if target in columns else []

@@ -11,7 +11,7 @@ import numpy as np
 from dp_bundle import Bundle
 from dp_bundle.describe.sentences import describe_gaps
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.penalties import typical_errors
+from dp_learn.covariance.standard_errors import typical_errors
 from dp_learn.pipeline.learn import Learned
 from dp_learn.selection.path import Selection
 
@@ -126,7 +126,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
     """Return the summary of a graph."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
-    weights = settings.weights_for(blocks=fit.nodes is not None)
+    weights = settings.weights_for(blocks=not fit.nodes.are_numbers)
 
     return {
         **describe_origin(bundles, learned.sample.pooled),
@@ -164,7 +164,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
 def _share_by_node(learned: Learned) -> dict[str, float] | None:
     """Return the noise's share of the published variance, of a category the mean over its columns."""
     shares = share_by_column(learned.sample.pooled)
-    if shares is None or learned.fit.nodes is None:
+    if shares is None or learned.fit.nodes.are_numbers:
         return shares
     own: dict[str, list[float]] = {}
     for node, share in zip(learned.fit.nodes.levels.nodes, shares.values(), strict=True):

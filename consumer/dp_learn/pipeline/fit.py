@@ -1,24 +1,20 @@
 """The fit of a sample: leave out drowned columns, scale, repair, choose alpha, solve, refit.
 
-The one pipeline behind the command, `learn_graph` and the scikit-learn estimators.
-
-How far an estimate can be relied on: whether it can be tested, and what is left of the penalty.
+The one pipeline behind the command, `learn_graph` and the scikit-learn estimators. Where nodes are categories, it is
+whitened within nodes and penalised by the norms of blocks; nothing then depends on which level of a category is the
+reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
-
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.errors import EstimationError, NotConvergedError
-from dp_learn.covariance.collinear import clear_columns
+from dp_bundle.base.errors import NotConvergedError, ParameterError
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
-from dp_learn.covariance.penalties import chance_alpha, null_standard_errors, penalty_weights
-from dp_learn.covariance.pooling import effective_rows
-from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.levels import choose_node_columns
+from dp_learn.covariance.sample import Sample, Split, effective_rows
+from dp_learn.covariance.standard_errors import chance_alpha, null_standard_errors, penalty_weights
 from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
 from dp_learn.glasso.problem import Solution, make_problem
 from dp_learn.glasso.solving import graphical_lasso
@@ -26,43 +22,17 @@ from dp_learn.matrices.labels import align, column_labels
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
-from dp_learn.pipeline.resamples import Resamples, select_by_rows
-from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
-from dp_learn.pipeline.weights import Weights
+from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes
+from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
+from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
 from dp_learn.selection.ebic import select_ebic
-from dp_learn.selection.path import SMALLEST, Selection, alpha_grid
-from dp_learn.selection.rules import Rule
+from dp_learn.selection.path import SMALLEST, PathOptions, Selection, alpha_grid
+from dp_learn.selection.rules import Rule, Weights
 
-FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
-
-
-def require_testable(pooled: PooledCovariance) -> None:
-    """Refuse tests of an estimate whose errors have no known law, or of too few rows.
-
-    Raises
-    ------
-    EstimationError
-        There are no error bars; the sentence says why.
-    """
-    if not pooled.has_error_law:
-        raise EstimationError(
-            "the distribution of a release's errors is not known, so there are no intervals and no tests"
-        )
-    fewest = min(source.n_rows for source in pooled.sources)
-    if fewest < FEWEST_ROWS:
-        raise EstimationError(f"error bars and tests need at least {FEWEST_ROWS} rows, and there are {fewest}")
-
-
-def describe_share(share: float, settings: Settings) -> list[str]:
-    """Return a note on weights that had to keep some of the penalty although a refit was asked for."""
-    if not settings.refit or share == 0.0:
-        return []
-    if share < 1.0:
-        return [
-            "the debiased covariance is so indefinite that the graph has no unpenalised fit: its weights keep "
-            f"{share:.0%} of the penalty and are shrunk by it"
-        ]
-    return ["the graph could not be fitted without the penalty: its weights are the penalised estimate's, and shrunk"]
+GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
+PATIENCE = 8  # graphs; the path is short
+AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"
+N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 
 
 def fit_graph(sample: Sample, settings: Settings) -> Fit:
@@ -70,8 +40,10 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
 
     Raises
     ------
+    ParameterError
+        A setting does not go with categories.
     DrownedColumnError
-        Fewer than two columns have variance left.
+        Fewer than two nodes have variance left.
     NoSolutionError
         The problem is unbounded at the given alpha.
     EstimationError
@@ -79,34 +51,23 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     NotConvergedError
         The solver stopped before its tolerance.
     """
-    if sample.levels is not None and sample.levels.blocks:
-        from dp_learn.pipeline.nodes import fit_nodes
-
-        return fit_nodes(sample, sample.levels, settings)
-    kept, drowned = clear_columns(sample.pooled)
-    pooled = keep_columns(sample.pooled, kept)
-    units = _units(pooled, settings)
-
-    debiased = pooled.covariance / units
+    nodes, pooled, debiased = _lay_out(sample, settings)
     repair = repair_covariance(debiased, settings.repair)
     debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # one copy of the same numbers
-    weights = _weights(pooled, settings, units, sample.pooled.columns, kept)
+    weights = _weights(sample, pooled, nodes, settings)
+    problem = PathOptions(
+        solver=settings.solver if nodes.are_numbers else "cd",
+        weights=weights,
+        penalize_diagonal=settings.penalize_diagonal,
+        groups=nodes.labels,
+    )
 
     alpha, selection = settings.alpha, None
     if alpha is None:
-        resamples = Resamples(sample, pooled, kept, lambda covariance: covariance / units, settings.repair)
-        selection = _select(pooled, repair.covariance, resamples, weights, units, settings)
+        selection = _select(sample, pooled, nodes, repair.covariance, weights, problem, settings)
         alpha = selection.alpha
 
-    solution = graphical_lasso(
-        repair.covariance,
-        alpha,
-        solver=settings.solver,
-        weights=weights,
-        penalize_diagonal=settings.penalize_diagonal,
-        tol=settings.tol,
-        max_iter=settings.max_iter,
-    )
+    solution = graphical_lasso(repair.covariance, alpha, tol=settings.tol, max_iter=settings.max_iter, **problem)
     if not solution.converged:
         raise NotConvergedError(
             f"the {solution.solver} solver stopped at a duality gap of {solution.duality_gap:.3g}: "
@@ -114,110 +75,127 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
             solution,
         )
 
-    reported = _refit(repair.covariance, solution, weights, settings)
-    precision = reported.precision / units
-    return Fit(pooled, kept, drowned, precision, reported.share, solution, selection, repair, debiased, weights)
+    refitted = _refit(repair.covariance, solution, nodes, weights, settings) if settings.refit else None
+    reported = refitted or GraphFit(solution.precision, 1.0)
+    precision = nodes.in_data_units(reported.precision)
+    return Fit(pooled, nodes, precision, reported.share, solution, selection, repair, debiased, weights)
 
 
 def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
-    """Return the unpenalised precision matrix on other edges than the fit's, in data units; None if there is none."""
-    if fit.nodes is not None:
-        from dp_learn.pipeline.nodes import fit_node_edges
-
-        return fit_node_edges(fit, edges, settings)
-    fitted = solve_on_graph(
-        fit.repair.covariance, edges, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER
-    )
-    return fitted.precision / _units(fit.pooled, settings) if fitted is not None and fitted.converged else None
+    """Return the unpenalised precision matrix on other edges between nodes, in data units; None if there is none."""
+    linked = fit.nodes.spread(edges | np.eye(len(edges), dtype=bool))
+    matrix, solver, tol = fit.repair.covariance, settings.solver, settings.tol
+    n_nodes = len(fit.nodes.names)
+    fitted = solve_on_graph(matrix, linked, solver=solver, tol=tol, max_iter=REFIT_MAX_ITER, n_nodes=n_nodes)
+    return fit.nodes.in_data_units(fitted.precision) if fitted is not None and fitted.converged else None
 
 
-class _ProblemOptions(TypedDict):
-    """The settings that every rule solves its problems with."""
+def _lay_out(sample: Sample, settings: Settings) -> tuple[Nodes, PooledCovariance, FloatArray]:
+    """Return the nodes, the covariance of their columns in data units, and the same on the scale of the penalty."""
+    levels = sample.levels
+    if levels.blocks:
+        _require_settings_of_nodes(settings)
+    columns = choose_node_columns(sample.pooled, sample.location, levels)
+    pooled = keep_columns(sample.pooled, columns.kept)
+    if not levels.blocks:
+        unit = pooled.deviations if settings.scale == "correlation" else np.ones(len(pooled.columns))
+        units = np.outer(unit, unit)
+        return Nodes(pooled.columns, np.arange(len(unit)), units, columns, levels), pooled, pooled.covariance / units
 
-    solver: str
-    weights: FloatArray | None
-    penalize_diagonal: bool
+    from dp_learn.glasso.whitening import whiten_nodes
+
+    own = [levels.nodes[place] for place in columns.kept]
+    names = tuple(dict.fromkeys(own))
+    labels = np.array([names.index(name) for name in own], dtype=np.intp)
+    whitened, root = whiten_nodes(pooled.covariance, labels)
+    return Nodes(names, labels, root, columns, levels), pooled, whitened
+
+
+def _require_settings_of_nodes(settings: Settings) -> None:
+    """Refuse settings that mean nothing for nodes of several columns."""
+    if settings.scale != "correlation":
+        raise ParameterError("scale", '"correlation" for a table with categories', settings.scale)
+    if settings.solver != "auto":
+        allowed = '"auto" for a table with categories, for which there is one method'
+        raise ParameterError("solver", allowed, settings.solver)
+    if not isinstance(settings.weights, str):
+        raise ParameterError("weights", '"auto", "equal" or "noise" for a table with categories', "a matrix")
+
+
+def _weights(sample: Sample, pooled: PooledCovariance, nodes: Nodes, settings: Settings) -> FloatArray | None:
+    """Return the weights of the nodes; those given with labels are of all columns."""
+    chosen = settings.weights_for(blocks=not nodes.are_numbers)
+    if not isinstance(chosen, str):
+        given = np.asarray(align("weights", chosen, sample.pooled.columns), dtype=float)
+        return given if column_labels(chosen) is None else given[np.ix_(nodes.columns.kept, nodes.columns.kept)]
+    if chosen == Weights.EQUAL:
+        return None
+    return penalty_weights(pooled) if nodes.are_numbers else block_weights(block_errors(pooled, nodes), nodes.sizes)
 
 
 def _select(
+    sample: Sample,
     pooled: PooledCovariance,
+    nodes: Nodes,
     matrix: FloatArray,
-    resamples: Resamples,
     weights: FloatArray | None,
-    units: FloatArray,
+    problem: PathOptions,
     settings: Settings,
 ) -> Selection:
-    """Choose alpha by the rule of the settings."""
-    path = settings.alphas
-    alphas = alpha_grid(matrix, path, weights=weights) if isinstance(path, int) else np.asarray(path, dtype=float)
-    ends_at_chance = isinstance(path, int) and settings.select == Rule.EBIC
-    if ends_at_chance:
-        alphas = _above_chance(alphas, pooled, weights, units, settings)
-
-    problem = _ProblemOptions(solver=settings.solver, weights=weights, penalize_diagonal=settings.penalize_diagonal)
-    if settings.select == Rule.EBIC:
-        return select_ebic(
-            matrix,
-            lambda theta: effective_rows(pooled, theta / units),
-            alphas,
-            gamma=GAMMA,
-            patience=PATIENCE,
-            why_last=AT_CHANCE if ends_at_chance else SMALLEST,
-            **problem,
-        )
-
-    return select_by_rows(resamples, alphas, settings, **problem)
-
-
-def _above_chance(
-    alphas: FloatArray, pooled: PooledCovariance, weights: FloatArray | None, units: FloatArray, settings: Settings
-) -> FloatArray:
-    """Return the path down to the alpha at which chance alone would make edges, or its first alpha alone."""
-    errors = null_standard_errors(pooled)
-    smallest = chance_alpha(errors if settings.scale == "correlation" else errors * units, weights)
-    above = alphas[alphas > smallest]
-    return np.append(above, smallest) if above.size else alphas[:1]
-
-
-def _refit(matrix: FloatArray, solution: Solution, weights: FloatArray | None, settings: Settings) -> GraphFit:
-    """Return the fit on the graph of the penalised estimate, or that estimate where none is wanted or certified."""
-    penalised = GraphFit(solution.precision, 1.0)
-    if not settings.refit:
-        return penalised
-
-    if weights is None and settings.penalize_diagonal:
-        penalty = np.broadcast_to(np.float64(solution.alpha), matrix.shape)
+    """Choose alpha by the rule of the settings; the path of EBIC ends where chance would make edges."""
+    path, kept = settings.alphas, np.ix_(nodes.columns.kept, nodes.columns.kept)
+    if isinstance(path, int):
+        alphas = alpha_grid(matrix, path, weights=weights, groups=nodes.labels)
     else:
-        penalty = make_problem(
-            matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal
-        ).penalty
+        alphas = np.asarray(path, dtype=float)
 
-    edges = solution.precision != 0.0
-    fitted = fit_on_graph(
-        matrix, edges, penalty, solver=settings.solver, tol=settings.tol, max_iter=REFIT_MAX_ITER, start=solution
+    def repaired(covariance: FloatArray) -> FloatArray:
+        return repair_covariance(nodes.rescale(covariance[kept]), settings.repair).covariance
+
+    if settings.select == Rule.STARS:
+        share = stars_subsample_share(effective_rows(pooled))
+        return select_stars([repaired(drawn) for drawn in sample.subsamples(N_SUBSAMPLES, share)], alphas, **problem)
+    if settings.select != Rule.EBIC:  # scores are unbiased, as what is held out is not repaired
+        splits = [Split(repaired(split.train), nodes.rescale(split.test[kept])) for split in sample.splits()]
+        score = "mse" if settings.select == Rule.MSE else "likelihood"
+        return cross_validate(splits, alphas, score=score, **problem)
+
+    if isinstance(path, int):
+        smallest = (
+            chance_alpha(null_standard_errors(pooled), weights)
+            if nodes.are_numbers
+            else chance_alpha_of_nodes(block_errors(pooled, nodes), nodes.sizes, weights)
+        )
+        above = alphas[alphas > smallest]
+        alphas = np.append(above, smallest) if above.size else alphas[:1]
+    return select_ebic(
+        matrix,
+        lambda theta: effective_rows(pooled, nodes.rescale(theta)),
+        alphas,
+        gamma=GAMMA,
+        patience=PATIENCE,
+        why_last=AT_CHANCE if isinstance(path, int) else SMALLEST,
+        **problem,
     )
-    return fitted or penalised
 
 
-def _units(pooled: PooledCovariance, settings: Settings) -> FloatArray:
-    """Return the divisors that bring a precision matrix from the scale of the settings to data units."""
-    unit = pooled.deviations if settings.scale == "correlation" else np.ones(len(pooled.columns))
-    return np.outer(unit, unit)
+def _refit(
+    matrix: FloatArray, solution: Solution, nodes: Nodes, weights: FloatArray | None, settings: Settings
+) -> GraphFit | None:
+    """Return the fit on the graph of the penalised estimate; None where none is certified."""
+    edges = nodes.spread(nodes.linked(solution.precision))
+    if not nodes.are_numbers:
+        n_nodes = len(nodes.names)
+        fitted = solve_on_graph(matrix, edges, tol=settings.tol, max_iter=REFIT_MAX_ITER, n_nodes=n_nodes)
+        return GraphFit(fitted.precision, 0.0) if fitted is not None and fitted.converged else None
 
-
-def _weights(
-    pooled: PooledCovariance,
-    settings: Settings,
-    units: FloatArray,
-    columns: Sequence[str],
-    kept: npt.NDArray[np.int64],
-) -> FloatArray | None:
-    """Return the weights of the columns that are kept; labelled ones are of all columns."""
-    chosen = settings.weights_for(blocks=False)
-    if not isinstance(chosen, str):
-        given = np.asarray(align("weights", chosen, columns), dtype=float)
-        return given if column_labels(chosen) is None else given[np.ix_(kept, kept)]
-    if chosen == Weights.EQUAL:
-        return None
-    weights = penalty_weights(pooled)
-    return weights if settings.scale == "correlation" else weights * units
+    problem = make_problem(matrix, solution.alpha, weights=weights, penalize_diagonal=settings.penalize_diagonal)
+    return fit_on_graph(
+        matrix,
+        edges,
+        problem.penalty,
+        solver=settings.solver,
+        tol=settings.tol,
+        max_iter=REFIT_MAX_ITER,
+        start=solution,
+    )

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_learn.inference.edges import EdgeInference, Pairs
+from dp_learn.inference.nodes import NodeInference, node_strengths
 from dp_learn.matrices.linalg import FloatArray
 
 if TYPE_CHECKING:  # slow to import, and the command has no use for it
@@ -70,7 +71,10 @@ class GraphEstimate:
     evidence : ndarray of shape (n_features, n_features) or None
         The evidence for an edge between each pair, where it is known; see `score_pairs` and `score_nodes`.
     variables : Variables or None
-        What the nodes were estimated from, where some of them have several columns.
+        What the nodes were estimated from, where some of them have several columns. The matrices then hold strengths,
+        as partial correlations, and correlations; see `graph_of_nodes`.
+    tests : NodeInference or None
+        Tests of every pair of such nodes.
     """
 
     columns: tuple[str, ...]
@@ -80,6 +84,7 @@ class GraphEstimate:
     fdr: float | None = None
     evidence: FloatArray | None = None
     variables: Variables | None = None
+    tests: NodeInference | None = None
 
     @cached_property
     def categories(self) -> frozenset[str]:
@@ -106,22 +111,27 @@ class GraphEstimate:
 
     @cached_property
     def edge_columns(self) -> dict[str, Any]:
-        """The table of edges as a list of names or an array of numbers for each of its columns."""
-        tests = self.inference if self.fdr is not None else None
-        chosen = self.precision != 0.0 if tests is None else tests.q_values <= (self.fdr or 0.0)
+        """The table of edges as a list of names or an array of numbers for each of its columns.
+
+        Between nodes of several columns the partial correlation has no sign.
+        """
+        judge = None if self.fdr is None else self.tests or self.inference
+        chosen = self.precision != 0.0 if judge is None else judge.q_values <= (self.fdr or 0.0)
         pairs = np.nonzero(np.triu(chosen, 1))
         root = np.sqrt(np.diagonal(self.precision))
         partial = 0.0 - self.precision[pairs] / (root[pairs[0]] * root[pairs[1]])
-        numbers = {"partial_correlation": partial, "precision": self.precision[pairs]}
+        numbers: dict[str, Any] = {"partial_correlation": partial}
+        if self.variables is None:
+            numbers["precision"] = self.precision[pairs]
         scores = np.abs(partial)
         if self.evidence is not None:
             scores = numbers["evidence"] = self.evidence[pairs]
         if self.inference is not None:
-            numbers |= {"desparsified": self.inference.partial_correlation[pairs]}
+            numbers["desparsified"] = self.inference.partial_correlation[pairs]
             numbers |= self.inference.error_bars_at(pairs)
-        if tests is not None:
-            scores = tests.scores[pairs]
-        return self._ranked(pairs, numbers, scores)
+        if self.tests is not None:
+            numbers |= self.tests.at(pairs)
+        return self._ranked(pairs, numbers, scores if judge is None else judge.scores[pairs])
 
     def ranking(self) -> pd.DataFrame | None:
         """Return the pairs of columns by the evidence for an edge, edges or not, at most the 10,000 surest.
@@ -145,16 +155,13 @@ class GraphEstimate:
             surest = np.argpartition(-scores, MOST_RANKED)[:MOST_RANKED]
             places, scores = np.sort(places[surest]), self.evidence.ravel()[np.sort(places[surest])]
         pairs = np.divmod(places, len(self.columns))
-        return self._ranked(pairs, {"evidence": scores} | self._tests_at(pairs), scores)
-
-    def _tests_at(self, pairs: Pairs) -> dict[str, FloatArray]:
-        """Return what the tests say of these pairs in the table of `ranking`, nothing without tests."""
-        if self.inference is None:
-            return {}
-        return {
-            "desparsified": self.inference.partial_correlation[pairs],
-            "p_value": self.inference.p_values_at(pairs),
-        }
+        numbers = {"evidence": scores}
+        if self.inference is not None:
+            numbers["desparsified"] = self.inference.partial_correlation[pairs]
+            numbers["p_value"] = self.inference.p_values_at(pairs)
+        if self.tests is not None:
+            numbers |= {"partial_correlation": self.tests.strength[pairs], "p_value": self.tests.p_values[pairs]}
+        return self._ranked(pairs, numbers, scores)
 
     def _ranked(self, pairs: Pairs, numbers: dict[str, FloatArray], scores: FloatArray) -> dict[str, Any]:
         """Return the names of the pairs and their numbers, by falling scores."""
@@ -164,6 +171,34 @@ class GraphEstimate:
             for name, places in zip(("source", "target"), pairs, strict=True)
         }
         return ends | {name: values[order] for name, values in numbers.items()}
+
+
+def graph_of_nodes(
+    nodes: tuple[str, ...],
+    variables: Variables,
+    evidence: FloatArray | None = None,
+    tests: NodeInference | None = None,
+    fdr: float | None = None,
+) -> GraphEstimate:
+    """Return the graph of an estimate between nodes of which some have several columns.
+
+    Parameters
+    ----------
+    nodes : tuple of str
+    variables : Variables
+        Where there is no edge, all entries of the block of `precision` are zero.
+    evidence, tests, fdr
+        As of `GraphEstimate`.
+    """
+    strength = node_strengths(variables.precision, variables.labels, len(nodes))
+    if tests is not None and fdr is not None:  # edges that have no fit of their own
+        strength = np.where((tests.q_values <= fdr) & (strength == 0.0), tests.strength, strength)
+    partial = 2.0 * np.eye(len(nodes)) - strength  # as a precision matrix of unit diagonal has them
+    marginal = node_strengths(variables.covariance, variables.labels, len(nodes))
+    single = np.bincount(variables.labels, minlength=len(nodes)) == 1
+    marginal[np.outer(single, single)] *= -1.0  # a covariance has the sign of its correlation
+    np.fill_diagonal(marginal, 1.0)
+    return GraphEstimate(nodes, partial, marginal, None, fdr, evidence, variables, tests)
 
 
 def partial_correlations(precision: FloatArray) -> FloatArray:

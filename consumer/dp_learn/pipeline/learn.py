@@ -11,35 +11,28 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_bundle.base.quoting import quote_path
-from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.statement import shape_of
-from dp_learn.covariance.collinear import (
-    describe_collinear,
-    describe_perhaps_collinear,
-    find_collinear,
-    find_perhaps_collinear,
-)
-from dp_learn.covariance.consistency import find_contradictions, find_moment_contradictions, find_round_contradictions
+from dp_learn.covariance.collinear import describe_collinearity
+from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.penalties import typical_errors
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows, share_rows
-from dp_learn.covariance.two_rounds import RoundMatrices
+from dp_learn.covariance.sources import bundle_source, share_rows
+from dp_learn.covariance.standard_errors import typical_errors
 from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
-from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
+from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges, require_testable
 from dp_learn.inference.evidence import score_pairs
-from dp_learn.inference.refit import fit_for_inference
+from dp_learn.inference.nodes import NodeInference
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
-from dp_learn.pipeline.fit import describe_share, fit_edges, fit_graph, require_testable
-from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.pipeline.fit import fit_edges, fit_graph
+from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
 from dp_learn.pipeline.memory import require_learnable
-from dp_learn.pipeline.node_layout import Nodes
+from dp_learn.pipeline.nodes import describe_merged, infer_node_pairs, score_nodes, tabulate_loadings
 from dp_learn.pipeline.settings import Fit, Options, Settings
 
 N_FOLDS = 5
 MANY = 100  # columns: from here on the smallest alpha is computed less closely, as it takes a while
 TOLD = 0.05
+_FAR_BELOW = 1e-4  # an alpha that solves an indefinite matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,66 +128,54 @@ def learn_graph(
     if fdr is not None and not chosen.refit:
         raise ParameterError("refit", "true with fdr: edges found by tests have no penalised estimate", chosen.refit)
     require_learnable(shape_of(opened[0].release), max_memory, n_bundles=len(opened))
+    begin = progress or (lambda _: None)
     with few_threads(len(opened[0].release.columns)):
-        return _learn(opened, chosen, fdr, progress or (lambda _: None), error_bars=error_bars)
+        begin("reading the rows")
+        same_rows = share_rows(opened)
+        sources = [bundle_source(bundle, like=opened[0]) for bundle in opened]
+        sample = Sample(sources, n_folds=N_FOLDS if chosen.needs_folds else 1, same_rows=same_rows)
+        contradictions = find_bundle_contradictions(opened, sample)
+        sample.forget_products()
+        return learn_sample(sample, chosen, fdr, begin, contradictions, error_bars=error_bars)
 
 
-def _learn(
-    opened: Sequence[Bundle], settings: Settings, fdr: float | None, begin: Callable[[str], None], *, error_bars: bool
+def learn_sample(
+    sample: Sample,
+    settings: Settings,
+    fdr: float | None = None,
+    begin: Callable[[str], None] = lambda _: None,
+    contradictions: Sequence[str] = (),
+    *,
+    error_bars: bool = True,
 ) -> Learned:
-    """Learn from open bundles."""
-    begin("reading the rows")
-    same_rows = share_rows(opened)
-    sources = [bundle_source(bundle, like=opened[0]) for bundle in opened]
-    sample = Sample(sources, n_folds=N_FOLDS if settings.needs_folds else 1, same_rows=same_rows)
-    contradictions = find_bundle_contradictions(opened, sample)
-    sample.forget_products()
-
+    """Learn from all rows; see `learn_graph`."""
     begin("choosing the graph")
     fit = _fit(sample, settings, contradictions)
     notes = [fit.selection.note] if fit.selection and fit.selection.note else []
 
-    if fit.nodes is not None:
-        from dp_learn.pipeline.learn_nodes import learn_nodes
-
-        begin("testing the edges")
-        collinear, sentences = _find_collinearity(fit.pooled, fit.nodes)
-        found = learn_nodes(sample, fit, fit.nodes, settings, fdr, error_bars=error_bars)
-        return Learned(
-            estimate=found.graph,
-            fit=fit,
-            settings=settings,
-            penalty_share=found.share,
-            sample=sample,
-            noise_share=sample.pooled.noise_share,
-            typical_errors=typical_errors(fit.pooled),
-            smallest_eigenvalue=smallest_eigenvalue(fit.debiased),
-            smallest_alpha=found.smallest_alpha,
-            contradictions=contradictions,
-            notes=[*notes, *found.notes, *sentences],
-            collinear=collinear,
-        )
-
     begin("weighing the evidence")  # before the tests, whose matrices leave no room for it
-    evidence = score_pairs(fit.pooled, solver=settings.solver) if fit.pooled.has_errors else None
+    evidence = None
+    if fit.pooled.has_errors:
+        evidence = score_pairs(fit.pooled, solver=settings.solver) if fit.nodes.are_numbers else score_nodes(fit)
 
-    inference = None
+    tests: EdgeInference | NodeInference | None = None
     if error_bars or fdr is not None:
         begin("testing the edges")
-        inference, doubts = infer_if_possible(sample, fit.pooled, fit.kept, required=fdr is not None)
+        tests, doubts = _test(sample, fit, required=fdr is not None)
         notes += doubts
 
     precision, share = fit.precision, fit.share
-    if fdr is not None and inference is not None:
-        precision, doubts = _refit_found(fit, inference, fdr, settings)
-        share, notes = 0.0, notes + doubts
-    notes += describe_share(share, settings)
+    if fdr is not None and tests is not None:
+        precision, share, doubts = _refit_found(fit, tests, fdr, settings)
+        notes += doubts
+    notes += _describe_share(share, settings)
 
-    collinear, sentences = _find_collinearity(fit.pooled)
-    notes += sentences
+    nodes = fit.nodes
+    names = () if nodes.are_numbers else [nodes.names[label] for label in nodes.labels]
+    collinear, sentences = describe_collinearity(fit.pooled, names, None if nodes.are_numbers else nodes.units)
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
-        estimate=GraphEstimate(fit.pooled.columns, precision, fit.pooled.covariance, inference, fdr, evidence),
+        estimate=_graph(sample, fit, precision, evidence, tests, fdr),
         fit=fit,
         settings=settings,
         penalty_share=share,
@@ -203,8 +184,8 @@ def _learn(
         typical_errors=typical_errors(fit.pooled),
         smallest_eigenvalue=eigenvalue,
         smallest_alpha=_smallest_alpha(fit, settings, eigenvalue),
-        contradictions=contradictions,
-        notes=notes,
+        contradictions=list(contradictions),
+        notes=[*notes, *describe_merged(nodes), *sentences],
         collinear=collinear,
     )
 
@@ -219,6 +200,18 @@ def _fit(sample: Sample, settings: Settings, contradictions: Sequence[str]) -> F
         raise
 
 
+def _test(sample: Sample, fit: Fit, *, required: bool) -> tuple[EdgeInference | NodeInference | None, list[str]]:
+    """Return the tests of all pairs of nodes, or None and why there are none; an error where they are required."""
+    if fit.nodes.are_numbers:
+        return infer_if_possible(sample, fit.pooled, fit.kept, required=required)
+    try:
+        return infer_node_pairs(sample, fit)
+    except EstimationError as error:
+        if required:
+            raise
+        return None, [f"there are no tests: {error}"]
+
+
 def infer_if_possible(
     sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64], *, required: bool = False
 ) -> tuple[EdgeInference | None, list[str]]:
@@ -230,19 +223,10 @@ def infer_if_possible(
         return infer_pairs(sample, pooled, kept)
     except EstimationError as error:
         if required:
-            for sentence in _find_collinearity(pooled)[1]:
+            for sentence in describe_collinearity(pooled)[1]:
                 error.add_note(sentence)
             raise
         return None, [f"there are no error bars: {error}"]
-
-
-def _find_collinearity(pooled: PooledCovariance, nodes: Nodes | None = None) -> tuple[tuple[str, ...], list[str]]:
-    """Return the columns, or nodes, that are known to be collinear, and sentences on these and on those that may be."""
-    names = () if nodes is None else [nodes.names[label] for label in nodes.labels]
-    known = find_collinear(pooled, names, None if nodes is None else nodes.root)
-    perhaps = find_perhaps_collinear(pooled, known, names)
-    sentences = [describe_collinear(known)] if known else []
-    return known, sentences + ([describe_perhaps_collinear(perhaps)] if perhaps else [])
 
 
 def infer_pairs(
@@ -273,58 +257,85 @@ def infer_pairs(
         )
 
     errors = sample.row_errors(pooled, kept, error_forms(pooled, started.precision))
-    doubts = []
-    if started.share:
-        doubts.append(
-            "the debiased covariance is so indefinite that it has no unpenalised fit: error bars rest on one with "
-            f"{started.share:.0%} of the usual penalty, and the intervals of strong edges may be too short"
-        )
-    return infer_edges(pooled, started.precision, errors), doubts
+    doubt = (
+        "the debiased covariance is so indefinite that it has no unpenalised fit: error bars rest on one with "
+        f"{started.share:.0%} of the usual penalty, and the intervals of strong edges may be too short"
+    )
+    return infer_edges(pooled, started.precision, errors), [doubt] if started.share else []
 
 
-def _refit_found(fit: Fit, inference: EdgeInference, fdr: float, settings: Settings) -> tuple[FloatArray, list[str]]:
-    """Return the unpenalised fit on the edges that were found; where there is none, what they were found by."""
-    found = inference.q_values <= fdr
+def _refit_found(
+    fit: Fit, tests: EdgeInference | NodeInference, fdr: float, settings: Settings
+) -> tuple[FloatArray, float, list[str]]:
+    """Return the unpenalised fit on the edges that were found, or what stands in for it, and its share of the penalty.
+
+    Of numbers, that is what the edges were found by; of categories, the sparse estimate.
+    """
+    found = tests.q_values <= fdr
     fitted = fit_edges(fit, found, settings)
     if fitted is not None:
-        return fitted, []
-    diagonal = np.where(np.diagonal(inference.estimate) > 0.0, inference.estimate.diagonal(), fit.precision.diagonal())
-    return np.where(found, inference.estimate, 0.0) + np.diag(diagonal), [
+        return fitted, 0.0, []
+    if isinstance(tests, NodeInference):
+        doubt = (
+            "the edges found have no unpenalised fit: where the sparse estimate has none of them, their "
+            "strengths are desparsified estimates"
+        )
+        return fit.precision, fit.share, [doubt]
+    diagonal = np.where(np.diagonal(tests.estimate) > 0.0, tests.estimate.diagonal(), fit.precision.diagonal())
+    doubt = (
         "the debiased covariance is so indefinite that the edges found have no unpenalised fit: precision.csv holds "
         "their desparsified estimates"
-    ]
+    )
+    return np.where(found, tests.estimate, 0.0) + np.diag(diagonal), 0.0, [doubt]
+
+
+def _describe_share(share: float, settings: Settings) -> list[str]:
+    """Return a note on weights that had to keep some of the penalty although a refit was asked for."""
+    if not settings.refit or share == 0.0:
+        return []
+    if share < 1.0:
+        return [
+            "the debiased covariance is so indefinite that the graph has no unpenalised fit: its weights keep "
+            f"{share:.0%} of the penalty and are shrunk by it"
+        ]
+    return ["the graph could not be fitted without the penalty: its weights are the penalised estimate's, and shrunk"]
+
+
+def _graph(
+    sample: Sample,
+    fit: Fit,
+    precision: FloatArray,
+    evidence: FloatArray | None,
+    tests: EdgeInference | NodeInference | None,
+    fdr: float | None,
+) -> GraphEstimate:
+    """Return the graph, of categories with the effects of their levels."""
+    nodes, pooled = fit.nodes, fit.pooled
+    if not isinstance(tests, NodeInference) and nodes.are_numbers:
+        return GraphEstimate(pooled.columns, precision, pooled.covariance, tests, fdr, evidence)
+    of_nodes = tests if isinstance(tests, NodeInference) else None
+    linked = of_nodes.q_values <= fdr if of_nodes is not None and fdr is not None else nodes.linked(fit.precision)
+    loadings = tabulate_loadings(nodes, linked, precision, pooled.covariance, sample.location)
+    variables = Variables(pooled.columns, nodes.labels, precision, pooled.covariance, loadings)
+    return graph_of_nodes(nodes.names, variables, evidence, of_nodes, fdr)
 
 
 def _smallest_alpha(fit: Fit, settings: Settings, eigenvalue: float) -> float:
     """Return the smallest alpha that has a solution, which an indefinite matrix needs the more the more it is so."""
     if eigenvalue > 0.0:
         return 0.0
-    return smallest_solvable_alpha(
+    if fit.nodes.are_numbers:
+        rtol = TOLD if len(fit.debiased) >= MANY else RTOL
+        return smallest_solvable_alpha(
+            fit.debiased, weights=fit.weights, penalize_diagonal=settings.penalize_diagonal, rtol=rtol
+        )
+    from dp_learn.glasso.group_solving import smallest_group_alpha
+    from dp_learn.glasso.groups import make_groups
+
+    return smallest_group_alpha(
         fit.debiased,
+        fit.solution.alpha * _FAR_BELOW,
+        make_groups(fit.nodes.labels, len(fit.debiased)),
         weights=fit.weights,
         penalize_diagonal=settings.penalize_diagonal,
-        rtol=TOLD if len(fit.debiased) >= MANY else RTOL,
     )
-
-
-def find_bundle_contradictions(bundles: Sequence[Bundle], sample: Sample) -> list[str]:
-    """Return a sentence for everything in which a bundle contradicts its manifest."""
-    found = []
-    for bundle, source, moments in zip(bundles, sample.sources, sample.moments, strict=True):
-        release, sentences = bundle.release, []
-        if isinstance(source, RowSource) and moments is not None:
-            described = {column.name: column for column in release.columns}
-            sentences = find_contradictions([described[name] for name in source.columns], moments)
-        elif release.second_moments is not None:
-            sentences = _find_in_moments(bundle, release.second_moments)
-        found += [f"{quote_path(bundle.path)} contradicts its manifest: {sentence}" for sentence in sentences]
-    return found
-
-
-def _find_in_moments(bundle: Bundle, moments: SecondMoments) -> list[str]:
-    """Return a sentence for everything in which released second moments contradict the manifest."""
-    names, n_rows = [column.name for column in bundle.release.columns], bundle.release.n_rows
-    if moments.first_round is not None:
-        return find_round_contradictions(moments, names, RoundMatrices.from_bundle(bundle), n_rows)
-    matrix = bundle.second_moments()
-    return find_moment_contradictions(moments, names, matrix, n_rows, exact_count=counts_rows(bundle))

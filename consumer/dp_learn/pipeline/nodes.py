@@ -1,162 +1,343 @@
-"""The fit where nodes are categories: whitened within nodes, penalised by the norms of blocks, and refitted.
+"""What differs where nodes have several columns: errors of blocks and their penalties, the evidence, tests, effects.
 
-In units in which every node's own block of the covariance is the identity nothing depends on which level of a category
-is the reference. Everything else is as in `fit`: alpha by EBIC, whose price is for every entry of a block, on a path
-that ends where chance alone would make edges, or by another rule, which compares blocks; the penalised estimate; and a
-fit on its graph without the penalty.
+All errors are in units in which every node's own block of the covariance is the identity; `covariance.penalties` has
+them for numbers, and `inference.evidence` the evidence.
+
+*The evidence.* A block's statistic is the sum of the squares of its entries of T = 2 Theta - Theta S^ Theta over their
+errors, from a group graphical lasso Theta at twice the universal penalty, not refitted. Blocks are penalised in
+proportion to their errors: with equal weights, the noisiest pair would keep every other one out of Theta. The score is
+the size of a normal number as unlikely as the statistic, |T_gh| over its standard error for nodes of one column each.
+So chance gives a block of many entries no higher a rank than one of few.
+
+*The effects.* The precision matrix holds regressions: given all else, a column's mean changes by -Theta_hh^-1 Theta_hg
+with the columns of another node. Of a category these say how much each level differs from the reference; less their
+mean over rows, every level, the reference among them, has an effect of its own, whatever the reference was. A number
+whose gaps are published has two columns: v, which is the fill f where there is no value, and g, which is 1 there.
+"(no value)" is the effect of (f, 1) less the mean row, and "(value)" that of one standard deviation of v. With m the
+mean of the values that there are, and w the share of gaps, the mean of v is f w + m (1 - w), so that a change of these
+means by dv and dg is one of m by (dv - (f - m) dg) / (1 - w).
+
+References
+----------
+Whittaker (1990), Graphical Models in Applied Multivariate Statistics, section 5.7.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.errors import NotConvergedError, ParameterError
-from dp_learn.covariance.estimate import keep_columns
-from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.node_columns import choose_node_columns
-from dp_learn.covariance.pooling import effective_rows
+from dp_bundle.base.errors import EstimationError, NoSolutionError
+from dp_bundle.base.quoting import listed, quote_name
+from dp_bundle.manifest.sources import NO_VALUE
+from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.standard_errors import CHANCE_EDGES, mechanism_entry_variances
 from dp_learn.glasso.graph_fit import solve_on_graph
-from dp_learn.glasso.problem import Solution
 from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.glasso.whitening import whiten_nodes
-from dp_learn.matrices.linalg import FloatArray
-from dp_learn.matrices.repair import repair_covariance
-from dp_learn.pipeline.node_layout import Nodes
-from dp_learn.pipeline.node_penalties import block_errors, block_weights, chance_alpha_of_nodes
-from dp_learn.pipeline.resamples import Resamples, select_by_rows
-from dp_learn.pipeline.settings import AT_CHANCE, GAMMA, PATIENCE, REFIT_MAX_ITER, Fit, Settings
-from dp_learn.pipeline.weights import Weights
-from dp_learn.selection.ebic import select_ebic
-from dp_learn.selection.path import SMALLEST, Selection, alpha_grid
-from dp_learn.selection.rules import Rule
+from dp_learn.inference.edges import require_testable
+from dp_learn.inference.evidence import FACTOR
+from dp_learn.inference.nodes import NodeInference, block_statistics, infer_nodes, normal_scores
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
+from dp_learn.pipeline.graph import VALUE
+from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes
+
+_SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)  # of the penalty; with more, tests at 5 % found false edges in 8 %
+_MOST_GAPS = 0.999  # share of rows
+_LEAST = 1e-3  # of the variance, that of the values that there are
+_TOO_LITTLE = "too little information is left for tests: the debiased matrix is too indefinite"
 
 
-def fit_nodes(sample: Sample, levels: Levels, settings: Settings) -> Fit:
-    """Estimate the sparse precision matrix between nodes; see `fit_graph`.
+def block_errors(pooled: PooledCovariance, nodes: Nodes) -> FloatArray:
+    """Return the root of the expected squared norm of every whitened block of unrelated nodes, shape (G, G).
+
+    Sampling adds one over the number of rows for every entry. What noise of variance v_ij on an entry adds is
+    ``sum_ij (R_g^2)_.i v_ij (R_h^2)_.j``.
+    """
+    sizes = nodes.sizes.astype(float)
+    squares = np.zeros((len(nodes.names), len(nodes.labels)))
+    np.add.at(squares, nodes.labels, nodes.units**2)
+    total = np.outer(sizes, sizes) * pooled.sampling_factor
+    if pooled.has_errors:
+        scale = np.outer(pooled.deviations, pooled.deviations) ** 2
+        total += squares @ (mechanism_entry_variances(pooled) * scale) @ squares.T
+    root: FloatArray = np.sqrt(total)
+    return root
+
+
+def block_weights(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray:
+    """Return weights of the penalty in proportion to the errors of blocks, shape (G, G).
+
+    They are divided by the median error of a single entry, so that alpha keeps its meaning: where all entries have the
+    same error, they are the weights of an equal penalty, sqrt(k_g k_h), off the diagonal. There a node of several
+    columns is penalised by the error of its own block, too: in simulations that finds more links than an equal penalty
+    on the diagonal. See `penalty_weights`.
+    """
+    weights: FloatArray = errors / _typical_entry_error(errors, sizes)
+    return weights
+
+
+def universal_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> float:
+    """Return the universal penalty as the alpha that goes with `block_weights`.
+
+    A typical block, of a median number of entries k, exceeds it by chance as rarely as a number does, whose limit is
+    sqrt(2 log G) standard errors: squared norms are taken for chi-squared numbers with k degrees of freedom. For nodes
+    of one column each it is that of `universal_penalty`.
+    """
+    from scipy import special
+
+    upper = np.triu_indices(len(sizes), 1)
+    degrees = np.outer(sizes, sizes)[upper].astype(float)
+    exceeded = 2.0 * special.ndtr(-math.sqrt(2.0 * math.log(len(sizes))))
+    limits = np.sqrt(special.chdtri(degrees, exceeded) / degrees)
+    return _typical_entry_error(errors, sizes) * float(np.median(limits))
+
+
+def chance_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp], weights: FloatArray | None) -> float:
+    """Return the alpha at which chance is expected to make a fifth of an edge among unrelated nodes.
+
+    The squared norm of a block of k entries is taken for its mean over k times a chi-squared number with k degrees of
+    freedom. See `chance_alpha`.
+    """
+    from scipy import special
+
+    upper = np.triu_indices(len(sizes), 1)
+    degrees = np.outer(sizes, sizes)[upper].astype(float)
+    each = errors[upper] / np.sqrt(degrees)  # of one entry
+    w = np.sqrt(degrees) if weights is None else weights[upper]
+    low, high = 0.0, float((each * np.sqrt(degrees) / w).max()) * 20.0
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        expected = float(special.chdtrc(degrees, (middle * w / each) ** 2).sum())
+        low, high = (middle, high) if expected > CHANCE_EDGES else (low, middle)
+    return high
+
+
+def _typical_entry_error(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> float:
+    each = errors / np.sqrt(np.outer(sizes, sizes))
+    return float(np.median(each[np.triu_indices(len(sizes), 1)]))
+
+
+def score_nodes(fit: Fit) -> FloatArray:
+    """Return the evidence for an edge between every pair of nodes: the larger, the surer.
+
+    Parameters
+    ----------
+    fit : Fit
+        Its errors are known or estimated. Only its covariance plays a part, not its graph.
+
+    Returns
+    -------
+    ndarray of shape (G, G)
+        Symmetric, not negative, zero on the diagonal.
+    """
+    nodes, theta = fit.nodes, fit_for_ranking(fit)
+    scores = np.maximum(normal_scores(*block_statistics(fit.pooled, theta, nodes.labels, len(nodes.names))), 0.0)
+    np.fill_diagonal(scores, 0.0)
+    return scores
+
+
+def fit_for_ranking(fit: Fit) -> FloatArray:
+    """Return the penalised precision matrix that the ranking starts from, in inverse data units.
+
+    Where there is no solution, it is that of unrelated nodes, so that correlations rank.
+    """
+    nodes, errors = fit.nodes, block_errors(fit.pooled, fit.nodes)
+    alpha, weights = universal_alpha_of_nodes(errors, nodes.sizes), block_weights(errors, nodes.sizes)
+    theta = np.eye(len(nodes.labels))
+    try:
+        solution = graphical_lasso(fit.debiased, FACTOR * alpha, weights=weights, groups=nodes.labels)
+        theta = solution.precision if solution.converged else theta
+    except NoSolutionError:
+        pass
+    return nodes.rescale(theta)
+
+
+def infer_node_pairs(sample: Sample, fit: Fit) -> tuple[NodeInference, list[str]]:
+    """Test all pairs of nodes, with errors from the rows themselves where there are any; also what the tests rest on.
 
     Raises
     ------
-    ParameterError
-        A setting does not go with categories.
-    DrownedColumnError
-        Fewer than two nodes have variance left.
-    NoSolutionError, EstimationError, NotConvergedError
-        As `fit_graph`.
+    EstimationError
+        There are no tests; the sentence says why.
     """
-    _check(settings)
-    columns = choose_node_columns(sample.pooled, sample.location, levels)
-    pooled = keep_columns(sample.pooled, columns.kept)
-    own = [levels.nodes[place] for place in columns.kept]
-    names = tuple(dict.fromkeys(own))
-    labels = np.array([names.index(name) for name in own], dtype=np.intp)
-    whitened, root = whiten_nodes(pooled.covariance, labels)
-    nodes = Nodes(names, labels, root, columns, levels)
+    require_testable(fit.pooled)
+    start, share = _start(fit)
+    tests = infer_nodes(
+        fit.pooled,
+        fit.nodes.rescale(start),
+        fit.nodes.labels,
+        fit.nodes.names,
+        lambda b: sample.row_errors(fit.pooled, fit.kept, b, at_least=False),
+    )
+    doubt = (
+        "the debiased covariance is so indefinite that it has no unpenalised fit: tests rest on one with "
+        f"{share:.0%} of the usual penalty, and p-values are approximate"
+    )
+    return tests, [doubt] if share else []
 
-    repair = repair_covariance(whitened, settings.repair)
-    errors = block_errors(pooled, nodes)
-    weights = block_weights(errors, nodes.sizes) if settings.weights_for(blocks=True) == Weights.NOISE else None
-    alpha, selection = settings.alpha, None
-    if alpha is None:
-        resamples = Resamples(
-            sample, pooled, columns.kept, lambda covariance: root @ covariance @ root, settings.repair
+
+def _start(fit: Fit) -> tuple[FloatArray, float]:
+    """Return the whitened precision matrix that tests start from, and the share of the penalty that it keeps.
+
+    It is the fit on a graph without its penalty, or with the smallest share of it that has a fit. An inverse would have
+    the noise of all pairs in every residual, which makes tests of rare levels too timid.
+
+    Raises
+    ------
+    EstimationError
+        There is none.
+    """
+    matrix, nodes = fit.debiased, fit.nodes
+    alpha = chance_alpha_of_nodes(block_errors(fit.pooled, nodes), nodes.sizes, None)
+    try:
+        chosen = graphical_lasso(matrix, alpha, groups=nodes.labels)
+    except NoSolutionError as error:
+        raise EstimationError(_TOO_LITTLE) from error
+    linked = nodes.linked(chosen.precision)
+    fitted = solve_on_graph(matrix, nodes.spread(linked), max_iter=REFIT_MAX_ITER, n_nodes=len(nodes.names))
+    if fitted is not None and fitted.converged:
+        return fitted.precision, 0.0
+    if is_positive_definite(matrix):
+        return np.asarray(np.linalg.inv(matrix), dtype=np.float64), 0.0
+
+    weights = np.where(linked, np.sqrt(np.outer(nodes.sizes, nodes.sizes)), np.inf)
+    np.fill_diagonal(weights, 1.0)
+    for share in _SHARES:
+        with contextlib.suppress(NoSolutionError):
+            fitted = graphical_lasso(
+                matrix, share * alpha, weights=weights, groups=nodes.labels, max_iter=REFIT_MAX_ITER
+            )
+            if fitted.converged:
+                return fitted.precision, share
+    raise EstimationError(_TOO_LITTLE)
+
+
+def describe_merged(nodes: Nodes) -> list[str]:
+    """Return sentences on levels that count with another one, and on gaps that no estimate knows of."""
+    sources = {source.name: source for source in nodes.levels.sources}
+    named = []
+    for name, columns in nodes.columns.merged.items():
+        levels = dict(zip(sources[name].columns, sources[name].levels, strict=True))
+        named.append(f"{quote_name(name)}: {listed([levels[column] for column in columns])}")
+    rare = "levels too rare to be told from the noise count with the most frequent level of their category: "
+    said = [rare + "; ".join(named)] if named else []
+    if unseen := nodes.columns.unseen:
+        said.append(f"gaps too few to be told from the noise count as the middle of the bounds: {listed(list(unseen))}")
+    if alike := nodes.columns.alike:
+        said.append(
+            f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "
+            'to leave such rows out, or to put them at the means (missing = "drop" or "center")'
         )
-        selection = _select(resamples, repair.covariance, nodes, errors, weights, settings)
-        alpha = selection.alpha
+    return said
 
-    solution = graphical_lasso(
-        repair.covariance,
-        alpha,
-        weights=weights,
-        penalize_diagonal=settings.penalize_diagonal,
-        tol=settings.tol,
-        max_iter=settings.max_iter,
-        groups=labels,
+
+class _Node(NamedTuple):
+    """A node: k columns among the kept ones, with r words.
+
+    Attributes
+    ----------
+    name : str
+    places : ndarray of int, shape (k,)
+        Of its columns.
+    words : list of str
+        Its levels, the reference last, or what is said of a number with gaps; empty for a number alone.
+    changes : ndarray of shape (r, k)
+        How each word changes the columns of the mean row.
+    readings : ndarray of shape (r or 1, k)
+        How much more frequent each level is, or how many standard deviations larger a number, by its columns' means.
+    """
+
+    name: str
+    places: npt.NDArray[np.intp]
+    words: list[str]
+    changes: FloatArray
+    readings: FloatArray
+
+
+def tabulate_loadings(
+    nodes: Nodes, edges: npt.NDArray[np.bool_], precision: FloatArray, covariance: FloatArray, location: FloatArray
+) -> dict[str, Any]:
+    """Return the table of the effects of levels, for every edge with a category at an end.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    edges : ndarray of bool, shape (G, G)
+    precision, covariance : ndarray of shape (n_kept, n_kept)
+        In data units.
+    location : ndarray of shape (n_features,)
+        The means of all columns: the frequencies of levels.
+
+    Returns
+    -------
+    dict
+        `source`, a category or a number with gaps, and its `level`; `target`, the other node, and its `target_level`,
+        empty for a number alone; `effect`: how much the mean of the number is above that of all rows, in standard
+        deviations of it, or how much more frequent the target's level, or gaps, are.
+    """
+    table: dict[str, list[Any]] = {name: [] for name in ("source", "level", "target", "target_level", "effect")}
+    described = [_describe(node, nodes, covariance, location) for node in range(len(nodes.names))]
+    for g, h in zip(*np.nonzero(np.triu(edges, 1)), strict=True):
+        first, second = described[g], described[h]
+        if len(first.words) < len(second.words):  # the one with more to say tells how the other changes
+            first, second = second, first
+        if not first.words or not precision[np.ix_(first.places, second.places)].any():
+            continue  # numbers, or an edge that tests found and that has no fit of its own
+        effects = _effects(first, second, precision)
+        for row, level in enumerate(first.words):
+            for column, target_level in enumerate(second.words or [""]):
+                values = (first.name, level, second.name, target_level, float(effects[row, column]))
+                for name, value in zip(table, values, strict=True):
+                    table[name].append(value)
+    return {**table, "effect": np.array(table["effect"], dtype=float)}
+
+
+def _describe(node: int, nodes: Nodes, covariance: FloatArray, location: FloatArray) -> _Node:
+    name, places = nodes.names[node], np.flatnonzero(nodes.labels == node)
+    if name in nodes.columns.reference:
+        return _describe_levels(name, places, nodes, location)
+    own = nodes.columns.kept[places]
+    deviation = math.sqrt(covariance[places[0], places[0]])
+    if len(places) == 1:
+        return _Node(name, places, [], np.empty((0, 1)), np.array([[1.0 / deviation]]))
+
+    # a number and the indicator of its gaps
+    fill, (mean, missing) = nodes.levels.fills[name], location[own]
+    missing = min(max(float(missing), 0.0), _MOST_GAPS)
+    away = fill - (float(mean) - fill * missing) / (1.0 - missing)  # from the mean of the values that there are
+    between = away * away * missing * (1.0 - missing)  # what gaps add to the variance
+    deviation = math.sqrt(max(deviation**2 - between, _LEAST * deviation**2) / (1.0 - missing))
+    changes = np.array([[deviation, 0.0], [fill - float(mean), 1.0 - missing]])
+    to_mean = 1.0 / ((1.0 - missing) * deviation)
+    return _Node(name, places, [VALUE, NO_VALUE], changes, np.array([[to_mean, -away * to_mean], [0.0, 1.0]]))
+
+
+def _describe_levels(name: str, places: npt.NDArray[np.intp], nodes: Nodes, location: FloatArray) -> _Node:
+    """Return what is said of a category."""
+    source = next(each for each in nodes.levels.sources if each.name == name)
+    published = [place for place, owner in enumerate(nodes.levels.nodes) if owner == name]
+    level_at = dict(zip(published, source.levels, strict=True))
+    own = nodes.columns.kept[places]
+    rare = nodes.columns.merged.get(name, [])
+    reference = level_at[nodes.columns.reference[name]] + (f" (and {len(rare)} rare levels)" if rare else "")
+
+    frequencies = np.clip(location[own], 0.0, 1.0)
+    total = max(float(frequencies.sum()), 1.0)  # noise may take it beyond 1
+    one_of_each = np.vstack([np.eye(len(places)), np.zeros((1, len(places)))])
+    readings = np.vstack([np.eye(len(places)), -np.ones((1, len(places)))])
+    return _Node(
+        name, places, [*(level_at[place] for place in own), reference], one_of_each - frequencies / total, readings
     )
-    if not solution.converged:
-        raise NotConvergedError(
-            f"the {solution.solver} solver stopped at a duality gap of {solution.duality_gap:.3g}: "
-            f"{solution.status.message}",
-            solution,
-        )
-
-    reported, share = solution.precision, 1.0
-    if settings.refit and (refitted := _refit(repair.covariance, solution, nodes, settings)) is not None:
-        reported, share = refitted, 0.0
-    precision = root @ reported @ root
-    precision = np.where(nodes.spread(nodes.linked(reported)), precision, 0.0)
-    return Fit(
-        pooled, columns.kept, columns.drowned, precision, share, solution, selection, repair, whitened, weights, nodes
-    )
 
 
-def fit_node_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
-    """Return the unpenalised precision matrix on these pairs of nodes, in data units; None if there is none."""
-    assert fit.nodes is not None  # noqa: S101  it is a fit of nodes
-    mask = fit.nodes.spread(edges | np.eye(len(edges), dtype=bool))
-    n_nodes = len(fit.nodes.names)
-    fitted = solve_on_graph(fit.repair.covariance, mask, tol=settings.tol, max_iter=REFIT_MAX_ITER, n_nodes=n_nodes)
-    if fitted is None or not fitted.converged:
-        return None
-    return np.where(mask, fit.nodes.root @ fitted.precision @ fit.nodes.root, 0.0)
-
-
-def _check(settings: Settings) -> None:
-    """Refuse settings that mean nothing for nodes of several columns."""
-    if settings.scale != "correlation":
-        raise ParameterError("scale", '"correlation" for a table with categories', settings.scale)
-    if settings.solver != "auto":
-        allowed = '"auto" for a table with categories, for which there is one method'
-        raise ParameterError("solver", allowed, settings.solver)
-    if not isinstance(settings.weights, str):
-        raise ParameterError("weights", '"auto", "equal" or "noise" for a table with categories', "a matrix")
-
-
-def _select(
-    resamples: Resamples,
-    matrix: FloatArray,
-    nodes: Nodes,
-    errors: FloatArray,
-    weights: FloatArray | None,
-    settings: Settings,
-) -> Selection:
-    """Choose alpha by the rule of the settings; EBIC's path ends where chance alone would make edges."""
-    path, by_ebic = settings.alphas, settings.select == Rule.EBIC
-    alphas = (
-        alpha_grid(matrix, path, weights=weights, groups=nodes.labels)
-        if isinstance(path, int)
-        else np.asarray(path, dtype=float)
-    )
-    problem: dict[str, Any] = {
-        "weights": weights,
-        "penalize_diagonal": settings.penalize_diagonal,
-        "groups": nodes.labels,
-    }
-    if not by_ebic:
-        return select_by_rows(resamples, alphas, settings, **problem)
-
-    why_last = SMALLEST
-    if isinstance(path, int):
-        smallest, why_last = chance_alpha_of_nodes(errors, nodes.sizes, weights), AT_CHANCE
-        above = alphas[alphas > smallest]
-        alphas = np.append(above, smallest) if above.size else alphas[:1]
-    return select_ebic(
-        matrix,
-        lambda theta: effective_rows(resamples.pooled, nodes.root @ theta @ nodes.root),
-        alphas,
-        gamma=GAMMA,
-        patience=PATIENCE,
-        why_last=why_last,
-        solver=settings.solver,
-        **problem,
-    )
-
-
-def _refit(matrix: FloatArray, solution: Solution, nodes: Nodes, settings: Settings) -> FloatArray | None:
-    """Return the fit on the graph of the penalised estimate without the penalty; None if there is none."""
-    mask = nodes.spread(nodes.linked(solution.precision))
-    fitted = solve_on_graph(matrix, mask, tol=settings.tol, max_iter=REFIT_MAX_ITER, n_nodes=len(nodes.names))
-    return fitted.precision if fitted is not None and fitted.converged else None
+def _effects(first: _Node, second: _Node, precision: FloatArray) -> FloatArray:
+    """Return the effects, shape (words of the first, words of the second or 1)."""
+    own = precision[np.ix_(second.places, second.places)]
+    slopes = -np.linalg.solve(own, precision[np.ix_(second.places, first.places)]).T
+    effects: FloatArray = first.changes @ slopes @ second.readings.T
+    return effects

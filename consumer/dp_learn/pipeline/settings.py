@@ -1,4 +1,4 @@
-"""The settings of an estimate, and its parts."""
+"""The settings of an estimate, its nodes, and its parts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import Repair
-from dp_learn.pipeline.node_layout import Nodes
-from dp_learn.pipeline.weights import Weights
 from dp_learn.selection.path import Selection
-from dp_learn.selection.rules import Rule
+from dp_learn.selection.rules import Rule, Weights
 
-GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
-PATIENCE = 8  # graphs; the path is short
-AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"
 REFIT_MAX_ITER = 1000  # a fit so nearly singular that it takes more is no estimate
 
 
@@ -102,6 +98,65 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
+class Nodes:
+    """The nodes of a fit, G of them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        In the order of their columns.
+    labels : ndarray of int, shape (n_kept,)
+        The node of each kept column.
+    units : ndarray of shape (n_kept, n_kept)
+        Of numbers, what a covariance is divided by; of categories, the matrix R that whitens within nodes, R S R.
+    columns : NodeColumns
+        How the kept columns were chosen.
+    levels : Levels
+        What all columns indicate.
+    """
+
+    names: tuple[str, ...]
+    labels: npt.NDArray[np.intp]
+    units: FloatArray
+    columns: NodeColumns
+    levels: Levels
+
+    @property
+    def are_numbers(self) -> bool:
+        """True for a table without categories: every node is one column, and there are faster ways to everything."""
+        return not self.levels.blocks
+
+    @property
+    def sizes(self) -> npt.NDArray[np.intp]:
+        """The number of columns of each node."""
+        return np.bincount(self.labels, minlength=len(self.names))
+
+    def rescale(self, matrix: FloatArray) -> FloatArray:
+        """Return a covariance on the scale of the penalty, or a precision matrix from there in data units."""
+        rescaled: FloatArray = matrix / self.units if self.are_numbers else self.units @ matrix @ self.units
+        return rescaled
+
+    def in_data_units(self, precision: FloatArray) -> FloatArray:
+        """Return a sparse precision matrix in data units, zero where nodes have no edge."""
+        rescaled = self.rescale(precision)
+        return rescaled if self.are_numbers else np.where(self.spread(self.linked(precision)), rescaled, 0.0)
+
+    def spread(self, pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return pairs of nodes, shape (G, G), as pairs of their columns."""
+        spread: npt.NDArray[np.bool_] = pairs if self.are_numbers else pairs[np.ix_(self.labels, self.labels)]
+        return spread
+
+    def linked(self, precision: FloatArray) -> npt.NDArray[np.bool_]:
+        """Return which pairs of nodes have an edge, shape (G, G)."""
+        if self.are_numbers:
+            return np.asarray(precision != 0.0)
+        linked = np.zeros((len(self.names), len(self.names)), dtype=bool)
+        rows, columns = np.nonzero(precision)
+        linked[self.labels[rows], self.labels[columns]] = True
+        return linked
+
+
+@dataclass(frozen=True, eq=False)
 class Fit:
     """An estimate and everything that it rests on.
 
@@ -109,10 +164,8 @@ class Fit:
     ----------
     pooled : PooledCovariance
         The debiased covariance of the columns that are left, in data units.
-    kept : ndarray of int
-        Their positions.
-    drowned : tuple of str
-        The columns left out, because their debiased variance is not clearly positive.
+    nodes : Nodes
+        The nodes that they stand for.
     precision : ndarray of shape (n_kept, n_kept)
         The reported estimate, in data units: fitted again on the chosen graph, or penalised.
     share : float
@@ -125,15 +178,12 @@ class Fit:
         What was done to the debiased matrix before solving, on that scale.
     debiased : ndarray of shape (n_kept, n_kept)
         The debiased covariance on that scale, before any repair.
-    weights : ndarray of shape (n_kept, n_kept) or None
-        The weights of the penalty on that scale; of nodes, shape (G, G).
-    nodes : Nodes or None
-        The nodes, where some have several columns; `drowned` are nodes then.
+    weights : ndarray of shape (G, G) or None
+        The weights of the penalty on that scale.
     """
 
     pooled: PooledCovariance
-    kept: npt.NDArray[np.int64]
-    drowned: tuple[str, ...]
+    nodes: Nodes
     precision: FloatArray
     share: float
     solution: Solution
@@ -141,4 +191,13 @@ class Fit:
     repair: Repair
     debiased: FloatArray
     weights: FloatArray | None
-    nodes: Nodes | None = None
+
+    @property
+    def kept(self) -> npt.NDArray[np.int64]:
+        """The positions of the columns that are left."""
+        return self.nodes.columns.kept
+
+    @property
+    def drowned(self) -> tuple[str, ...]:
+        """The nodes left out, because their debiased variance is not clearly positive."""
+        return self.nodes.columns.drowned

@@ -1,34 +1,35 @@
-"""Cross-validation: the alpha whose estimate from some rows agrees best with the others.
+"""Rules that look at parts of the rows: cross-validation, and stability selection (StARS).
 
-The noise is subtracted from the held-out matrix as well as from the one that is learnt from, so that either score
-estimates the agreement with the rows before the noise.
+Cross-validation takes the alpha whose estimate from some rows agrees best with the others. The noise is subtracted from
+the held-out matrix as well as from the one that is learnt from, so that either score estimates the agreement with the
+rows before the noise. StARS takes the densest graph that the sampling error does not shake.
 
 References
 ----------
 Friedman, Hastie & Tibshirani (2008), Sparse inverse covariance estimation with the graphical lasso, section 4.
 Guo et al. (2025), Graph Structure Learning with Privacy Guarantees for Open Graph Data, appendix B.2.
+Liu, Roeder & Wasserman (2010), Stability approach to regularization selection for high dimensional graphical models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import math
+from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.covariance.sample import Split
 from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray, logdet
 from dp_learn.selection.path import (
+    PathOptions,
     Selection,
-    check_alphas,
-    check_patience,
+    check_path,
     choose_alpha,
     columns_within,
-    count_edges,
     solve_path,
     why_ended,
 )
@@ -36,6 +37,8 @@ from dp_learn.selection.path import (
 PATIENCE = 3  # so many alphas in a row without a better score end the walk
 SHARP = 0.5  # the share of its whole fall by which the error has dropped sharply
 CLEAR = 2.0  # a fall of no more than so many standard errors, over the folds, is none
+SPARSE = 0.5  # up to this share of all pairs of columns
+LARGEST_SHARE = 0.8  # of the rows, where ten times their root is nearly all of them
 
 
 def cross_validate(
@@ -43,11 +46,8 @@ def cross_validate(
     alphas: Sequence[float] | FloatArray,
     *,
     score: str = "likelihood",
-    solver: str = "cd",
-    weights: ArrayLike | None = None,
-    penalize_diagonal: bool = True,
     patience: int | None = PATIENCE,
-    groups: ArrayLike | None = None,
+    **options: Unpack[PathOptions],
 ) -> Selection:
     """Choose alpha by the held-out rows.
 
@@ -71,14 +71,11 @@ def cross_validate(
         Decreasing, from `alpha_grid` of the whole matrix: at the first the graph is empty.
     score : {"likelihood", "mse"}
         The rule.
-    solver, weights, penalize_diagonal
-        As in `graphical_lasso`.
     patience : int or None
         The walk ends once so many alphas in a row have not improved the mean score, since both curves have one hump
         but for sampling error; None walks the whole path.
-    groups : sequence of length p, optional
-        The node of each column, as in `graphical_lasso`; squared differences are then those between nodes, and edges
-        are counted by entries.
+    **options
+        As of `solve_path`; edges between nodes of several columns are counted by entries.
 
     Returns
     -------
@@ -95,70 +92,40 @@ def cross_validate(
         raise ParameterError("splits", "at least two", len(splits))
     if score not in _SCORES:
         raise ParameterError("score", "one of " + ", ".join(_SCORES), score)
-    check_patience(patience)
-    alphas = check_alphas(alphas)
+    alphas = check_path(alphas, patience)
+    within = columns_within(options.get("groups"), len(splits[0].train))
+    judge, title = _SCORES[score]
 
-    by_fold, n_edges, ended = _walk(
-        splits,
-        alphas,
-        partial(_SCORES[score], within=columns_within(groups, len(splits[0].train))),
-        patience,
-        solver,
-        weights,
-        penalize_diagonal=penalize_diagonal,
-        groups=groups,
-    )
+    # all folds' paths at once, until the score stops improving
+    by_fold, n_edges = np.full((len(alphas), len(splits)), np.nan), np.full(len(alphas), np.nan)
+    best, ended = 0, False
+    paths = [solve_path(split.train, alphas, **options) for split in splits]
+    for index, step in enumerate(zip(*paths, strict=True)):
+        solutions = [solution for _, solution in step if solution is not None]
+        ended = len(solutions) < len(splits)
+        if ended:
+            break
+        n_edges[index] = np.mean([np.count_nonzero((each.precision != 0.0) & ~within) // 2 for each in solutions])
+        by_fold[index] = [judge(solution, split, within) for solution, split in zip(solutions, splits, strict=True)]
+        best = index if by_fold[index].mean() > by_fold[best].mean() else best
+        if patience is not None and index - best >= patience:
+            break
+
     scores: FloatArray = by_fold.mean(axis=1)
     if np.isnan(scores[0]):
         raise EstimationError(
             "no alpha of the path has a solution in every fold: the folds are too small for this noise, give --alpha"
         )
-
     index = int(np.nanargmax(scores))
-    if score == "mse":
-        index = _sharp_drop(by_fold, index)
-
     return choose_alpha(
-        index,
-        f"{len(splits)}-fold cross-validation of the {_TITLES[score]}",
+        _sharp_drop(by_fold, index) if score == "mse" else index,
+        f"{len(splits)}-fold cross-validation of the {title}",
         alphas,
         scores,
         n_edges,
         why_empty="no edge made the estimate agree better with the held-out rows",
         ended=why_ended([split.train for split in splits]) if ended else None,
     )
-
-
-def _walk(
-    splits: Sequence[Split],
-    alphas: FloatArray,
-    score: Callable[[Solution, Split], float],
-    patience: int | None,
-    solver: str,
-    weights: ArrayLike | None,
-    *,
-    penalize_diagonal: bool,
-    groups: ArrayLike | None,
-) -> tuple[FloatArray, FloatArray, bool]:
-    """Return the scores by alpha and fold, the mean numbers of edges, and whether the path ended without a solution."""
-    paths = [
-        solve_path(
-            split.train, alphas, solver=solver, weights=weights, penalize_diagonal=penalize_diagonal, groups=groups
-        )
-        for split in splits
-    ]
-    scores, n_edges = np.full((len(alphas), len(splits)), np.nan), np.full(len(alphas), np.nan)
-    best = 0
-    for index, step in enumerate(zip(*paths, strict=True)):
-        solutions = [solution for _, solution in step if solution is not None]
-        if len(solutions) < len(splits):
-            return scores, n_edges, True
-        n_edges[index] = np.mean([count_edges(solution, groups) for solution in solutions])
-        scores[index] = [score(solution, split) for solution, split in zip(solutions, splits, strict=True)]
-        best = index if scores[index].mean() > scores[best].mean() else best
-        if patience is not None and index - best >= patience:
-            break
-    return scores, n_edges, False
 
 
 def _sharp_drop(scores: FloatArray, best: int) -> int:
@@ -169,19 +136,121 @@ def _sharp_drop(scores: FloatArray, best: int) -> int:
     return int(np.argmax((scores - scores[0]).mean(axis=1) >= SHARP * falls.mean()))
 
 
-def _likelihood(solution: Solution, split: Split, *, within: npt.NDArray[np.bool_]) -> float:
-    del within  # the likelihood is that of all columns
+def _likelihood(solution: Solution, split: Split, _: npt.NDArray[np.bool_]) -> float:
     implied, variance = solution.covariance.diagonal(), split.train.diagonal()
     unit = np.sqrt(implied / np.where(variance > 0.0, variance, implied))  # 1 where the diagonal is not penalised
     precision = solution.precision * np.outer(unit, unit)
     return logdet(precision) - float(np.vdot(split.test, precision))
 
 
-def _minus_squared_difference(solution: Solution, split: Split, *, within: npt.NDArray[np.bool_]) -> float:
+def _minus_squared_difference(solution: Solution, split: Split, within: npt.NDArray[np.bool_]) -> float:
     difference = solution.covariance - split.test
     squares = float(np.vdot(difference, difference)) - float(np.square(difference[within]).sum())
     return -squares / float(within.size - np.count_nonzero(within))
 
 
-_SCORES = {"likelihood": _likelihood, "mse": _minus_squared_difference}
-_TITLES = {"likelihood": "likelihood", "mse": "covariance error, at half its fall"}
+_SCORES = {
+    "likelihood": (_likelihood, "likelihood"),
+    "mse": (_minus_squared_difference, "covariance error, at half its fall"),
+}
+
+
+def stars_subsample_share(n_effective: float) -> float:
+    """Return the share of the rows that a subsample holds: ``10 sqrt(n)`` of n, or 0.8 where that is more.
+
+    n is the number of rows without noise that would fix the correlations as well: noise makes every row worth less,
+    and a subsample of the same size as without it would see nothing but sampling error.
+
+    Parameters
+    ----------
+    n_effective : float
+        How many, at least 1; see `effective_rows`.
+
+    References
+    ----------
+    Liu, Roeder & Wasserman (2010), section 4.
+    """
+    if not n_effective >= 1.0:
+        raise ParameterError("n_effective", "at least 1", n_effective)
+    return min(LARGEST_SHARE, 10.0 / math.sqrt(n_effective))
+
+
+def select_stars(
+    subsamples: Sequence[FloatArray],
+    alphas: Sequence[float] | FloatArray,
+    *,
+    threshold: float = 0.05,
+    **options: Unpack[PathOptions],
+) -> Selection:
+    """Choose the smallest alpha at which the graphs of random subsamples agree.
+
+    With theta the share of the subsamples whose graph has an edge, the instability is the mean of
+    ``2 theta (1 - theta)`` over all pairs of columns. It is small again where nearly all pairs are edges,
+    so the walk ends where it exceeds the threshold and more than half of all pairs are edges. (In the paper it ends as
+    soon as the threshold is exceeded. On a few columns that is at the very first alphas, where the true edges appear,
+    each in some subsamples before it does in all.)
+
+    Parameters
+    ----------
+    subsamples : sequence of ndarray, each of shape (p, p)
+        Debiased matrices of subsamples of the rows, on one scale; 20 are usual, at least two.
+    alphas : sequence of float
+        Decreasing, from `alpha_grid` of the whole matrix: at the first the graph of all rows is empty.
+    threshold : float
+        The most instability, in (0, 0.5); 0.05 in the paper.
+    **options
+        As of `solve_path`.
+
+    Returns
+    -------
+    Selection
+        Its scores are the instability with the sign turned.
+
+    Raises
+    ------
+    EstimationError
+        Not even the first alpha has a solution in every subsample.
+
+    References
+    ----------
+    Liu, Roeder & Wasserman (2010), section 3.
+    """
+    if len(subsamples) < 2:
+        raise ParameterError("subsamples", "at least two", len(subsamples))
+    if not 0.0 < threshold < 0.5:
+        raise ParameterError("threshold", "in (0, 0.5)", threshold)
+    alphas = check_path(alphas)
+
+    groups = options.get("groups")
+    labels = np.arange(len(subsamples[0])) if groups is None else np.asarray(groups)
+    first = np.unique(labels, return_index=True)[1]  # column of each node, as a block is zero as a whole or not at all
+    scores, n_edges = np.full(len(alphas), np.nan), np.full(len(alphas), np.nan)
+    ended = False
+
+    for index, step in enumerate(zip(*(solve_path(matrix, alphas, **options) for matrix in subsamples), strict=True)):
+        graphs = [solution.precision[np.ix_(first, first)] != 0.0 for _, solution in step if solution is not None]
+        ended = len(graphs) < len(step)
+        if ended:
+            break
+        shares = np.sum(graphs, axis=0)[np.triu_indices(len(first), 1)] / len(graphs) if len(first) > 1 else np.zeros(1)
+        n_edges[index] = shares.sum()
+        scores[index] = -float(np.mean(2.0 * shares * (1.0 - shares)))
+        if scores[index] < -threshold and shares.mean() > SPARSE:
+            break
+
+    if np.isnan(scores[0]):
+        raise EstimationError(
+            "no alpha of the path has a solution in every subsample: the subsamples are too small for this noise, "
+            "give --alpha"
+        )
+
+    stable = np.flatnonzero(scores >= -threshold)
+    return choose_alpha(
+        int(stable[-1]) if stable.size else 0,
+        f"the stability of the graph over {len(subsamples)} subsamples (threshold {threshold:g})",
+        alphas,
+        scores,
+        n_edges,
+        why_empty="the edges of any larger graph change from subsample to subsample",
+        ended=why_ended(subsamples) if ended else None,
+    )

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.glasso.graph_fit import fit_unpenalised, solve_on_graph
 from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, negative_part
-from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
+from dp_learn.matrices.repair import nearest_psd_max_norm
 from dp_learn.selection.path import (
     PATH_MAX_ITER,
     PATH_TOL,
     SMALLEST,
+    PathOptions,
     Selection,
-    check_alphas,
-    check_patience,
+    check_path,
     choose_alpha,
     columns_within,
     solve_path,
@@ -39,12 +39,9 @@ def select_ebic(
     alphas: Sequence[float] | FloatArray,
     *,
     gamma: float = 0.5,
-    solver: str = "cd",
-    weights: ArrayLike | None = None,
-    penalize_diagonal: bool = True,
     patience: int | None = PATIENCE,
     why_last: str = SMALLEST,
-    groups: ArrayLike | None = None,
+    **options: Unpack[PathOptions],
 ) -> Selection:
     r"""Choose alpha by the extended Bayesian information criterion of its graph.
 
@@ -72,16 +69,13 @@ def select_ebic(
         Decreasing, from `alpha_grid`: at the first the graph is empty.
     gamma : float
         0 is the ordinary criterion, 1 the strictest.
-    solver, weights, penalize_diagonal
-        As in `graphical_lasso`.
     patience : int or None
         The walk ends once so many different graphs in a row have not improved the score, however many alphas share
         them; a graph without a certified fit does not count. None walks the whole path.
     why_last : str
         The note on a choice of the last alpha.
-    groups : sequence of length p, optional
-        The node of each column, as in `graphical_lasso`. A node's own block is part of every model, and each entry of
-        another block is a parameter.
+    **options
+        As of `solve_path`. A node's own block is part of every model, and each entry of another block is a parameter.
 
     Returns
     -------
@@ -101,18 +95,10 @@ def select_ebic(
         raise ParameterError("gamma", "in [0, 1]", gamma)
     if not (callable(n_effective) or n_effective > 0.0):
         raise ParameterError("n_effective", "> 0, or a function", n_effective)
-    check_patience(patience)
-    alphas = check_alphas(alphas)
+    alphas = check_path(alphas, patience)
     scores, n_edges, judge = np.full(len(alphas), np.nan), np.full(len(alphas), np.nan), _definite(matrix)
-    path = solve_path(
-        matrix,
-        alphas,
-        solver=solver,
-        weights=weights,
-        penalize_diagonal=penalize_diagonal,
-        definite=judge is matrix,
-        groups=groups,
-    )
+    path = solve_path(matrix, alphas, definite=judge is matrix, **options)
+    groups = options.get("groups")
     within = columns_within(groups, len(matrix))
     n_nodes = len(matrix) if groups is None else len(np.unique(np.asarray(groups)))
     best, n_worse, ended = 0, 0, False
@@ -120,8 +106,8 @@ def select_ebic(
     fitted: Solution | None = None
     likelihood = math.nan
     for index, (_, solution) in enumerate(path):
+        ended = solution is None
         if solution is None:
-            ended = True
             break
         n = n_effective(solution.precision) if callable(n_effective) else n_effective
         price = (math.log(max(n, 1.0)) + 4.0 * gamma * math.log(len(matrix))) / n
@@ -131,7 +117,7 @@ def select_ebic(
         if is_new:
             edges = support
             tol = PATH_TOL if len(matrix) >= WIDE else min(PATH_TOL, price / len(matrix))
-            likelihood, fitted = _fit(judge, support, fitted or solution, solver, tol, n_nodes)
+            likelihood, fitted = _fit(judge, support, fitted or solution, options.get("solver", "cd"), tol, n_nodes)
         n_edges[index] = int(np.count_nonzero(support & ~within)) // 2
         scores[index] = likelihood - n_edges[index] * price
 
@@ -142,7 +128,14 @@ def select_ebic(
         if patience is not None and n_worse >= patience:
             break
     if np.isnan(scores[best]):
-        raise EstimationError(_why_none(matrix, solved=not (ended and index == 0)))
+        if ended and index == 0:
+            raise EstimationError(
+                f"no alpha of the path has a solution, as {why_ended([matrix])}: repair the covariance, or learn from "
+                "more rows"
+            )
+        raise EstimationError(
+            "no graph of the path could be fitted without the penalty: give alpha, or choose it by another rule"
+        )
     return choose_alpha(
         best,
         f"the extended Bayesian information criterion (gamma = {gamma:g})",
@@ -152,15 +145,6 @@ def select_ebic(
         why_empty="no edge improves the fit enough to be worth its parameter",
         ended=why_ended([matrix]) if ended else None,
         why_last=why_last,
-    )
-
-
-def _why_none(matrix: FloatArray, *, solved: bool) -> str:
-    """Return the sentence for a path without any score."""
-    if solved:
-        return "no graph of the path could be fitted without the penalty: give alpha, or choose it by another rule"
-    return (
-        f"no alpha of the path has a solution, as {why_ended([matrix])}: repair the covariance, or learn from more rows"
     )
 
 
@@ -177,8 +161,9 @@ def _definite(matrix: FloatArray) -> FloatArray:
         return matrix
     if is_positive_definite(matrix + np.diag(LEAST * diagonal)):
         return _drawn(matrix, 2.0 * LEAST)
-    clipped = _clipped(matrix)
-    root = np.sqrt(diagonal)
+    raised = matrix + negative_part(matrix)
+    unit, root = np.sqrt(diagonal / np.diagonal(raised)), np.sqrt(diagonal)
+    clipped = raised * np.outer(unit, unit)
     if (np.abs(clipped - matrix) <= DRAWN * np.outer(root, root)).all():
         return _drawn(clipped, DRAWN)
     return _drawn(nearest_psd_max_norm(matrix, fix_diagonal=True, rtol=1e-2).matrix, DRAWN)
@@ -186,14 +171,6 @@ def _definite(matrix: FloatArray) -> FloatArray:
 
 def _drawn(matrix: FloatArray, share: float) -> FloatArray:
     return (1.0 - share) * matrix + share * np.diag(np.diagonal(matrix))
-
-
-def _clipped(matrix: FloatArray) -> FloatArray:
-    """Return the matrix without its negative eigenvalues, brought back to its variances."""
-    raised = matrix + negative_part(matrix)
-    unit = np.sqrt(np.diagonal(matrix) / np.diagonal(raised))
-    clipped: FloatArray = raised * np.outer(unit, unit)
-    return clipped
 
 
 def _fit(

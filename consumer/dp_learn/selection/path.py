@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from dp_bundle.base.errors import EstimationError, ParameterError
+from dp_learn.glasso.groups import Groups, make_group_problem, make_groups
 from dp_learn.glasso.problem import Problem, Solution, make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance, check_weights
@@ -24,6 +27,18 @@ PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and n
 WORTH_MOVING = 500  # columns: with fewer, the proof takes no time
 SMALLEST = "the smallest alpha of the path was chosen: a smaller one might be better still"
 _EMPTIEST = "the emptiest graph of the path was chosen"  # on a path from `alpha_grid` it has no edges
+
+
+class PathOptions(TypedDict, total=False):
+    """The arguments of `solve_path` that every rule passes on, as of `graphical_lasso`.
+
+    `groups` are the nodes of the columns: what a rule counts or compares is then what is between nodes.
+    """
+
+    solver: str
+    weights: ArrayLike | None
+    penalize_diagonal: bool
+    groups: ArrayLike | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +114,12 @@ def alpha_grid(
     if not 0.0 < ratio < 1.0:
         raise ParameterError("ratio", "in (0, 1)", ratio)
     s = check_covariance(matrix)
-    nodes = None
-    if groups is not None:
-        from dp_learn.selection.group_path import as_nodes, group_norms
-
-        nodes = as_nodes(groups, len(s), column_labels(matrix))
+    nodes = _blocks(groups, len(s), column_labels(matrix))
     if nodes is None:
         w = check_weights(weights, s.shape[0], penalize_diagonal=False, columns=column_labels(matrix))
     else:
-        s, w = group_norms(s, nodes, weights)
+        problem = make_group_problem(s, 1.0, nodes, weights=weights)
+        s, w = problem.norms(problem.covariance), problem.penalty
     penalised = w > 0.0
     largest = float((np.abs(s[penalised]) / w[penalised]).max(initial=0.0))
     if not largest > 0.0:
@@ -120,13 +132,10 @@ def solve_path(
     matrix: FloatArray,
     alphas: Sequence[float] | FloatArray,
     *,
-    solver: str = "cd",
-    weights: ArrayLike | None = None,
-    penalize_diagonal: bool = True,
     tol: float = PATH_TOL,
     max_iter: int = PATH_MAX_ITER,
     definite: bool = False,
-    groups: ArrayLike | None = None,
+    **options: Unpack[PathOptions],
 ) -> Iterator[tuple[float, Solution | None]]:
     """Solve for one alpha after the other, each from the last answer.
 
@@ -141,12 +150,12 @@ def solve_path(
         The debiased matrix.
     alphas : sequence of float
         Decreasing.
-    solver, weights, penalize_diagonal, tol, max_iter
+    tol, max_iter
         As in `graphical_lasso`.
     definite : bool
         Whether the matrix is known to be positive definite.
-    groups : sequence of length p, optional
-        The node of each column, as in `graphical_lasso`.
+    **options
+        See `PathOptions`.
 
     Yields
     ------
@@ -154,24 +163,33 @@ def solve_path(
         The alpha and its certified solution. None says that there is no solution at this alpha, or none that the
         solver could certify, and is the last item.
     """
+    solver, weights = options.get("solver", "cd"), options.get("weights")
+    penalize_diagonal = options.get("penalize_diagonal", True)
+    nodes = _blocks(options.get("groups"), len(matrix))
+    if nodes is None:
+        unit = make_problem(matrix, 1.0, weights=weights, penalize_diagonal=penalize_diagonal)
     last: Solution | None = None
-    if groups is not None:
-        from dp_learn.selection.group_path import as_nodes, solve_group_path
+    for alpha in map(float, alphas):
+        if nodes is None:
+            problem = Problem(unit.covariance, alpha * unit.penalty, alpha)
+            moves = definite and last is not None and last.n_components == 1 and len(matrix) >= WORTH_MOVING
+            start = _moved(last, problem) if moves and last is not None else last
+            last = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, feasible=moves)
+        else:
+            from dp_learn.glasso.group_solving import solve_groups
 
-        nodes = as_nodes(groups, len(matrix))
-        if nodes is not None:
-            yield from solve_group_path(matrix, alphas, nodes, weights, penalize_diagonal, tol, max_iter)
-            return
-    unit = make_problem(matrix, 1.0, weights=weights, penalize_diagonal=penalize_diagonal)
-    for alpha in alphas:
-        problem = Problem(unit.covariance, float(alpha) * unit.penalty, float(alpha))
-        moves = definite and last is not None and last.n_components == 1 and len(matrix) >= WORTH_MOVING
-        start = _moved(last, problem) if moves and last is not None else last
-        last = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, feasible=moves)
+            own = partial(solve_groups, weights=weights, penalize_diagonal=penalize_diagonal)
+            last = own(matrix, alpha, nodes, tol=tol, max_iter=max_iter, start=last)
         if last is None or not last.converged:
-            yield problem.alpha, None
+            yield alpha, None
             return
-        yield problem.alpha, last
+        yield alpha, last
+
+
+def _blocks(groups: ArrayLike | None, n_features: int, columns: Sequence[str] | None = None) -> Groups | None:
+    """Return the nodes, or None where every node is one column."""
+    nodes = None if groups is None else make_groups(groups, n_features, columns)
+    return None if nodes is None or nodes.are_scalar else nodes
 
 
 def _moved(last: Solution, problem: Problem) -> Solution:
@@ -183,20 +201,16 @@ def _moved(last: Solution, problem: Problem) -> Solution:
     return last
 
 
-def check_alphas(alphas: Sequence[float] | FloatArray) -> FloatArray:
-    """Return the path as an array, or say what is wrong with it."""
+def check_path(alphas: Sequence[float] | FloatArray, patience: int | None = None) -> FloatArray:
+    """Return the path as an array, or say what is wrong with it, or with a patience of no alphas at all."""
+    if patience is not None and patience < 1:
+        raise ParameterError("patience", "at least 1, or None", patience)
     path = np.asarray(alphas, dtype=np.float64)
     if path.ndim != 1 or path.size == 0 or not (np.isfinite(path).all() and (path > 0.0).all()):
         raise ParameterError("alphas", "one or more finite numbers > 0", alphas)
     if (np.diff(path) >= 0.0).any():
         raise ParameterError("alphas", "in decreasing order", path.tolist())
     return path
-
-
-def check_patience(patience: int | None) -> None:
-    """Refuse a patience of no alphas at all."""
-    if patience is not None and patience < 1:
-        raise ParameterError("patience", "at least 1, or None", patience)
 
 
 def why_ended(matrices: Sequence[FloatArray]) -> str:
@@ -244,12 +258,6 @@ def choose_alpha(
     elif index == len(alphas) - 1:
         note = why_last
     return Selection(float(alphas[index]), rule, alphas, scores, note, n_edges, ended is not None)
-
-
-def count_edges(solution: Solution, groups: ArrayLike | None = None) -> int:
-    """Return the number of edges of a solution's graph, or of entries between nodes."""
-    within = columns_within(groups, len(solution.precision))
-    return int(np.count_nonzero((solution.precision != 0.0) & ~within)) // 2
 
 
 def columns_within(groups: ArrayLike | None, n_features: int) -> npt.NDArray[np.bool_]:

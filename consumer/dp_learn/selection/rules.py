@@ -1,4 +1,4 @@
-"""Names of the rules that choose alpha, in a module that costs nothing to import: help is to come at once."""
+"""Names of the rules that choose alpha, and of weights, in a module that costs nothing to import: help is immediate."""
 
 from enum import StrEnum
 
@@ -10,3 +10,11 @@ class Rule(StrEnum):
     MSE = "mse"
     EBIC = "ebic"
     STARS = "stars"
+
+
+class Weights(StrEnum):
+    """The weights of the penalty, by name."""
+
+    AUTO = "auto"
+    EQUAL = "equal"
+    NOISE = "noise"

@@ -21,8 +21,7 @@ from dp_learn.glasso.feasibility import soft_threshold
 from dp_learn.glasso.problem import Status
 from dp_learn.glasso.solvers.best_pair import Incumbent
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
-from dp_learn.matrices.acceleration import Anderson, balancing_factor
-from dp_learn.matrices.linalg import FloatArray, eigendecomposition
+from dp_learn.matrices.linalg import Anderson, FloatArray, balancing_factor, eigendecomposition
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two certificates

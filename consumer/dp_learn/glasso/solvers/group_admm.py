@@ -11,7 +11,7 @@ import numpy as np
 from dp_learn.glasso.groups import GroupProblem
 from dp_learn.glasso.solvers.admm import proximal_step
 from dp_learn.glasso.solvers.group_descent import GroupIncumbent
-from dp_learn.matrices.acceleration import Anderson, balancing_factor
+from dp_learn.matrices.linalg import Anderson, balancing_factor
 
 RELAXATION = 1.6
 CHECK_EVERY, BALANCE_EVERY = 5, 10

@@ -14,8 +14,7 @@ import numpy as np
 
 from dp_learn.glasso.feasibility import soft_threshold
 from dp_learn.glasso.solvers._newton_kernels import descend_once
-from dp_learn.matrices.acceleration import Anderson, balancing_factor
-from dp_learn.matrices.linalg import FloatArray, eigendecomposition
+from dp_learn.matrices.linalg import Anderson, FloatArray, balancing_factor, eigendecomposition
 
 MAX_PASSES = 20  # of coordinate descent
 FAST = 0.3  # a pass that lowers the model by less than this share of the pass before is worth another one

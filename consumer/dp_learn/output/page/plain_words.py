@@ -103,8 +103,7 @@ def _not_listed(findings: Findings) -> str:
     if findings.learned is None or findings.graph is None:
         return ""
     fit = findings.learned.fit
-    linked = fit.precision if fit.nodes is None else fit.nodes.linked(fit.precision)
-    n_fitted = int(np.count_nonzero(np.triu(linked, 1)))
+    n_fitted = int(np.count_nonzero(np.triu(fit.nodes.linked(fit.precision), 1)))
     n_listed = len(findings.graph.edge_columns["source"])
     if n_fitted <= n_listed:
         return ""

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
+from tests.unit.consumer.sources import source_of
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError
 from dp_learn import learn_graph
 from dp_learn.covariance.collinear import find_collinear, find_perhaps_collinear
-from dp_learn.covariance.debias import NoisyCovariance, debias_covariance
-from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.glasso.whitening import whiten_nodes
@@ -29,9 +29,7 @@ from dp_publish import publish
 def pooled_from(values: np.ndarray, noise: float, rng: np.random.Generator) -> PooledCovariance:
     """Return the covariance of these values under noise of this standard deviation."""
     noisy = np.cov(values + noise * rng.normal(size=values.shape), rowvar=False)
-    variance = np.full(values.shape[1], noise**2)
-    source = NoisyCovariance(len(values), noisy, variance, np.zeros_like(variance))
-    return PooledCovariance(tuple(map(str, range(len(noisy)))), debias_covariance(noisy, variance), (source,))
+    return combine_sources([*map(str, range(len(noisy)))], [source_of(len(values), noisy, noise**2)])
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1, 0.3])
@@ -144,9 +142,7 @@ def test_a_heavy_tailed_table_of_hidden_collinearity_is_named(tmp_path: Path, ke
         learned = learn_graph(bundle, fdr=0.05)
 
     assert learned.collinear == ()
-    (named,) = re.findall(
-        "columns are nearly collinear as far as the noise shows: ([a-g, ]+)[.]", " ".join(learned.notes)
-    )
+    (named,) = re.findall("nearly collinear as far as the noise shows: ([a-g, ]+)[.]", " ".join(learned.notes))
     assert set(named.split(", ")) <= set("aceg")
     assert len(named.split(", ")) >= 3
 

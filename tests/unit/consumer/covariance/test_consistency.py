@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -32,16 +33,14 @@ from printed_forms import make
 STEP = 2.0**-8
 
 
-def continuous(name: str, sigma: float = 1.0) -> Column:
-    """Return a column with rounded Gaussian noise."""
-    noise = Noise.rounded_gaussian(sigma, STEP * sigma)
-    return Column(name=name, kind="continuous", bounds=(-1, 1), bounds_obtained="declared", noise=noise)
+def column(name: str, noise: Noise, kind: str = "continuous") -> Column:
+    """Return a column with this noise."""
+    return Column(name=name, kind=kind, bounds=(-1, 1), bounds_obtained="declared", noise=noise)
 
 
-def integer(name: str, sigma: float) -> Column:
-    """Return a column with discrete Gaussian noise."""
-    noise = Noise.discrete_gaussian(sigma)
-    return Column(name=name, kind="integer", bounds=(0, 1), bounds_obtained="declared", noise=noise)
+def continuous(names: Iterable[str], sigma: float = 1.0) -> list[Column]:
+    """Return columns with rounded Gaussian noise."""
+    return [column(name, Noise.rounded_gaussian(sigma, STEP * sigma)) for name in names]
 
 
 def noisy(n_rows: int, n_features: int, scale: float = 1.0) -> np.ndarray:
@@ -57,7 +56,7 @@ def contradictions(columns: list[Column], values: np.ndarray) -> list[str]:
 @pytest.mark.parametrize(("n_rows", "n_features"), [(3, 5), (50, 40), (2000, 30), (20_000, 2)])
 def test_true_statements_are_believed(n_rows: int, n_features: int) -> None:
     """Noise alone, the hardest of true cases, and noise on rank-one data are both accepted."""
-    columns = [continuous(f"c{index}") for index in range(n_features)]
+    columns = continuous(f"c{index}" for index in range(n_features))
     rows = noisy(n_rows, n_features)
 
     assert contradictions(columns, rows) == []
@@ -66,51 +65,53 @@ def test_true_statements_are_believed(n_rows: int, n_features: int) -> None:
 
 def test_sparse_discrete_noise_is_believed() -> None:
     """Noise of a fifth of a step moves few values, which is what it should do."""
-    columns = [integer("a", 0.2), integer("b", 3.0)]
-    values = np.column_stack([sample_discrete_gaussian(0.2, 500), sample_discrete_gaussian(3.0, 500)]).astype(float)
+    columns = [column(name, Noise.discrete_gaussian(sigma), "integer") for name, sigma in (("a", 0.2), ("b", 3.0))]
+    values = np.column_stack([sample_discrete_gaussian(each.noise.sigma, 500) for each in columns]).astype(float)
 
     assert contradictions(columns, values) == []
 
 
-def test_values_off_the_grid_are_counted_and_named() -> None:
-    """Two values between the grid's lines are found among a thousand."""
+def off_grid() -> np.ndarray:
+    """Return rows of which two values are between the grid's lines."""
     values = noisy(1000, 2)
     values[3:5, 1] += STEP / 2
-
-    (sentence,) = contradictions([continuous("height"), continuous("weight")], values)
-
-    assert "weight: 2 of 1000 in weight are not multiples of 0.00390625" in sentence
+    return values
 
 
-def test_weaker_noise_than_stated_is_found_in_one_column() -> None:
-    """A column whose noise has 0.9 of the stated sigma, on a constant, is named."""
-    columns = [continuous("a"), continuous("b")]
-    values = np.column_stack([noisy(5000, 1), noisy(5000, 1, 0.9)])
-
-    (sentence,) = contradictions(columns, np.rint(values / STEP) * STEP)
-
-    assert sentence.startswith("b vary less than the stated noise alone would: the variance of b is 0.")
+def on_grid(*columns: np.ndarray, step: float = STEP) -> np.ndarray:
+    """Return columns side by side, rounded to the grid."""
+    return np.rint(np.column_stack(columns) / step) * step
 
 
-def test_noise_that_two_columns_share_is_found_in_the_spectrum() -> None:
-    """Columns that vary enough one by one, with the same noise in both, are found by their difference."""
+def with_shared_noise() -> np.ndarray:
+    """Return columns that vary enough one by one, with the same noise in both."""
     shared = noisy(2000, 1)
-    values = np.column_stack([shared, shared + noisy(2000, 1, 0.125)])
+    return on_grid(shared, shared + noisy(2000, 1, 0.125))
 
-    (sentence,) = contradictions([continuous("a"), continuous("b")], np.rint(values / STEP) * STEP)
 
-    assert "smallest eigenvalue" in sentence
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (off_grid, "in b: 2 of 1000 in b are not multiples of 0.00390625"),
+        (lambda: on_grid(noisy(5000, 1), noisy(5000, 1, 0.9)), "b vary less than the stated noise alone would"),
+        (with_shared_noise, "smallest eigenvalue"),
+    ],
+)
+def test_other_noise_than_stated_is_found(values: Callable[[], np.ndarray], said: str) -> None:
+    """Values off the grid are counted, and noise of 0.9 sigma, or in both columns, is found by what it leaves."""
+    (sentence,) = contradictions(continuous("ab"), values())
+
+    assert said in sentence
 
 
 def test_values_far_beyond_the_bounds_are_found() -> None:
     """Values at both ends of the bounds are the most that is allowed; twice as far is named."""
     ends = np.where(np.arange(400) % 2, 1.0, -1.0)[:, None]
-    columns = [continuous("a", 0.5), continuous("b", 0.5)]
+    columns = continuous("ab", 0.5)
     allowed = ends + noisy(400, 2, 0.5)
-    beyond = allowed + [0.0, 1.0] * ends
 
-    assert contradictions(columns, np.rint(allowed * 512) / 512) == []
-    (sentence,) = contradictions(columns, np.rint(beyond * 512) / 512)
+    assert contradictions(columns, on_grid(allowed, step=1 / 512)) == []
+    (sentence,) = contradictions(columns, on_grid(allowed + [0.0, 1.0] * ends, step=1 / 512))
     assert sentence == "b vary more than the stated bounds and noise together allow"
 
 
@@ -146,10 +147,8 @@ def released_moments(mechanism: str, rows: np.ndarray) -> tuple[SecondMoments, n
 @pytest.mark.parametrize("n_rows", [10, 5000])
 def test_true_second_moments_are_believed(mechanism: str, n_rows: int) -> None:
     """Rows at a corner of their bounds, all of them alike, are the hardest of true cases; twenty releases pass."""
-    for _ in range(20):
-        noise, matrix = released_moments(mechanism, np.ones((n_rows, 3)))
-        assert find_moment_contradictions(noise, "abc", matrix, n_rows, exact_count=True) == []
-        noise, matrix = released_moments(mechanism, np.zeros((n_rows, 3)))
+    for size in [0.0, 1.0] * 20:
+        noise, matrix = released_moments(mechanism, np.full((n_rows, 3), size))
         assert find_moment_contradictions(noise, "abc", matrix, n_rows, exact_count=True) == []
 
 
@@ -188,9 +187,8 @@ def test_a_noisy_count_sets_no_upper_limit() -> None:
 
 def released_rounds(rows: np.ndarray, seed: int = 0) -> tuple[SecondMoments, RoundMatrices]:
     """Release rows in two rounds, and return what the manifest says, and the matrices."""
-    rounds = release_in_two_rounds(
-        rows, 2.0, np.random.default_rng(seed), center=np.zeros(3), scale=np.ones(3), clip=2.0
-    )
+    place = {"center": np.zeros(3), "scale": np.ones(3), "clip": 2.0}
+    rounds = release_in_two_rounds(rows, 2.0, np.random.default_rng(seed), **place)
     moments = manifest_of(rounds, "abc").second_moments
     assert moments is not None
     return moments, RoundMatrices(*rounds.matrices, rounds.transform)
@@ -201,10 +199,9 @@ def test_true_rounds_are_believed(size: float) -> None:
     """Rows well inside their clip and radii, at them and far beyond them pass in twenty releases each."""
     rng = np.random.default_rng(3)
     for seed in range(20):
-        moments, matrices = released_rounds(size * rng.normal(size=(1000, 3)), seed)
-        assert find_round_contradictions(moments, "abc", matrices, 1000) == []
-        moments, matrices = released_rounds(np.full((1000, 3), size), seed)
-        assert find_round_contradictions(moments, "abc", matrices, 1000) == []
+        for rows in (size * rng.normal(size=(1000, 3)), np.full((1000, 3), size)):
+            moments, matrices = released_rounds(rows, seed)
+            assert find_round_contradictions(moments, "abc", matrices, 1000) == []
 
 
 def test_impossible_rounds_are_found() -> None:
@@ -212,28 +209,20 @@ def test_impossible_rounds_are_found() -> None:
     n_rows = 1000
     moments, matrices = released_rounds(np.random.default_rng(4).normal(size=(n_rows, 3)))
     first, fourth = moments.first_round, moments.fourth_moment
-    assert first is not None
-    assert fourth is not None
-
-    beyond = matrices.first.copy()
-    beyond[1, 1] = np.ceil((n_rows * 2.0**2 * 1.01 + 8 * np.sqrt(first.diagonal_variance)) / first.granularity)
-    beyond[1, 1] *= first.granularity  # the ball alone would allow it
-    assert beyond[1, 1] < n_rows * first.radius**2
-    (sentence,) = find_round_contradictions(moments, "abc", replace(matrices, first=beyond), n_rows)
-    assert sentence.startswith("in round 1, sums over the rows with b are beyond")
-
-    beyond = matrices.final.copy()
-    beyond[0, 2] = beyond[2, 0] = moments.granularity * np.ceil(
-        (n_rows * moments.radius**2 + 8 * np.sqrt(moments.diagonal_variance)) / moments.granularity
-    )
-    (sentence,) = find_round_contradictions(moments, "abc", replace(matrices, final=beyond), n_rows)
-    assert sentence.startswith("in round 2, sums over the rows with a, c are beyond")
+    assert first.radius**2 > 1.01 * 2.0**2  # the ball alone would allow what is beyond the clip
+    for noise, name, (i, j), most, said in (
+        (first, "first", (1, 1), 1.01 * 2.0**2, "in round 1, sums over the rows with b are beyond"),
+        (moments, "final", (0, 2), moments.radius**2, "in round 2, sums over the rows with a, c are beyond"),
+    ):
+        beyond = getattr(matrices, name).copy()
+        steps = np.ceil((n_rows * most + 8 * np.sqrt(noise.diagonal_variance)) / noise.granularity)
+        beyond[i, j] = beyond[j, i] = steps * noise.granularity
+        (sentence,) = find_round_contradictions(moments, "abc", replace(matrices, **{name: beyond}), n_rows)
+        assert sentence.startswith(said)
 
     squares = np.trace(matrices.final[:3, :3]) / moments.radius**2
     room = 10 * (np.sqrt(fourth.variance) + np.sqrt(3 * moments.diagonal_variance) / moments.radius**2)
     for total in (squares**2 / n_rows - room, squares + room):
-        changed = fourth.model_copy(update={"total": total})
-        (sentence,) = find_round_contradictions(
-            moments.model_copy(update={"fourth_moment": changed}), "abc", matrices, n_rows
-        )
+        other = moments.model_copy(update={"fourth_moment": fourth.model_copy(update={"total": total})})
+        (sentence,) = find_round_contradictions(other, "abc", matrices, n_rows)
         assert sentence.startswith("the fourth moment is none")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,7 @@ from hypothesis import strategies as st
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn import estimate_moments
-from dp_learn.covariance.moments import (
-    Moments,
-    batch_moments,
-    fold_moments,
-    merge_moments,
-    subsample_moments,
-)
+from dp_learn.covariance.moments import batch_moments, fold_moments, merge_moments, subsample_moments
 from dp_learn.covariance.row_passes import BundleRows, Rows
 from dp_publish import Receipt
 
@@ -28,21 +24,13 @@ def test_merging_parts_gives_the_whole(sizes: list[int], offset: float, seed: in
     """Moments of parts of any sizes, merged in order, equal numpy's moments of all rows, even far from zero."""
     rng = np.random.default_rng(seed)
     parts = [rng.normal(size=(size, 3)) + offset for size in sizes]
-    merged = Moments(0, np.zeros(3), np.zeros((3, 3)), np.zeros(3, dtype=np.int64))
-    for part in parts:
-        merged = merge_moments(merged, batch_moments(part))
+    merged = reduce(merge_moments, map(batch_moments, [np.empty((0, 3)), *parts]))
     rows = np.concatenate(parts)
 
     assert merged.n_rows == len(rows)
     if len(rows) >= 2:
         np.testing.assert_allclose(merged.mean, rows.mean(axis=0), rtol=1e-12, atol=1e-9)
         np.testing.assert_allclose(merged.covariance, np.cov(rows.T), rtol=1e-6, atol=1e-8)
-
-
-def test_one_row_has_no_covariance() -> None:
-    """A single row is refused with a sentence, not with a division by zero."""
-    with pytest.raises(EstimationError, match="two rows"):
-        _ = batch_moments(np.ones((1, 2))).covariance
 
 
 def test_moments_of_a_bundle_are_those_of_its_rows(bundle: Receipt) -> None:
@@ -65,11 +53,9 @@ def test_folds_share_out_the_rows(bundle: Receipt) -> None:
     with open_bundle(bundle.path) as opened:
         folds = fold_moments(BundleRows(opened), 3, 5)
         whole = estimate_moments(opened)
-    merged = folds[0]
-    for fold in folds[1:]:
-        merged = merge_moments(merged, fold)
+    merged = reduce(merge_moments, folds)
 
-    assert sum(fold.n_rows for fold in folds) == whole.n_rows == 400
+    assert merged.n_rows == whole.n_rows == 400
     assert {fold.n_rows for fold in folds} == {80}
     np.testing.assert_allclose(merged.covariance, whole.covariance, rtol=1e-10)
 
@@ -83,16 +69,8 @@ def test_moments_are_equal_to_the_bit_on_any_number_of_cores(n_folds: int) -> No
 
     assert sum(fold.n_rows for fold in alone) == len(rows)
     for other in others:
-        for one, same in zip(alone, other, strict=True):
-            assert np.array_equal(one.mean, same.mean)
-            assert np.array_equal(one.scatter, same.scatter)
-
-
-def test_an_error_in_a_batch_ends_the_pass() -> None:
-    """A batch that cannot be computed with is an error of the whole pass, whichever thread met it."""
-    batches = [batch(start, np.ones((5, width))) for start, width in ((0, 2), (5, 3), (10, 2))]
-    with pytest.raises(ValueError, match="broadcast"):
-        fold_moments(batches, 2, 1, n_workers=2)
+        for name in ("mean", "scatter"):
+            np.testing.assert_array_equal(*([getattr(fold, name) for fold in each] for each in (alone, other)))
 
 
 def test_subsamples_are_different_rows_of_the_asked_share() -> None:
@@ -110,14 +88,22 @@ def test_subsamples_are_different_rows_of_the_asked_share() -> None:
         np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-10)
 
 
-@pytest.mark.parametrize(("count", "share", "named"), [(0, 0.5, "n_subsamples"), (2, 0.0, "share"), (2, 1.5, "share")])
-def test_bad_subsamples_are_refused(count: int, share: float, named: str) -> None:
-    """No subsamples, or a share that is none, is a wrong argument."""
-    with pytest.raises(ParameterError, match=named):
-        subsample_moments([], 2, count, share)
-
-
-def test_no_folds_are_refused() -> None:
-    """Zero folds is a wrong argument."""
-    with pytest.raises(ParameterError, match="n_folds"):
-        fold_moments([], 2, 0)
+@pytest.mark.parametrize(
+    ("call", "error", "named"),
+    [
+        (lambda: subsample_moments([], 2, 0, 0.5), ParameterError, "n_subsamples"),
+        (lambda: subsample_moments([], 2, 2, 0.0), ParameterError, "share"),
+        (lambda: subsample_moments([], 2, 2, 1.5), ParameterError, "share"),
+        (lambda: fold_moments([], 2, 0), ParameterError, "n_folds"),
+        (lambda: batch_moments(np.ones((1, 2))).covariance, EstimationError, "two rows"),
+        (
+            lambda: fold_moments([batch(5 * w, np.ones((5, w))) for w in (2, 3, 4)], 2, 1, n_workers=2),
+            ValueError,
+            "broad",
+        ),
+    ],
+)
+def test_what_cannot_be_computed_is_refused(call: Callable[[], object], error: type[Exception], named: str) -> None:
+    """Bad numbers of parts, one row, and a batch that does not fit, which is an error of the whole pass."""
+    with pytest.raises(error, match=named):
+        call()

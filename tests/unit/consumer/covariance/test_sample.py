@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -109,8 +110,8 @@ def releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> dic
 
 def test_releases_are_told_from_other_rows(releases: dict[str, Path]) -> None:
     """Two releases of one dataset share their rows, releases of two datasets do not; mixtures are refused."""
-    opened = {name: open_bundle(path, allow_older=True) for name, path in releases.items()}
-    try:
+    with contextlib.ExitStack() as stack:
+        opened = {name: stack.enter_context(open_bundle(path, allow_older=True)) for name, path in releases.items()}
         assert share_rows([opened["first"], opened["second"]])
         assert not share_rows([opened["first"], opened["elsewhere"]])
         assert not share_rows([opened["first"]])
@@ -122,26 +123,19 @@ def test_releases_are_told_from_other_rows(releases: dict[str, Path]) -> None:
         }.items():
             with pytest.raises(SchemaError, match=sentence):
                 share_rows([opened[name] for name in names])
-        with pytest.raises(SchemaError, match="only one has visits"):
-            bundle_source(opened["narrow"], like=opened["first"])
-        with pytest.raises(SchemaError, match="'height' is in cm"):
-            bundle_source(opened["metric"], like=opened["first"])
-    finally:
-        for bundle in opened.values():
-            bundle.close()
+        for name, sentence in {"narrow": "only one has visits", "metric": "'height' is in cm"}.items():
+            with pytest.raises(SchemaError, match=sentence):
+                bundle_source(opened[name], like=opened["first"])
 
 
 def test_pooling_lowers_the_error_and_says_how(releases: dict[str, Path]) -> None:
     """Two bundles, the second with its columns in another order, weigh what they should and narrow the intervals."""
-    with open_bundle(releases["first"], allow_older=True) as first, open_bundle(releases["elsewhere"]) as other:
-        alone = learn_graph(first, alpha=0.2)
-        pooled = learn_graph([first, other], alpha=0.2)
-        summary = summarize(pooled, [first, other])
-    with (
-        open_bundle(releases["first"], allow_older=True) as first,
-        open_bundle(releases["second"], allow_older=True) as second,
-    ):
-        same = learn_graph([first, second], alpha=0.2)
+    opened = [open_bundle(releases[name], allow_older=True) for name in ("first", "elsewhere", "second")]
+    first, other, second = opened
+    alone, pooled, same = (learn_graph(each, alpha=0.2) for each in (first, [first, other], [first, second]))
+    summary = summarize(pooled, [first, other])
+    for bundle in opened:
+        bundle.close()
 
     assert pooled.estimate.columns == ("height", "weight", "visits")
     assert [bundle["weight"] for bundle in summary["bundles"]] == pytest.approx([0.5, 0.5], abs=0.05)

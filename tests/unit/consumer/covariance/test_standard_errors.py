@@ -1,4 +1,4 @@
-"""The errors of bilinear forms against exact enumeration, closed forms, and the definition row by row."""
+"""Errors of bilinear forms and entries against exact enumeration, closed forms, rows one by one, and simulation."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.unit.consumer.sources import source_of
 
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_learn.covariance.bilinear_forms import FormErrors, isserlis
-from dp_learn.covariance.debias import NoisyCovariance
+from dp_bundle.data.recovery import mean_and_covariance
+from dp_learn.covariance.collinear import clear_columns
+from dp_learn.covariance.debias import FormErrors, ReleasedCovariance, isserlis
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.pooling import pool_sources
-from dp_learn.covariance.row_errors import row_errors
+from dp_learn.covariance.moments import row_errors
+from dp_learn.covariance.one_round import OneRound
+from dp_learn.covariance.sample import effective_rows, pool_sources
 from dp_learn.covariance.standard_errors import (
     clean_forms,
     combine_row_errors,
+    entry_variances,
     form_errors,
     form_variances,
+    mechanism_entry_variances,
     mechanism_errors,
+    null_standard_errors,
+    sum_over_pairs,
+    unexplained_variances,
 )
 
 Law = list[tuple[float, np.ndarray]]  # probabilities and what they are of
@@ -45,12 +53,6 @@ def sampling_errors(pooled: PooledCovariance, b: np.ndarray) -> FormErrors:
     return isserlis(c, c).times(pooled.sampling_factor)
 
 
-def source(n_rows: int, covariance: np.ndarray, variance: float | np.ndarray = 0.0) -> NoisyCovariance:
-    """Return a source with Gaussian noise."""
-    p = len(covariance)
-    return NoisyCovariance(n_rows, covariance, np.broadcast_to(np.asarray(variance, float), (p,)), np.zeros(p))
-
-
 def random_covariance(p: int, seed: int) -> np.ndarray:
     """Return a positive definite matrix."""
     factor = np.random.default_rng(seed).normal(size=(p, 2 * p))
@@ -59,14 +61,11 @@ def random_covariance(p: int, seed: int) -> np.ndarray:
 
 def errors_of_two_rows(law: Law) -> FormErrors:
     """Return the exact errors of the forms of the sample covariance of two independent rows, over all outcomes."""
-    outcomes = []
-    for (p, x), (q, y) in itertools.product(law, law):
-        values = FORMS @ (x - y)
-        f = np.outer(values, values) / 2.0
-        outcomes.append((p * q, f, np.add.outer(np.diagonal(f), np.diagonal(f)) / 2.0))
-    weight = np.array([p for p, _, _ in outcomes])[:, None, None]
-    f = np.array([f for _, f, _ in outcomes])
-    s = np.array([s for _, _, s in outcomes])
+    pairs = list(itertools.product(law, law))
+    weight = np.array([p * q for (p, _), (q, _) in pairs])[:, None, None]
+    values = np.array([FORMS @ (x - y) for (_, x), (_, y) in pairs])
+    squares = values**2 / 2.0
+    f, s = values[:, :, None] * values[:, None, :] / 2.0, (squares[:, :, None] + squares[:, None, :]) / 2.0
     f, s = f - (weight * f).sum(axis=0), s - (weight * s).sum(axis=0)
     return FormErrors((weight * f * f).sum(axis=0), 2 * (weight * f * s).sum(axis=0), (weight * s * s).sum(axis=0))
 
@@ -74,17 +73,17 @@ def errors_of_two_rows(law: Law) -> FormErrors:
 def assert_same(first: FormErrors, second: FormErrors, rtol: float = 1e-12) -> None:
     """Compare all three matrices."""
     for name in ("products", "crossed", "squares"):
-        size = np.abs(getattr(second, name)).max()
-        np.testing.assert_allclose(getattr(first, name), getattr(second, name), rtol=rtol, atol=rtol * size)
+        found, expected = getattr(first, name), getattr(second, name)
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
 
 
 def test_mechanism_part_is_exact_for_rows_and_noise_of_any_distribution() -> None:
     """With two rows of skewed data and non-Gaussian noise, all outcomes give just what the mechanism's part adds."""
     noisy_law = [(p * q, x + e) for (p, x), (q, e) in itertools.product(CLEAN_LAW, NOISE_LAW)]
-    points = np.array([x for _, x in CLEAN_LAW])
-    covariance = np.cov(points, rowvar=False, aweights=[p for p, _ in CLEAN_LAW], ddof=0)
-    noisy = NoisyCovariance(2, covariance + np.diag(NOISE_VARIANCE), NOISE_VARIANCE, NOISE_FOURTH_CUMULANT)
-    pooled = combine_sources(("a", "b"), [noisy])
+    weights, points = zip(*CLEAN_LAW, strict=True)
+    covariance = np.cov(np.array(points), rowvar=False, aweights=weights, ddof=0)
+    noisy = source_of(2, covariance + np.diag(NOISE_VARIANCE), NOISE_VARIANCE, NOISE_FOURTH_CUMULANT)
+    pooled = combine_sources("ab", [noisy])
 
     assert_same(mechanism_errors(pooled, FORMS) + errors_of_two_rows(CLEAN_LAW), errors_of_two_rows(noisy_law))
 
@@ -93,7 +92,7 @@ def test_entries_of_one_source_have_the_gaussian_variance() -> None:
     """With B = I and one source the variance is (s~_ii s~_jj + s~_ij^2) / (n - 1) of the noisy covariance."""
     noisy = random_covariance(5, 1) + 0.5 * np.eye(5)
     d = np.diagonal(noisy)
-    pooled = combine_sources(tuple("abcde"), [source(101, noisy, 0.5)])
+    pooled = combine_sources("abcde", [source_of(101, noisy, 0.5)])
 
     np.testing.assert_allclose(form_variances(pooled, np.eye(5)), (np.outer(d, d) + noisy**2) / 100, rtol=1e-13)
 
@@ -101,7 +100,7 @@ def test_entries_of_one_source_have_the_gaussian_variance() -> None:
 def test_along_is_the_variance_of_a_partial_correlation() -> None:
     """Without noise, along -f_ij it is (1 - r^2)^2 / (n - 1), the variance of a correlation."""
     correlation = np.array([[1.0, 0.6], [0.6, 1.0]])
-    errors = form_errors(combine_sources(("a", "b"), [source(201, correlation)]), np.eye(2))
+    errors = form_errors(combine_sources("ab", [source_of(201, correlation)]), np.eye(2))
 
     assert errors.along(-0.6)[0, 1] == pytest.approx((1 - 0.36) ** 2 / 200, rel=1e-12)
 
@@ -109,8 +108,8 @@ def test_along_is_the_variance_of_a_partial_correlation() -> None:
 def test_releases_of_the_same_rows_share_the_sampling_error() -> None:
     """Over independent rows two equal sources halve the whole variance, over the same rows only the noise's part."""
     noisy = random_covariance(4, 2) + np.eye(4)
-    one = combine_sources(tuple("abcd"), [source(50, noisy, 1.0)])
-    two = combine_sources(tuple("abcd"), [source(50, noisy, 1.0)] * 2, (1, 1))
+    one = combine_sources("abcd", [source_of(50, noisy, 1.0)])
+    two = combine_sources("abcd", [source_of(50, noisy, 1.0)] * 2, (1, 1))
     same = replace(two, same_rows=True)
     b = np.linalg.inv(noisy)
 
@@ -125,7 +124,7 @@ def test_variances_are_not_negative_where_the_covariance_is_indefinite(*, same_r
     for _ in range(50):
         indefinite = rng.normal(size=(6, 6))
         indefinite += indefinite.T
-        sources = (source(30, np.eye(6), rng.uniform(0, 2, 6)), source(30, np.eye(6), rng.uniform(0, 2, 6)))
+        sources = tuple(source_of(30, np.eye(6), rng.uniform(0, 2, 6)) for _ in range(2))
         pooled = PooledCovariance(tuple("abcdef"), indefinite, sources, (0.3, 0.7), same_rows)
         errors = form_errors(pooled, rng.normal(size=(4, 6)))
         for r in np.linspace(-2, 2, 21):
@@ -137,8 +136,7 @@ def test_row_errors_are_those_of_the_products_row_by_row() -> None:
     rng = np.random.default_rng(4)
     rows = rng.exponential(size=(300, 2)) ** 2
     y = (rows - rows.mean(axis=0)) @ FORMS.T
-    f = y[:, :, None] * y[:, None, :]
-    squares = (y[:, :, None] ** 2 + y[:, None, :] ** 2) / 2
+    f, squares = y[:, :, None] * y[:, None, :], (y[:, :, None] ** 2 + y[:, None, :] ** 2) / 2
     f, squares = f - f.mean(axis=0), squares - squares.mean(axis=0)
     expected = FormErrors((f * f).mean(axis=0), 2 * (f * squares).mean(axis=0), (squares**2).mean(axis=0))
 
@@ -153,7 +151,7 @@ def test_row_errors_of_gaussian_rows_are_those_of_the_model() -> None:
     """With 400 000 noisy Gaussian rows both agree to 2 % of the largest variance, and not with noise left out."""
     rng = np.random.default_rng(5)
     rows = rng.multivariate_normal([3.0, -1.0], [[2.0, 0.9], [0.9, 1.0]], 400_000) + rng.normal(size=(400_000, 2))
-    pooled = combine_sources(("a", "b"), [source(len(rows), np.cov(rows, rowvar=False), 1.0)])
+    pooled = combine_sources("ab", [source_of(len(rows), np.cov(rows, rowvar=False), 1.0)])
     found = row_errors([rows], rows.mean(axis=0), FORMS)
 
     assert_same(found, form_errors(pooled, FORMS), rtol=0.02)
@@ -163,17 +161,13 @@ def test_row_errors_of_gaussian_rows_are_those_of_the_model() -> None:
 def test_row_errors_combine_like_the_model() -> None:
     """From the model's own errors of each source, the pooled errors are the model's, in both ways of pooling."""
     clean = random_covariance(3, 6)
-    sources = [source(40, clean + np.diag(v), np.array(v)) for v in ([0.2, 0.4, 1.0], [2.0, 0.1, 0.0])]
-    each = [form_errors(combine_sources(("a", "b", "c"), [one]), np.eye(3)) for one in sources]
+    sources = [source_of(40, clean + np.diag(v), np.array(v)) for v in ([0.2, 0.4, 1.0], [2.0, 0.1, 0.0])]
+    each = [form_errors(combine_sources("abc", [one]), np.eye(3)) for one in sources]
     for same_rows in (False, True):
-        pooled = combine_sources(("a", "b", "c"), sources, (0.4, 0.6), same_rows=same_rows)
+        pooled = combine_sources("abc", sources, (0.4, 0.6), same_rows=same_rows)
         assert_same(combine_row_errors(pooled, np.eye(3), each), form_errors(pooled, np.eye(3)))
     with pytest.raises(ParameterError, match="errors"):
         combine_row_errors(pooled, np.eye(3), each[:1])
-
-
-def test_too_few_rows_are_refused() -> None:
-    """One row has no variance."""
     with pytest.raises(EstimationError, match="two rows"):
         row_errors([np.ones((1, 2))], np.zeros(2), np.eye(2))
 
@@ -188,7 +182,7 @@ def test_a_noisy_release_does_not_blur_the_errors_of_another() -> None:
     each, sources = [], []
     for sigma in (0.1, 100.0):
         noisy = rows + rng.normal(size=rows.shape) * sigma
-        sources.append(NoisyCovariance(300, np.cov(noisy.T), np.full(3, sigma**2), np.zeros(3)))
+        sources.append(source_of(300, np.cov(noisy.T), sigma**2))
         each.append(row_errors([noisy], noisy.mean(axis=0), np.eye(3)))
     pooled = pool_sources("abc", sources, same_rows=True)
     found = combine_row_errors(pooled, np.eye(3), each)
@@ -205,11 +199,198 @@ def test_variances_alone_are_those_of_all_errors(p: int) -> None:
     """The quick way to the variances, also by sparse products of many columns, agrees with the errors' own."""
     rng = np.random.default_rng(0)
     covariance = np.cov(rng.normal(size=(3 * p, p)).T)
-    sources = [
-        NoisyCovariance(n_rows, covariance + np.diag(variance), variance, 0.1 * variance**2)
-        for n_rows, variance in ((300, rng.uniform(0.1, 1.0, p)), (900, rng.uniform(0.1, 1.0, p)))
-    ]
+    both = rng.uniform(0.1, 1.0, (2, p))
+    sources = [source_of(300 * n, covariance + np.diag(v), v, 0.1 * v**2) for n, v in zip((1, 3), both, strict=True)]
     pooled = combine_sources([f"c{index}" for index in range(p)], sources, [0.3, 0.7])
     sparse = np.eye(p) + 0.3 * (np.eye(p, k=1) + np.eye(p, k=-1))
     for b in (sparse, rng.normal(size=(p, p))):
         np.testing.assert_allclose(form_variances(pooled, b), form_errors(pooled, b).products, rtol=1e-10)
+
+
+KINDS = ["rows", "with a constant", "with a noisy constant", "without a constant", "pooled", "same rows"]
+
+
+def model(p: int, seed: int = 0) -> np.ndarray:
+    """Return a sparse precision matrix of a chain with a few more edges, its columns of different units."""
+    rng = np.random.default_rng(seed)
+    theta = np.eye(p) + np.diag(np.full(p - 1, 0.3), 1) + np.diag(np.full(p - 1, 0.3), -1)
+    theta[0, p - 1] = theta[p - 1, 0] = 0.2
+    units = rng.uniform(0.5, 2.0, p)
+    return theta * np.outer(units, units)
+
+
+def pooled_from(kind: str, covariance: np.ndarray) -> PooledCovariance:
+    """Return a covariance whose sources have all that can differ between them."""
+    rng, p = np.random.default_rng(len(kind)), len(covariance)
+    rows = tuple(
+        source_of(n, covariance, rng.uniform(0.1, 1.0, p), rng.normal(scale=0.1, size=p)) for n in (300, 300, 80)
+    )
+    constant = 0.0 if kind == "without a constant" else 0.7
+    half, mean = rng.uniform(1.0, 3.0, p), rng.normal(scale=0.3, size=p)
+    exact = kind != "with a noisy constant"
+    noise = OneRound(90, half, mean, constant, 7.0, 5.0, exact_count=exact)
+    released = ReleasedCovariance(90, covariance, noise, exact_count=exact)
+    sources, weights = {
+        "rows": (rows[:1], (1.0,)),
+        "pooled": ((rows[0], rows[2], released), (0.5, 0.3, 0.2)),
+        "same rows": (rows[:2], (0.4, 0.6)),
+    }.get(kind, ((released,), (1.0,)))
+    names = tuple(f"x{index}" for index in range(p))
+    return PooledCovariance(names, covariance, sources, weights, same_rows=kind == "same rows")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_variances_of_entries_are_those_of_the_forms_of_the_identity(kind: str) -> None:
+    """With and without correlations, and for the noise alone, every entry agrees."""
+    s = np.linalg.inv(model(9))
+    pooled = pooled_from(kind, s)
+    units = np.outer(pooled.deviations, pooled.deviations) ** 2
+    uncorrelated = replace(pooled, covariance=np.diag(np.diagonal(s)))
+    eye = np.eye(9)
+
+    for given, correlation in ((pooled, pooled.correlation), (uncorrelated, None)):
+        found = entry_variances(pooled, correlation), mechanism_entry_variances(pooled, correlation)
+        expected = form_variances(given, eye), mechanism_errors(given, eye).products
+        np.testing.assert_allclose(np.array(found) * units, expected, rtol=1e-10)
+    nothing = mechanism_errors(replace(pooled, covariance=np.zeros((9, 9))), eye).products.diagonal()
+    np.testing.assert_allclose(unexplained_variances(pooled), nothing, rtol=1e-10)
+
+
+@pytest.mark.parametrize("p", [9, 210])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_over_pairs_are_those_of_the_forms(kind: str, p: int) -> None:
+    """At a model, dense or so large and sparse that products are sparse too, both sums and the rows they give agree."""
+    theta, upper = model(p), np.triu_indices(p, 1)
+    pooled, scale = pooled_from(kind, np.linalg.inv(theta)), np.outer(theta.diagonal(), theta.diagonal())
+    noiseless = (1.0 + (theta**2 / scale)[upper]).sum()
+    total = (form_variances(pooled, theta) / scale)[upper].sum()
+
+    np.testing.assert_allclose(sum_over_pairs(pooled, theta), (noiseless, total), rtol=1e-10)
+    assert effective_rows(pooled, theta) == pytest.approx(1.0 + noiseless / total, rel=1e-10)
+
+
+N_ROWS, CONSTANT = 3000, 0.75
+HALF = np.array([2.0, 1.0, 5.0])
+MEAN = np.array([0.4, -0.2, 0.1])
+S = np.array([[0.3, 0.1, 0.0], [0.1, 0.2, -0.05], [0.0, -0.05, 0.25]])  # of the scaled columns
+RELEASED_FORMS = np.array([[1.0, 0.0, 0.0], [0.5, -1.0, 0.2], [-0.3, 0.7, 1.0], [0.0, 0.0, 0.1]])
+
+
+def released_sum(constant: float) -> np.ndarray:
+    """Return the sum of (z, c)(z, c)^T over rows with these moments."""
+    if not constant:
+        return N_ROWS * S  # columns count as centred
+    mean = np.append(MEAN, constant)
+    exact = np.outer(mean, mean)
+    exact[:3, :3] += S
+    return N_ROWS * exact
+
+
+def released(
+    matrix: np.ndarray, constant: float, variances: tuple[float, float], *, exact: bool = True
+) -> ReleasedCovariance:
+    """Read a released sum as the learner does."""
+    mean, covariance, rows = mean_and_covariance(
+        matrix, np.zeros(3), HALF, constant, n_rows=N_ROWS if exact else None, off_diagonal_variance=variances[1]
+    )
+    noise = OneRound(round(rows), HALF, mean / HALF, constant, *variances, exact_count=exact)
+    return ReleasedCovariance(round(rows), covariance, noise, exact_count=exact)
+
+
+def draw(
+    rng: np.random.Generator, clean: np.ndarray, constant: float, variances: tuple[float, float], *, exact: bool = True
+) -> np.ndarray:
+    """Return 4000 debiased covariances from a released sum with independent noise of these variances."""
+    d, draws = len(clean), []
+    for _ in range(4000):
+        upper = np.triu(rng.normal(size=(d, d)) * np.sqrt(variances[1]), 1)
+        matrix = clean + upper + upper.T + np.diag(rng.normal(size=d) * np.sqrt(variances[0]))
+        if constant and exact:
+            matrix[-1, -1] = clean[-1, -1]
+        draws.append(released(matrix, constant, variances, exact=exact).debiased)
+    return np.array(draws)
+
+
+@pytest.mark.parametrize("variances", [(2.0, 1.0), (1.0, 1.0), (0.5, 2.0)])
+@pytest.mark.parametrize(("constant", "exact"), [(CONSTANT, True), (CONSTANT, False), (0.0, True)])
+def test_mechanism_errors_are_those_of_simulated_noise(
+    variances: tuple[float, float], constant: float, *, exact: bool
+) -> None:
+    """Variances of forms and of what normalises them agree with 4000 draws of the noise, isotropic or not."""
+    rng = np.random.default_rng(0)
+    scale = 400.0
+    pair = (scale * variances[0], scale * variances[1])
+    clean = released_sum(constant)
+    draws = draw(rng, clean, constant, pair, exact=exact)
+    forms = RELEASED_FORMS @ draws @ RELEASED_FORMS.T
+    pooled = combine_sources("abc", [released(clean, constant, pair, exact=exact)])
+    stated = mechanism_errors(pooled, RELEASED_FORMS)
+
+    diagonals = np.diagonal(forms, axis1=1, axis2=2)
+    totals = diagonals[:, :, None] + diagonals[:, None, :]
+    centred = forms - forms.mean(axis=0)
+    np.testing.assert_allclose(centred.var(axis=0), stated.products, rtol=0.12)
+    crossed = (centred * (totals - totals.mean(axis=0))).mean(axis=0)
+    size = np.sqrt(stated.products * 4.0 * stated.squares)
+    np.testing.assert_allclose(crossed / size, stated.crossed / size, atol=0.08)
+    np.testing.assert_allclose((totals / 2.0).var(axis=0), stated.squares, rtol=0.12)
+    assert np.abs(centred.var(axis=0) / (1.3 * stated.products) - 1.0).min() > 0.12  # it could have failed
+
+
+def test_the_covariance_is_unbiased() -> None:
+    """The mean over many releases is the clean covariance, the noise of the mean's square included."""
+    pair = (4e4, 2e4)  # so strong that the mean's noise matters
+    draws = draw(np.random.default_rng(1), released_sum(CONSTANT), CONSTANT, pair)
+    error = np.std(draws, axis=0) / np.sqrt(len(draws))
+
+    assert (np.abs(np.mean(draws, axis=0) - S * np.outer(HALF, HALF)) < 4.5 * error).all()
+
+
+def test_sampling_part_is_that_of_rows() -> None:
+    """What the rows vary by does not depend on how they were released."""
+    pooled = combine_sources("abc", [released(released_sum(CONSTANT), CONSTANT, (1.0, 0.5))])
+    c = RELEASED_FORMS @ (S * np.outer(HALF, HALF)) @ RELEASED_FORMS.T
+    d = np.diagonal(c)
+
+    noise = mechanism_errors(pooled, RELEASED_FORMS)
+    sampling = form_errors(pooled, RELEASED_FORMS) + noise.times(-1.0)
+    np.testing.assert_allclose(sampling.products, (np.outer(d, d) + c * c) / (N_ROWS - 1), rtol=1e-5)
+    assert (noise.products > 0.0).all()
+
+
+def test_weights_rows_and_clear_columns_know_the_release() -> None:
+    """A noisier release weighs less, leaves fewer effective rows and larger errors, and drowns columns."""
+    clean = released_sum(CONSTANT)
+    sharp, blurred = (released(clean, CONSTANT, (2 * t, t)) for t in (10.0, 1e4))
+    one, other = (combine_sources("abc", [each]) for each in (sharp, blurred))
+
+    assert 2500 < effective_rows(one) <= N_ROWS
+    assert effective_rows(other) < 500
+    assert (null_standard_errors(one) < null_standard_errors(other)).all()
+    assert pool_sources("abc", [sharp, blurred], same_rows=True).weights[0] == pytest.approx(1000 / 1001, rel=1e-6)
+    drowning = combine_sources("abc", [released(clean, CONSTANT, (2 * 1.2e5, 1.2e5))])
+    assert len(clear_columns(one)[0]) == 3
+    with pytest.raises(EstimationError, match="drowns"):
+        clear_columns(drowning)
+
+
+def test_mechanism_without_entrywise_noise_says_so() -> None:
+    """Where a mechanism states no noise for single entries, no error is made up."""
+    source = ReleasedCovariance(100, S, None)
+    with pytest.raises(EstimationError, match="states neither the noise of single entries"):
+        form_errors(combine_sources("abc", [source]), np.eye(3))
+
+
+def test_estimated_errors_choose_but_prove_nothing() -> None:
+    """An estimate counts like a variance in effective rows and weights; columns need not stand clear of it."""
+    noise = OneRound(N_ROWS, HALF, MEAN, CONSTANT, 2e6, 1e6)
+    stated, estimated = (
+        combine_sources("abc", [ReleasedCovariance(N_ROWS, S, noise, estimated=estimated)])
+        for estimated in (False, True)
+    )
+    assert effective_rows(estimated) == effective_rows(stated) < N_ROWS
+    assert (null_standard_errors(estimated) == null_standard_errors(stated)).all()
+    assert (stated.has_error_law, estimated.has_error_law) == (True, False)
+    assert len(clear_columns(estimated)[0]) == 3
+    with pytest.raises(EstimationError, match="drowns"):
+        clear_columns(stated)

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -14,22 +15,19 @@ from tests.two_rounds import Rounds, manifest_of, release_in_two_rounds, write_r
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
+from dp_learn.covariance.debias import FormErrors, NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.estimate import combine_sources, keep_columns
-from dp_learn.covariance.kurtosis import kurtosis_factor
-from dp_learn.covariance.pair_sums import sum_over_pairs
-from dp_learn.covariance.pooling import effective_rows, pool_sources
+from dp_learn.covariance.sample import effective_rows
 from dp_learn.covariance.sources import CovarianceSource, bundle_source
 from dp_learn.covariance.standard_errors import (
     entry_variances,
     form_variances,
     mechanism_entry_variances,
     mechanism_errors,
+    sum_over_pairs,
     unexplained_variances,
 )
-from dp_learn.covariance.two_round_noise import TwoRounds
-from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
+from dp_learn.covariance.two_rounds import RoundMatrices, TwoRounds, combine_rounds, expected_kurtosis, kurtosis_factor
 
 FORMS = np.array([[1.0, 0.0, 0.0, 0.0], [0.5, -1.0, 0.2, 0.1], [-0.3, 0.7, 1.0, 2.0], [0.0, 0.0, 0.1, -0.2]])
 NAMES = "abcd"
@@ -58,57 +56,44 @@ def combined(rounds: Rounds) -> tuple[np.ndarray, ReleasedCovariance]:
     return combine_rounds(release.second_moments, matrices, release.columns, rounds.n_rows)
 
 
-def design_of(rounds: Rounds) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the linear model of all published entries but the corners: design, what was seen, variances, offset.
+def units_of(p: int) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """Return the unknowns' places, the sums over rows of products of columns, each with each and with 1, and units."""
+    pairs = [(i, j) for i, j in itertools.combinations_with_replacement(range(p + 1), 2) if (i, j) != (p, p)]
+    units = np.zeros((len(pairs), p + 1, p + 1))
+    for unit, (i, j) in zip(units, pairs, strict=True):
+        unit[i, j] = unit[j, i] = 1.0
+    return pairs, units
 
-    The unknowns are the sums over rows of products of columns, in data units, each with each and with 1; the number of
-    rows is known, and is what the offset comes from.
+
+def least_squares(rounds: Rounds) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean, covariance (divisor n - 1), what this adds for the mean's noise, and the unknowns' covariance.
+
+    It is one vectorised least squares over all published entries but the corners, which count the rows.
     """
-    p = len(rounds.transform)
-    pairs = [(i, j) for i, j in itertools.combinations_with_replacement(range(p + 1), 2) if (i, j) != (p, p)]
-    maps = []
-    for center, scale, constant, turn in zip(
-        rounds.centers, rounds.scales, rounds.constants, (np.eye(p), rounds.transform), strict=True
-    ):
-        to_row = np.zeros((p + 1, p + 1))
-        to_row[:p, :p] = turn / scale
-        to_row[:p, p] = -(turn / scale) @ center
-        to_row[p, p] = constant
-        maps.append(to_row)
-    design, seen, variances, offset = [], [], [], []
-    corner = np.zeros((p + 1, p + 1))
-    corner[p, p] = rounds.n_rows
-    for to_row, matrix, sigma in zip(maps, rounds.matrices, rounds.sigmas, strict=True):
-        columns = []
-        for i, j in pairs:
-            unit = np.zeros((p + 1, p + 1))
-            unit[i, j] = unit[j, i] = 1.0
-            columns.append([(to_row @ unit @ to_row.T)[k, m] for k, m in pairs])
-        design.append(np.array(columns).T)
-        seen.append([matrix[k, m] for k, m in pairs])
-        offset.append([(to_row @ corner @ to_row.T)[k, m] for k, m in pairs])
-        variances.append([sigma**2 if k == m else sigma**2 / 2 for k, m in pairs])
-    return np.vstack(design), np.concatenate(seen), np.concatenate(variances), np.concatenate(offset)
-
-
-def least_squares(rounds: Rounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean and covariance (divisor n - 1) by one vectorised least squares, and its unknowns' covariance."""
     p, n = len(rounds.transform), rounds.n_rows
-    design, seen, variances, offset = design_of(rounds)
-    root = 1 / np.sqrt(variances)
-    size = np.linalg.norm(design * root[:, None], axis=0)
-    whitened = design * root[:, None] / size
+    pairs, units = units_of(p)
+    at = tuple(np.array(pairs).T)
+    corner = np.zeros((p + 1, p + 1))
+    corner[p, p] = n
+    design, seen, variances = [], [], []
+    turns = (np.eye(p), rounds.transform)
+    for center, scale, constant, turn, matrix, sigma in zip(
+        rounds.centers, rounds.scales, rounds.constants, turns, rounds.matrices, rounds.sigmas, strict=True
+    ):
+        to_row = np.block([[turn / scale, -(turn / scale) @ center[:, None]], [np.zeros((1, p)), constant]])
+        design.append(np.array([(to_row @ unit @ to_row.T)[at] for unit in units]).T)
+        seen.append((matrix - to_row @ corner @ to_row.T)[at])
+        variances.append(np.where(at[0] == at[1], sigma**2, sigma**2 / 2))
+    root = 1 / np.sqrt(np.concatenate(variances))
+    whitened = np.vstack(design) * root[:, None]
+    size = np.linalg.norm(whitened, axis=0)
+    whitened /= size
     covariance = np.linalg.inv(whitened.T @ whitened) / np.outer(size, size)
-    unknowns = np.linalg.lstsq(whitened, (seen - offset) * root, rcond=None)[0] / size
-    sums, place = np.zeros((p + 1, p + 1)), {}
-    pairs = [(i, j) for i, j in itertools.combinations_with_replacement(range(p + 1), 2) if (i, j) != (p, p)]
-    for index, (i, j) in enumerate(pairs):
-        sums[i, j] = sums[j, i] = unknowns[index]
-        place[i, j] = index
-    mean = sums[:p, p] / n
-    known = [place[i, p] for i in range(p)]
-    second = sums[:p, :p] / n - np.outer(mean, mean) + covariance[np.ix_(known, known)] / n**2
-    return mean, second * n / (n - 1), covariance
+    unknowns = np.linalg.lstsq(whitened, np.concatenate(seen) * root, rcond=None)[0] / size
+    sums = np.tensordot(unknowns, units, 1)
+    mean, known = sums[:p, p] / n, [pairs.index((i, p)) for i in range(p)]
+    added = covariance[np.ix_(known, known)] / n**2 * n / (n - 1)
+    return mean, (sums[:p, :p] / n - np.outer(mean, mean)) * n / (n - 1) + added, added, covariance
 
 
 def test_two_rounds_are_combined_by_generalised_least_squares() -> None:
@@ -116,32 +101,19 @@ def test_two_rounds_are_combined_by_generalised_least_squares() -> None:
     for seed in range(5):
         rounds = rounds_of(seed)
         mean, released = combined(rounds)
-        expected_mean, expected, _ = least_squares(rounds)
+        expected_mean, expected, *_ = least_squares(rounds)
         deviations = np.sqrt(np.diagonal(expected))
         np.testing.assert_allclose((mean - expected_mean) / deviations, 0.0, atol=1e-8)
-        np.testing.assert_allclose(
-            released.debiased / np.outer(deviations, deviations), expected / np.outer(deviations, deviations), atol=1e-7
-        )
-
-
-def gradients(rounds: Rounds, mean: np.ndarray, forms: np.ndarray) -> np.ndarray:
-    """Return the derivatives of all forms b_i' C b_j by the unknowns, shape (q, q, unknowns)."""
-    p, n = len(rounds.transform), rounds.n_rows
-    pairs = [(i, j) for i, j in itertools.combinations_with_replacement(range(p + 1), 2) if (i, j) != (p, p)]
-    moved = []
-    for i, j in pairs:
-        unit = np.zeros((p + 1, p + 1))
-        unit[i, j] = unit[j, i] = 1.0
-        shift = unit[:p, p] / n
-        change = unit[:p, :p] / n - np.outer(mean, shift) - np.outer(shift, mean)
-        moved.append(forms @ change @ forms.T)
-    return np.moveaxis(np.array(moved), 0, -1)
+        np.testing.assert_allclose((released.debiased - expected) / np.outer(deviations, deviations), 0.0, atol=1e-7)
 
 
 def brute_force_errors(rounds: Rounds, forms: np.ndarray) -> FormErrors:
-    """Return the first-order errors of the forms from the covariance of the unknowns."""
-    mean, _, covariance = least_squares(rounds)
-    own = gradients(rounds, mean, forms)
+    """Return the first-order errors of the forms from the covariance of the unknowns and the forms' derivatives."""
+    (mean, *_, covariance), p, moved = least_squares(rounds), len(rounds.transform), []
+    for unit in units_of(p)[1] / rounds.n_rows:
+        change = unit[:p, :p] - np.outer(mean, unit[:p, p]) - np.outer(unit[:p, p], mean)
+        moved.append(forms @ change @ forms.T)
+    own = np.moveaxis(np.array(moved), 0, -1)
     diagonal = np.einsum("iik->ik", own)
     total = diagonal[:, None] + diagonal[None]
     return FormErrors(
@@ -158,11 +130,10 @@ def test_the_law_of_the_noise_is_that_of_the_least_squares() -> None:
         forms = FORMS / rounds.scales[0]
         pooled = combine_sources(NAMES, [combined(rounds)[1]])
         stated, expected = mechanism_errors(pooled, forms), brute_force_errors(rounds, forms)
+        size = np.sqrt(expected.products * expected.squares)
         for name in ("products", "crossed", "squares"):
-            size = np.sqrt(expected.products * expected.squares)
-            np.testing.assert_allclose(
-                getattr(stated, name) / size, getattr(expected, name) / size, rtol=1e-6, atol=1e-7
-            )
+            found, wanted = getattr(stated, name) / size, getattr(expected, name) / size
+            np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.slow
@@ -180,8 +151,8 @@ def test_combined_entries_vary_as_stated() -> None:
             noisy.append(matrix + noise)
         draws.append(combined(replace(rounds, matrices=tuple(noisy)))[1].debiased)
     forms = FORMS / rounds.scales[0]
-    clean = least_squares(rounds)
-    found = forms @ (np.array(draws) - clean[1] + clean_bias(rounds)) @ forms.T
+    _, clean, added, _ = least_squares(rounds)  # the matrices count as clean
+    found = forms @ (np.array(draws) - clean + added) @ forms.T
     stated = mechanism_errors(combine_sources(NAMES, [combined(rounds)[1]]), forms)
 
     diagonals = np.diagonal(found, axis1=1, axis2=2)
@@ -193,16 +164,6 @@ def test_combined_entries_vary_as_stated() -> None:
     crossed, size = (centred * (totals - totals.mean(axis=0))).mean(axis=0), np.sqrt(stated.products * stated.squares)
     np.testing.assert_allclose(crossed / size, stated.crossed / size, atol=0.16)
     assert np.abs(centred.var(axis=0) / (1.3 * stated.products) - 1.0).min() > 0.12  # it could have failed
-
-
-def clean_bias(rounds: Rounds) -> np.ndarray:
-    """Return what is added to the covariance for the mean's noise: here the matrices count as clean."""
-    p, n = len(rounds.transform), rounds.n_rows
-    covariance = least_squares(rounds)[2]
-    known = [
-        [(i, j) for i, j in itertools.combinations_with_replacement(range(p + 1), 2)].index((i, p)) for i in range(p)
-    ]
-    return covariance[np.ix_(known, known)] / n**2 * n / (n - 1)
 
 
 def law(rng: np.random.Generator, p: int, d: int) -> TwoRounds:
@@ -217,23 +178,17 @@ def test_the_low_rank_of_the_variances_costs_no_accuracy() -> None:
     rng = np.random.default_rng(1)
     p, d = 30, 150
     noise, forms = law(rng, p, d), rng.normal(size=(6, p))
-    beta, v, w = forms @ noise.basis, noise.constant, noise.variances
-    squares = np.einsum("ik,kl,jl->ij", beta**2, w, beta**2)
-    mixed = np.einsum("ik,jk,kl,il,jl->ij", beta, beta, w, beta, beta)
-    known = 2.0 * np.einsum("ik,k,kl,l,jl->ij", beta, v, w, v, beta) ** 2 / np.einsum("k,kl,l->", v**2, w, v**2)
-    expected = squares + mixed - known
+    v, w = noise.constant, noise.variances
+
+    def expected(beta: np.ndarray) -> np.ndarray:
+        mixed = np.einsum("ik,jk,kl,il,jl->ij", beta, beta, w, beta, beta, optimize=True)
+        known = 2.0 * np.einsum("ik,k,kl,l,jl->ij", beta, v, w, v, beta) ** 2 / np.einsum("k,kl,l->", v**2, w, v**2)
+        return beta**2 @ w @ (beta**2).T + mixed - known
 
     found = noise.form_errors(np.eye(6), forms)(slice(None)).products
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    np.testing.assert_allclose(found, expected(forms @ noise.basis), rtol=1e-8)
+    np.testing.assert_allclose(noise.entry_variances(np.ones(p), None), expected(noise.basis), rtol=1e-8)
     assert len(noise.weights) < 40
-    entries = np.einsum("ik,kl,jl->ij", noise.basis**2, w, noise.basis**2)
-    entries += np.einsum("ik,jk,kl,il,jl->ij", *[noise.basis] * 2, w, *[noise.basis] * 2, optimize=True)
-    entries -= (
-        2.0
-        * np.einsum("ik,k,kl,l,jl->ij", noise.basis, v, w, v, noise.basis) ** 2
-        / np.einsum("k,kl,l->", v**2, w, v**2)
-    )
-    np.testing.assert_allclose(noise.entry_variances(np.ones(p), None), entries, rtol=1e-8)
 
 
 def test_all_closed_forms_agree() -> None:
@@ -243,19 +198,17 @@ def test_all_closed_forms_agree() -> None:
     covariance = np.cov(values(rng, 60, p).T)
     noise = law(rng, p, p + 1)
     source = ReleasedCovariance(60, covariance, noise, kurtosis=1.7)
-    names = tuple(f"x{index}" for index in range(p))
-    pooled = combine_sources(names, [source])
+    pooled = combine_sources(tuple("abcdefghijkl"), [source])
     units = np.outer(pooled.deviations, pooled.deviations) ** 2
     correlation = np.clip(pooled.correlation, -1, 1)
 
+    mechanism = mechanism_errors(pooled, np.eye(p)).products
     for found, expected in (
-        (entry_variances(pooled, correlation), form_variances(pooled, np.eye(p))),
-        (mechanism_entry_variances(pooled), mechanism_errors(pooled, np.eye(p)).products),
+        (entry_variances(pooled, correlation) * units, form_variances(pooled, np.eye(p))),
+        (mechanism_entry_variances(pooled) * units, mechanism),
+        (unexplained_variances(pooled), mechanism.diagonal()),
     ):
-        np.testing.assert_allclose(found * units, expected, rtol=1e-9)
-    np.testing.assert_allclose(
-        unexplained_variances(pooled), mechanism_errors(pooled, np.eye(p)).products.diagonal(), rtol=1e-9
-    )
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
     theta = np.linalg.inv(covariance + 0.1 * np.diag(np.diagonal(covariance)))
     scale, upper = np.outer(theta.diagonal(), theta.diagonal()), np.triu_indices(p, 1)
     at_model = replace(pooled, covariance=np.linalg.inv(theta))
@@ -263,13 +216,10 @@ def test_all_closed_forms_agree() -> None:
     assert sum_over_pairs(pooled, theta)[1] == pytest.approx(total, rel=1e-9)
 
     kept = np.array([7, 2, 3])
-    few = keep_columns(pooled, kept)
-    forms = rng.normal(size=(4, 3))
-    wide = np.zeros((4, p))
+    forms, wide = rng.normal(size=(4, 3)), np.zeros((4, p))
     wide[:, kept] = forms
-    np.testing.assert_allclose(
-        mechanism_errors(few, forms).products, mechanism_errors(pooled, wide).products, rtol=1e-12
-    )
+    few = mechanism_errors(keep_columns(pooled, kept), forms).products
+    np.testing.assert_allclose(few, mechanism_errors(pooled, wide).products, rtol=1e-12)
 
 
 def test_kurtosis_scales_the_sampling_error_alone() -> None:
@@ -279,9 +229,8 @@ def test_kurtosis_scales_the_sampling_error_alone() -> None:
     n = released.n_rows
     one, other = combine_sources(NAMES, [plain]), combine_sources(NAMES, [heavy])
     assert (one.sampling_factor, other.sampling_factor) == (1 / (n - 1), 3 / (n - 1))
-    np.testing.assert_array_equal(
-        mechanism_errors(one, np.eye(4)).products, mechanism_errors(other, np.eye(4)).products
-    )
+    noises = [mechanism_errors(each, np.eye(4)).products for each in (one, other)]
+    np.testing.assert_array_equal(*noises)
     assert effective_rows(other) < effective_rows(one)
 
     rows = NoisyCovariance(n, released.debiased, np.ones(4), np.zeros(4))
@@ -303,21 +252,12 @@ def test_a_bundle_reads_the_same_in_any_order_of_its_columns(tmp_path: Path, key
     assert isinstance(turned, CovarianceSource)
     assert turned.columns == tuple(NAMES[index] for index in order)
     np.testing.assert_allclose(turned.mean, plain.mean[order], rtol=1e-9)
-    scale = np.sqrt(np.diagonal(plain.released.debiased))
-    found, expected = turned.released.debiased, plain.released.debiased[np.ix_(order, order)]
-    np.testing.assert_allclose(
-        found / np.outer(scale[order], scale[order]), expected / np.outer(scale[order], scale[order]), atol=1e-9
-    )
+    expected = plain.released.debiased[np.ix_(order, order)]
+    scale = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
+    np.testing.assert_allclose(turned.released.debiased / scale, expected / scale, atol=1e-9)
     assert turned.released.kurtosis == plain.released.kurtosis
     laws = [each.released.known_noise.variances_of_variances() for each in (plain, turned)]
     np.testing.assert_allclose(laws[1], laws[0][order], rtol=1e-7)
-
-
-def test_two_rounds_weigh_more_than_one_of_the_same_strength() -> None:
-    """Pooled as releases of the same rows, the sharper one gets the larger weight."""
-    sharp, blurred = combined(rounds_of(0, 4.0))[1], combined(rounds_of(0, 1.0))[1]
-    pooled = pool_sources(NAMES, [sharp, blurred], same_rows=True)
-    assert pooled.weights[0] > 0.8
 
 
 def test_what_cannot_be_computed_is_refused() -> None:
@@ -325,8 +265,8 @@ def test_what_cannot_be_computed_is_refused() -> None:
     rounds = rounds_of()
     with pytest.raises(EstimationError, match="at least two rows"):
         combined(replace(rounds, n_rows=1))
-    zero = np.zeros(4)
-    far = replace(rounds, centers=(zero, zero), scales=(rounds.scales[0] * 1e160, rounds.scales[1] * 1e-160))
+    scales = rounds.scales[0] * 1e160, rounds.scales[1] * 1e-160
+    far = replace(rounds, centers=np.zeros((2, 4)), scales=scales)
     with pytest.raises(EstimationError, match="too far apart"):
         combined(far)
 
@@ -336,11 +276,9 @@ def test_rounding_makes_no_variance_negative() -> None:
     rounds = rounds_of()
     far = replace(rounds, centers=(rounds.centers[0], rounds.centers[1] + 1e14 * rounds.scales[0]))
     noise = combined(far)[1].known_noise
-    scales = 1.0 / rounds.scales[0]
-    assert (noise.variances_of_variances() >= 0.0).all()
-    errors = noise.form_errors(np.eye(4), FORMS * scales)(slice(None))
-    assert (errors.products >= 0.0).all()
-    assert (errors.squares >= 0.0).all()
+    errors = noise.form_errors(np.eye(4), FORMS / rounds.scales[0])(slice(None))
+    for variances in (noise.variances_of_variances(), errors.products, errors.squares):
+        assert (variances >= 0.0).all()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
@@ -357,3 +295,27 @@ def test_kurtosis_is_that_of_elliptical_rows(share: float) -> None:
     factor = (share * 16.0 + (1 - share) * 0.25) / (share * 4.0 + (1 - share) * 0.5) ** 2
     found = kurtosis_factor(release.second_moments, rounds.matrices[1], n)
     assert found == pytest.approx(factor, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("seen", "error"),
+    [(0.0, 0.1), (1.0, 0.1), (-0.5, 0.2), (3.0, 2.0), (0.3, 0.3), (-4.0, 1.0), (2.0, 30.0), (0.5, 1e4)],
+)
+def test_expected_kurtosis_is_the_mean_of_what_is_left(seen: float, error: float) -> None:
+    """It is the mean of an exponential number given a normal one about it, integrated at high precision."""
+    with mpmath.workdps(40):
+
+        def density(kappa: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.exp(-kappa - (kappa - seen) ** 2 / (2 * mpmath.mpf(error) ** 2))
+
+        top, unit = max(0.0, seen - error * error), min(1.0, error)
+        ends = [0, *(top + factor * unit for factor in (1e-3, 1, 5, 80))]
+        expected = mpmath.quad(lambda kappa: kappa * density(kappa), ends) / mpmath.quad(density, ends)
+    assert expected_kurtosis(seen, error) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_what_is_seen_counts_as_far_as_it_can_be_seen() -> None:
+    """With little noise the answer is what was seen, and not below zero; with much it is what was thought before."""
+    for seen, error, expected in ((0.8, 0.01, 0.8), (-0.3, 0.01, 0.0), (0.8, 1e6, 1.0), (1e9, 1.0, 1e9)):
+        assert expected_kurtosis(seen, error) == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    assert min(expected_kurtosis(-0.3, 0.01), expected_kurtosis(-50.0, 1e-9)) >= 0.0

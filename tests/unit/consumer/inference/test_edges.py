@@ -1,19 +1,28 @@
-"""Estimates, intervals and tests of edges against their definitions and closed forms."""
+"""Estimates, intervals and tests of edges, the fit that they start from, and the evidence that ranks all pairs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.metrics import roc_auc_score
+from tests.unit.consumer.sources import pooled_of, source_of
 
-from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.bilinear_forms import FormErrors
-from dp_learn.covariance.debias import NoisyCovariance
+from dp_bundle.base.errors import NotConvergedError, ParameterError
+from dp_learn.covariance.debias import FormErrors
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.standard_errors import form_errors, form_variances
-from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
+from dp_learn.covariance.standard_errors import form_errors, form_variances, null_standard_errors, universal_penalty
+from dp_learn.glasso.graph_fit import fit_on_graph
+from dp_learn.glasso.solving import graphical_lasso, solve
+from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges
+from dp_learn.inference.evidence import score_pairs
+from dp_learn.output.graph_files import write_estimate
+from dp_learn.pipeline.graph import GraphEstimate
 
 P = 5
 
@@ -22,8 +31,7 @@ def make_pooled(n_rows: int = 400, noise: float = 0.7, seed: int = 1) -> PooledC
     """Return the covariance of Gaussian rows whose columns are correlated in a chain."""
     rng = np.random.default_rng(seed)
     rows = np.cumsum(rng.normal(size=(n_rows, P)), axis=1) + np.sqrt(noise) * rng.normal(size=(n_rows, P))
-    source = NoisyCovariance(n_rows, np.cov(rows, rowvar=False), np.full(P, noise), np.zeros(P))
-    return combine_sources(tuple("abcde"), [source])
+    return combine_sources("abcde", [source_of(n_rows, np.cov(rows, rowvar=False), noise)])
 
 
 def make_inference(n_rows: int = 400, noise: float = 0.7, seed: int = 1) -> EdgeInference:
@@ -54,15 +62,16 @@ def test_standard_errors_are_those_of_the_forms_of_theta() -> None:
 
 
 def test_given_errors_are_used() -> None:
-    """Errors four times as large, as rows may give, double every standard error."""
+    """Errors four times as large, as rows may give, double every standard error; without any, p is 1 everywhere."""
     pooled = make_pooled()
     theta = np.linalg.inv(pooled.covariance)
-    rows = form_errors(pooled, error_forms(pooled, theta)).times(4.0)
-
-    found, usual = infer_edges(pooled, theta, rows), infer_edges(pooled, theta)
+    rows, usual = form_errors(pooled, error_forms(pooled, theta)), infer_edges(pooled, theta)
+    found, none = (infer_edges(pooled, theta, rows.times(factor)) for factor in (4.0, 0.0))
 
     np.testing.assert_allclose(found.standard_error, 2 * usual.standard_error, rtol=1e-12)
     np.testing.assert_allclose(found.partial_error, 2 * usual.partial_error, rtol=1e-9)
+    np.testing.assert_array_equal(none.p_values, 1.0)  # as of two rows, which say the same
+    assert len(none.edges_at_fdr(0.05)) == 0
 
 
 def test_without_noise_partial_correlations_have_their_textbook_error() -> None:
@@ -115,27 +124,23 @@ def test_uncertain_denominators_leave_one_side_or_everything_open() -> None:
     """As the error of the squares grows, an interval reaches the end of its side, and then is all of [-1, 1]."""
     constant = np.ones((2, 2))
     estimate = np.array([[1.0, -0.5], [-0.5, 1.0]])
-    ends = []
+    lows, highs = [], []
     for squares in (0.0, 0.24, 0.27, 5.0):
         errors = FormErrors(0.01 * constant, 0.0 * constant, squares * constant)
-        inference = EdgeInference(("a", "b"), estimate, 0.1 * constant, -estimate, errors)
-        low, high = inference.partial_intervals(0.95)
-        ends.append((low[0, 1], high[0, 1]))
+        low, high = EdgeInference(("a", "b"), estimate, 0.1 * constant, -estimate, errors).partial_intervals(0.95)
+        lows.append(low[0, 1])
+        highs.append(high[0, 1])
 
-    assert ends[0] == pytest.approx((0.5 - 0.196, 0.5 + 0.196), abs=1e-3)
-    assert 0.0 < ends[1][0] < ends[0][0]
-    assert ends[1][1] == 1.0
-    assert 0.0 < ends[2][0] < ends[1][0]
-    assert ends[2][1] == 1.0
-    assert ends[3] == (-1.0, 1.0)
+    assert (lows[0], highs[0]) == pytest.approx((0.5 - 0.196, 0.5 + 0.196), abs=1e-3)
+    assert lows[0] > lows[1] > lows[2] > 0.0
+    assert lows[3] == -1.0
+    assert highs[1:] == [1.0] * 3
 
 
 def test_column_without_conditional_variance_has_no_partial_correlation() -> None:
     """Where T_ii is not positive, partial correlations are NaN, their interval says nothing, and T is still tested."""
     covariance = np.array([[1.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 1.0]])
-    pooled = combine_sources("abc", [NoisyCovariance(50, covariance, np.zeros(3), np.zeros(3))])
-
-    inference = infer_edges(pooled, np.diag([2.5, 1.0, 1.0]))
+    inference = infer_edges(pooled_of(50, covariance), np.diag([2.5, 1.0, 1.0]))
 
     assert inference.estimate[0, 0] < 0
     assert np.isnan(inference.partial_correlation[0, 1])
@@ -158,16 +163,6 @@ def test_q_values_are_benjamini_and_hochbergs() -> None:
     np.testing.assert_array_equal(inference.q_values, inference.q_values.T)
 
 
-def test_entry_without_doubt_is_no_discovery() -> None:
-    """Where every row says the same, as two rows do, an error of zero is no pooled: p is 1."""
-    pooled = make_pooled()
-    theta = np.linalg.inv(pooled.covariance)
-    none = infer_edges(pooled, theta, form_errors(pooled, error_forms(pooled, theta)).times(0.0))
-
-    np.testing.assert_array_equal(none.p_values, 1.0)
-    assert len(none.edges_at_fdr(0.05)) == 0
-
-
 def test_listed_edges_carry_names_errors_and_intervals() -> None:
     """Every row of the list repeats what the matrices say about its pair."""
     inference = make_inference()
@@ -175,17 +170,19 @@ def test_listed_edges_carry_names_errors_and_intervals() -> None:
     low, high = inference.partial_intervals(0.9)
 
     assert len(edges) >= P - 1
-    for edge in edges.itertuples():
-        pair = "abcde".index(edge.source), "abcde".index(edge.target)
-        assert pair[0] < pair[1]
-        assert edge.partial_correlation == inference.partial_correlation[pair]
-        assert edge.standard_error == np.sqrt(inference.errors.products[pair])
-        assert (edge.ci_low, edge.ci_high) == (low[pair], high[pair])
-        assert (edge.p_value, edge.q_value) == (inference.p_values[pair], inference.q_values[pair])
-        assert (edge.precision, edge.precision_standard_error) == (
-            inference.estimate[pair],
-            inference.standard_error[pair],
-        )
+    pairs = tuple(np.array(["abcde".index(name) for name in edges[end]]) for end in ("source", "target"))
+    assert (pairs[0] < pairs[1]).all()
+    for name, matrix in {
+        "partial_correlation": inference.partial_correlation,
+        "standard_error": np.sqrt(inference.errors.products),
+        "ci_low": low,
+        "ci_high": high,
+        "p_value": inference.p_values,
+        "q_value": inference.q_values,
+        "precision": inference.estimate,
+        "precision_standard_error": inference.standard_error,
+    }.items():
+        np.testing.assert_array_equal(edges[name], matrix[pairs])
 
 
 def test_bad_arguments_are_refused() -> None:
@@ -199,3 +196,149 @@ def test_bad_arguments_are_refused() -> None:
         infer_edges(make_pooled(), np.eye(3))
     with pytest.raises(ParameterError, match="positive diagonal"):
         infer_edges(make_pooled(), np.diag([1.0, 1.0, -1.0, 1.0, 1.0]))
+
+
+def chain(p: int = 8, phi: float = 0.6) -> np.ndarray:
+    """Return the covariance of an autoregression, whose graph is a chain."""
+    steps = np.arange(p)
+    return phi ** np.abs(np.subtract.outer(steps, steps))
+
+
+def test_penalty_is_universal_and_knows_the_noise() -> None:
+    """It is sqrt(2 log p) standard errors of a correlation near zero: here (1 + noise / signal) / sqrt(n - 1)."""
+    alpha, weights = universal_penalty(pooled_of(401, 4.0 * chain(), 2.0))
+
+    np.testing.assert_allclose(alpha * weights, np.sqrt(2 * np.log(8)) * 1.5 / 20, rtol=1e-13)
+
+
+def test_refit_has_no_penalty_on_the_chosen_graph() -> None:
+    """On the graph of the penalised solution the inverse reproduces S^, off it the precision is zero, in any units."""
+    rng = np.random.default_rng(1)
+    units = np.array([1.0, 1e-3, 50.0, 1.0, 2.0, 1e4, 1.0, 1.0])
+    covariance = np.cov(rng.multivariate_normal(np.zeros(8), chain(), 2000), rowvar=False)
+    pooled = pooled_of(2000, covariance, 1.0)
+    alpha, weights = universal_penalty(pooled)
+    chosen = graphical_lasso(pooled.correlation, alpha, weights=weights, penalize_diagonal=False, tol=1e-9)
+    edge = chosen.precision != 0
+
+    fit = fit_for_inference(pooled)
+    other = fit_for_inference(pooled_of(2000, covariance * np.outer(units, units), units**2))
+
+    assert fit.share == 0.0
+    assert 8 < edge.sum() < 64
+    np.testing.assert_array_equal(fit.precision != 0, edge)
+    np.testing.assert_allclose(np.linalg.inv(fit.precision)[edge], covariance[edge], atol=1e-3)
+    np.testing.assert_allclose(other.precision * np.outer(units, units), fit.precision, atol=1e-3)
+
+
+def test_indefinite_covariances_keep_a_share_of_the_penalty() -> None:
+    """Where no unpenalised fit exists on the chosen graph, the refit is positive definite and says what it kept."""
+    covariance = np.array([[1.0, 0.9, 0.6], [0.9, 1.0, 0.9], [0.6, 0.9, 1.0]])  # beside two of 0.9, 0.62 is the least
+
+    fit = fit_for_inference(pooled_of(2000, covariance, 1.0))
+
+    assert np.linalg.eigvalsh(covariance)[0] < 0
+    assert 0.0 < fit.share < 1.0
+    assert np.linalg.eigvalsh(fit.precision)[0] > 0
+
+
+def test_noise_beyond_the_universal_penalty_still_has_a_fit() -> None:
+    """A matrix too indefinite for the universal penalty is fitted at a larger one."""
+    fit = fit_for_inference(pooled_of(10_000, np.full((4, 4), -0.9) + 1.9 * np.eye(4), 0.01))
+
+    assert fit.share > 0.0
+    assert np.linalg.eigvalsh(fit.precision)[0] > 0
+
+
+def test_solver_that_does_not_converge_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph must not rest on an unfinished solution."""
+    rng = np.random.default_rng(2)
+    covariance = np.cov(rng.multivariate_normal(np.zeros(8), chain(), 300), rowvar=False)
+    monkeypatch.setattr("dp_learn.inference.edges.solve", partial(solve, max_iter=1))
+    with pytest.raises(NotConvergedError, match="did not converge"):
+        fit_for_inference(pooled_of(300, covariance, 1.0))
+
+
+def test_fit_to_an_indefinite_matrix_is_found_where_there_is_one() -> None:
+    """A chain's fit exists wherever neighbours' correlations are below one, however indefinite the other entries."""
+    rng = np.random.default_rng(0)
+    p = 30
+    noise = rng.uniform(-0.6, 0.6, (p, p))
+    matrix = np.tril(noise, -1) + np.tril(noise, -1).T + np.eye(p)
+    edges = np.abs(np.subtract.outer(np.arange(p), np.arange(p))) <= 1
+    for each in (matrix, matrix * np.outer(np.arange(1, p + 1), np.arange(1, p + 1))):
+        fitted = fit_on_graph(each, edges, np.ones((p, p)), tol=1e-10)
+
+        assert np.linalg.eigvalsh(each)[0] < -1.0
+        assert fitted is not None
+        assert fitted.share == 0.0
+        np.testing.assert_allclose(np.linalg.inv(fitted.precision)[edges], each[edges], rtol=1e-4, atol=1e-4)
+
+
+N_CHAIN = 40
+
+
+def chain_pooled(variance: float, n_rows: int = 3000, units: float = 1.0) -> tuple[PooledCovariance, np.ndarray]:
+    """Return the covariance of noisy rows whose graph is a chain of strong links, and that graph."""
+    precision = np.eye(N_CHAIN) + 0.5 * (np.eye(N_CHAIN, k=1) + np.eye(N_CHAIN, k=-1))
+    covariance = np.linalg.inv(precision)
+    deviations = np.sqrt(np.diagonal(covariance))
+    rng = np.random.default_rng(4)
+    rows = rng.multivariate_normal(np.zeros(N_CHAIN), covariance / np.outer(deviations, deviations), n_rows)
+    noisy = units * (rows + np.sqrt(variance) * rng.normal(size=rows.shape))
+    variances = np.full(N_CHAIN, variance * units**2)
+    return pooled_of(n_rows, np.cov(noisy.T) - np.diag(variances), variances), precision != 0
+
+
+def auc(scores: np.ndarray, graph: np.ndarray) -> float:
+    """Return the area under the curve of a ranking of all pairs."""
+    upper = np.triu_indices(N_CHAIN, 1)
+    return float(roc_auc_score(graph[upper], scores[upper]))
+
+
+@pytest.mark.slow
+def test_ranking_is_good_at_every_strength_of_the_noise() -> None:
+    """It finds a chain with little noise, and with as much noise as signal, which buries the desparsified estimate."""
+    for variance, least in ((0.01, 0.99), (1.0, 0.97)):
+        pooled, graph = chain_pooled(variance)
+        assert auc(score_pairs(pooled), graph) > least
+
+    desparsified = infer_edges(pooled, fit_for_inference(pooled).precision).scores
+    assert auc(desparsified, graph) < 0.9
+
+
+def test_scores_do_not_depend_on_units() -> None:
+    """Columns in other units have the same scores, which are symmetric and zero on the diagonal."""
+    scores = score_pairs(chain_pooled(0.2)[0])
+
+    np.testing.assert_allclose(score_pairs(chain_pooled(0.2, units=1000.0)[0]), scores, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(scores, scores.T)
+    assert (np.diagonal(scores) == 0).all()
+
+
+def test_correlations_rank_where_no_inverse_is_left() -> None:
+    """A matrix that has no solution at that penalty is ranked by its correlations over their errors."""
+    covariance = np.full((4, 4), -0.9) + 1.9 * np.eye(4)
+    pooled = pooled_of(10_000, covariance, 0.01)
+    expected = np.abs(pooled.correlation) / null_standard_errors(pooled)
+    upper = np.triu_indices(4, 1)
+
+    assert (score_pairs(pooled)[upper] > 10).all()
+    assert np.ptp(score_pairs(pooled)[upper] / expected[upper]) < 1e-9
+
+
+def test_lists_are_ordered_by_the_evidence(tmp_path: Path) -> None:
+    """The edges come surest first, and ranking.csv holds all pairs, or the 10,000 surest."""
+    p = 150
+    rng = np.random.default_rng(0)
+    scores = np.triu(rng.exponential(size=(p, p)), 1)
+    precision = np.eye(p) + 1e-3 * (scores > 2)
+    names, evidence = tuple(f"c{index}" for index in range(p)), scores + scores.T
+    write_estimate(GraphEstimate(names, precision + np.triu(precision, 1).T, np.eye(p), evidence=evidence), tmp_path)
+    edges, ranking = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("edges", "ranking"))
+
+    assert len(edges) == np.count_nonzero(scores > 2)
+    np.testing.assert_allclose(edges["evidence"], np.sort(scores[scores > 2])[::-1])
+    np.testing.assert_allclose(ranking["evidence"], np.sort(scores[np.triu_indices(p, 1)])[::-1][:10_000])
+    first = ranking.loc[0]
+    assert scores[int(first["source"][1:]), int(first["target"][1:])] == scores.max()

@@ -7,9 +7,18 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import special, stats
+from threadpoolctl import threadpool_info
 
-from dp_learn.matrices.acceleration import Anderson
-from dp_learn.matrices.linalg import negative_part, sandwich, smallest_eigenpair
+from dp_learn.matrices.linalg import (
+    Anderson,
+    chi_squared_quantiles,
+    few_threads,
+    negative_part,
+    normal_tails,
+    sandwich,
+    smallest_eigenpair,
+)
 
 
 def contraction(p: int, slowest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,3 +103,30 @@ with few_threads(400):
     )
 
     assert set(finished.stdout.split()) == {"1"}
+
+
+@pytest.mark.parametrize("size", [12, 60_000])
+def test_normal_tails_are_those_of_scipy(size: int) -> None:
+    """For few numbers and for many, of any shape, far out too."""
+    x = np.linspace(-10.0, 37.0, size).reshape(3, -1)
+    np.testing.assert_allclose(normal_tails(x), special.ndtr(-x), rtol=1e-13)
+
+
+def test_chi_squared_quantiles_are_those_of_scipy() -> None:
+    """Both at once."""
+    found = chi_squared_quantiles(999, 1e-7)
+    np.testing.assert_allclose(found, [stats.chi2.ppf(1e-7, 999), stats.chi2.isf(1e-7, 999)], rtol=1e-10)
+
+
+def test_threads_are_limited_where_matrices_are_small() -> None:
+    """BLAS has one thread in the body, and as many as before after it; large matrices change nothing."""
+
+    def threads() -> list[int]:
+        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+
+    before = threads()
+    with few_threads(30):
+        assert set(threads()) == {1}
+    with few_threads(10**6):
+        assert threads() == before
+    assert threads() == before

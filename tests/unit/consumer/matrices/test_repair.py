@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.matrices import nearest_psd as max_norm
-from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
-from dp_learn.matrices.repair import repair_covariance
+from dp_learn.matrices import repair as max_norm
+from dp_learn.matrices.repair import nearest_psd_max_norm, repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 
 
@@ -60,17 +59,12 @@ def test_repair_is_semidefinite_and_priced(method: str) -> None:
     assert repair.distance >= repair_covariance(s, "maxnorm").lower_bound
 
 
-def test_clip_is_the_projection_in_the_frobenius_norm() -> None:
-    """Clipping removes the negative eigenvalues and nothing else."""
+def test_repairs_are_what_their_names_say() -> None:
+    """Clipping removes the negative eigenvalues and nothing else; shrinkage scales all covariances by one factor."""
     s = indefinite(10, seed=3)
     d, q = np.linalg.eigh(s)
-    np.testing.assert_allclose(repair_covariance(s, "clip").covariance, (q * np.maximum(d, 0)) @ q.T, atol=1e-12)
-
-
-def test_shrink_keeps_the_variances() -> None:
-    """Shrinkage scales all covariances by one factor."""
-    s = indefinite(10, seed=4)
-    shrunk = repair_covariance(s, "shrink").covariance
+    clipped, shrunk = (repair_covariance(s, method).covariance for method in ("clip", "shrink"))
+    np.testing.assert_allclose(clipped, (q * np.maximum(d, 0)) @ q.T, atol=1e-12)
     np.testing.assert_array_equal(shrunk.diagonal(), s.diagonal())
     ratio = (shrunk / s)[~np.eye(10, dtype=bool)]
     np.testing.assert_allclose(ratio, ratio[0])
@@ -90,7 +84,6 @@ def test_none_tells_how_far_it_is_from_definite() -> None:
     """Without repair the matrix stays, and the proven bound tells how wrong it must be."""
     s = np.array([[1.0, 3.0], [3.0, 1.0]])
     repair = repair_covariance(s, "none")
-    assert repair.method == "none"
     assert repair.lower_bound == pytest.approx(1.0)
     np.testing.assert_array_equal(repair.covariance, s)
 

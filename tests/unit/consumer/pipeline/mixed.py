@@ -11,9 +11,7 @@ from dp_learn.covariance.row_passes import Rows
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.pipeline.fit import fit_graph
-from dp_learn.pipeline.graph import GraphEstimate
-from dp_learn.pipeline.learn_nodes import learn_nodes
+from dp_learn.pipeline.learn import Learned, learn_sample
 from dp_learn.pipeline.settings import Settings
 
 
@@ -34,24 +32,17 @@ def mixed_sample(table: dict[str, NDArray[np.generic]], sigma: float, seed: int 
         nodes += [name] * len(own)
     clean = np.hstack(columns)
     rows = clean + sigma * rng.normal(size=clean.shape)
-    levels = Levels(tuple(nodes), tuple(sources), np.zeros(len(names)), np.ones(len(names)), ())
     source = RowSource(
         tuple(names),
         np.full(len(names), sigma**2),
         np.zeros(len(names)),
         None,
         lambda: [Rows(0, lambda: rows)],
-        levels if sources else None,
+        Levels(tuple(nodes), tuple(sources), np.zeros(len(names)), np.ones(len(names)), ()),
     )
     return Sample([source])
 
 
-def learn_mixed(
-    sample: Sample, *, fdr: float | None = None, error_bars: bool = True
-) -> tuple[GraphEstimate, list[str]]:
-    """Return the graph of a table with categories, and the notes on it."""
-    settings = Settings()
-    fit = fit_graph(sample, settings)
-    assert fit.nodes is not None
-    found = learn_nodes(sample, fit, fit.nodes, settings, fdr, error_bars=error_bars)
-    return found.graph, found.notes
+def learn_mixed(sample: Sample, *, fdr: float | None = None, error_bars: bool = True) -> Learned:
+    """Return what was learned of a table with categories."""
+    return learn_sample(sample, Settings(), fdr, error_bars=error_bars)

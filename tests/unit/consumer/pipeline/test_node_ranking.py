@@ -10,17 +10,15 @@ import pytest
 from numpy.typing import NDArray
 from tests.unit.consumer.pipeline.mixed import learn_mixed, mixed_sample
 
+from dp_bundle.manifest.sources import Source
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import combine_sources
-from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.node_columns import NodeColumns
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.nodes import block_statistics
 from dp_learn.output.edge_messages import describe_edges
 from dp_learn.pipeline.fit import fit_graph
-from dp_learn.pipeline.node_graph import NodeGraph
-from dp_learn.pipeline.node_layout import Nodes
-from dp_learn.pipeline.node_ranking import score_nodes
+from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.pipeline.nodes import score_nodes
 from dp_learn.pipeline.settings import Settings
 
 N_ROWS = 20_000
@@ -42,27 +40,25 @@ def table() -> dict[str, NDArray[np.generic]]:
 
 
 @pytest.fixture(scope="module")
-def graph() -> NodeGraph:
+def graph() -> GraphEstimate:
     """Return the graph of that table, with little noise."""
-    found, _ = learn_mixed(mixed_sample(table(), 0.02))
-    assert isinstance(found, NodeGraph)
-    return found
+    return learn_mixed(mixed_sample(table(), 0.02)).estimate
 
 
 @pytest.mark.parametrize(("sigma", "tolerance"), [(0.0, 1e-4), (0.4, 0.03)])
 def test_scores_of_single_columns_are_those_of_pairs(sigma: float, tolerance: float) -> None:
     """Where each node is one column, the score is that of `score_pairs`: an estimate over its standard error."""
     fit = fit_graph(mixed_sample(chain(8), sigma), Settings())
-    p = len(fit.pooled.columns)
-    columns = NodeColumns(np.arange(p), (), {}, {})
-    levels = Levels(fit.pooled.columns, (), np.zeros(p), np.ones(p), ())
-    nodes = Nodes(fit.pooled.columns, np.arange(p), np.diag(1.0 / fit.pooled.deviations), columns, levels)
+    drowned = Source(name="g", kind="category", columns=("g=0", "g=1", "g=2"), levels=("0", "1", "2"))
+    levels = replace(fit.nodes.levels, nodes=(*fit.nodes.names, "g", "g", "g"), sources=(drowned,))
+    nodes = replace(fit.nodes, units=np.diag(1.0 / fit.pooled.deviations), levels=levels)
+    assert not nodes.are_numbers
 
-    expected = score_pairs(fit.pooled)
-    np.testing.assert_allclose(score_nodes(fit, nodes), expected, rtol=tolerance, atol=tolerance * expected.max())
+    expected, found = score_pairs(fit.pooled), score_nodes(replace(fit, nodes=nodes))
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * expected.max())
 
 
-def test_no_chance_is_above_a_large_block_that_is_sure(graph: NodeGraph) -> None:
+def test_no_chance_is_above_a_large_block_that_is_sure(graph: GraphEstimate) -> None:
     """A block of 198 entries, each a little larger than chance has them, comes before all unrelated numbers."""
     ranking = graph.ranking()
     assert ranking is not None
@@ -77,7 +73,7 @@ def test_no_chance_is_above_a_large_block_that_is_sure(graph: NodeGraph) -> None
     assert (mean_squares > tests.statistic[place] / 198).sum() > 3  # the mean square would have these first
 
 
-def test_scores_of_unrelated_nodes_are_alike(graph: NodeGraph) -> None:
+def test_scores_of_unrelated_nodes_are_alike(graph: GraphEstimate) -> None:
     """Chance gives large blocks the scores of small ones: sizes of normal numbers, whatever the number of entries."""
     assert graph.evidence is not None
     names = {name: graph.columns.index(name) for name in graph.columns}
@@ -87,7 +83,7 @@ def test_scores_of_unrelated_nodes_are_alike(graph: NodeGraph) -> None:
     assert max(large) < 3.5
 
 
-def test_edges_and_ranking_are_by_evidence(graph: NodeGraph) -> None:
+def test_edges_and_ranking_are_by_evidence(graph: GraphEstimate) -> None:
     """Both tables come surest first, and the ranking holds all pairs with what the tests say."""
     edges, ranking = graph.edges(), graph.ranking()
     assert ranking is not None
@@ -101,9 +97,8 @@ def test_edges_and_ranking_are_by_evidence(graph: NodeGraph) -> None:
 
 def test_edges_at_a_rate_are_by_the_tests() -> None:
     """As of numbers, surest is then what the tests find so; the evidence is listed."""
-    found, _ = learn_mixed(mixed_sample(table(), 0.02), fdr=0.05)
+    found = learn_mixed(mixed_sample(table(), 0.02), fdr=0.05).estimate
     edges = found.edges()
-    assert isinstance(found, NodeGraph)
     assert found.tests is not None
     places = [tuple(map(found.columns.index, pair)) for pair in zip(edges["source"], edges["target"], strict=True)]
 
@@ -111,9 +106,9 @@ def test_edges_at_a_rate_are_by_the_tests() -> None:
     assert "evidence" in edges.columns
 
 
-def test_there_is_a_ranking_without_tests(graph: NodeGraph) -> None:
+def test_there_is_a_ranking_without_tests(graph: GraphEstimate) -> None:
     """Without error bars the evidence is the same, and there are no p-values."""
-    found, _ = learn_mixed(mixed_sample(table(), 0.02), error_bars=False)
+    found = learn_mixed(mixed_sample(table(), 0.02), error_bars=False).estimate
     ranking = found.ranking()
     assert ranking is not None
 
@@ -127,10 +122,10 @@ def test_there_is_a_ranking_where_no_unpenalised_fit_exists(sigma: float, note: 
     rng = np.random.default_rng(5)
     x, g = rng.normal(size=3000), rng.integers(0, 3, 3000)
     collinear = {f"x{place}": x + 1e-3 * rng.normal(size=3000) for place in range(6)}
-    found, notes = learn_mixed(mixed_sample({**collinear, "g": g, "z": rng.normal(size=3000)}, sigma))
-    ranking = found.ranking()
+    learned = learn_mixed(mixed_sample({**collinear, "g": g, "z": rng.normal(size=3000)}, sigma))
+    ranking = learned.estimate.ranking()
 
-    assert any(note in each for each in notes)
+    assert any(note in each for each in learned.notes)
     assert ranking is not None
     assert len(ranking) == 8 * 7 // 2
     assert set(ranking["source"][:15]) | set(ranking["target"][:15]) == set(collinear)
@@ -150,16 +145,16 @@ def test_errors_that_are_not_known_leave_no_ranking(monkeypatch: pytest.MonkeyPa
     """As of numbers, evidence needs errors that are known or estimated."""
     sample = mixed_sample(table(), 0.02)
     monkeypatch.setattr(type(sample.pooled), "has_errors", property(lambda _: False))
-    found, _ = learn_mixed(sample, error_bars=False)
+    found = learn_mixed(sample, error_bars=False).estimate
 
     assert found.ranking() is None
     assert found.ranking_columns() == {}
 
 
-def test_the_message_goes_by_the_tests_where_there_are_any(graph: NodeGraph) -> None:
+def test_the_message_goes_by_the_tests_where_there_are_any(graph: GraphEstimate) -> None:
     """A link that the tests leave in doubt is counted as such, however high its evidence."""
     assert graph.tests is not None
-    doubtful: Any = replace(graph, tests=replace(graph.tests, p_values=np.full_like(graph.tests.p_values, 0.5)))
+    doubtful: Any = replace(graph, tests=replace(graph.tests, statistic=np.zeros_like(graph.tests.statistic)))
     lines = describe_edges(doubtful, shrunk=False)
 
     assert len(lines) == 1

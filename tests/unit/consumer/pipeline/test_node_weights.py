@@ -17,7 +17,7 @@ from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, learn_gra
 from dp_learn.covariance.sample import Sample
 from dp_learn.output.summary import summarize
 from dp_learn.pipeline.fit import fit_graph
-from dp_learn.pipeline.node_penalties import block_errors, block_weights
+from dp_learn.pipeline.nodes import block_errors, block_weights
 from dp_learn.pipeline.settings import Fit, Settings
 from dp_publish import Policy, publish
 
@@ -70,7 +70,6 @@ def test_weights_leave_alpha_its_meaning() -> None:
     """Without noise they are those of an equal penalty between nodes; with it, the median entry's is 1."""
     clean, noisy = (fit_graph(mixed_sample(with_categories(), sigma), Settings()) for sigma in (0.0, 0.35))
     for fit in (clean, noisy):
-        assert fit.nodes is not None
         sizes = fit.nodes.sizes
         weights = block_weights(block_errors(fit.pooled, fit.nodes), sizes)
         upper = np.triu_indices(len(sizes), 1)
@@ -95,14 +94,12 @@ def test_the_summary_says_which_weights_were_used(
     asked: str, category: bool, tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:
     """Of auto it says what that came to."""
-    table = pd.DataFrame(
-        {"x": np.linspace(0.0, 1.0, 300), "y": np.arange(300) % 7, "kind": np.tile(["a", "b", "c"], 100)}
-    )
+    columns = {"x": np.linspace(0.0, 1.0, 300), "y": np.arange(300) % 7, "kind": np.tile(["a", "b", "c"], 100)}
+    table = pd.DataFrame(columns)
     of_kind = {"kind": {"kind": "category", "categories": ["a", "b", "c"]}} if category else {}
     columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 6]}, **of_kind}
-    policy = Policy.model_validate(
-        {"dataset": {"name": "w"}, "privacy": {"unit": "cell", "mu": 50}, "columns": columns}
-    )
+    privacy = {"unit": "cell", "mu": 50}
+    policy = Policy.model_validate({"dataset": {"name": "w"}, "privacy": privacy, "columns": columns})
     receipt = publish(table[list(columns)], policy, out=tmp_path / "w.tar", key=key)
     with open_bundle(receipt.path) as bundle:
         summary = summarize(learn_graph(bundle, weights=asked), [bundle])

@@ -1,4 +1,4 @@
-"""The path of alphas, against problems solved one by one."""
+"""The path of alphas, against problems solved one by one, where nodes are columns and where they have several."""
 
 from __future__ import annotations
 
@@ -10,17 +10,27 @@ from dp_bundle.base.errors import EstimationError
 from dp_learn import graphical_lasso
 from dp_learn.selection.path import WORTH_MOVING, alpha_grid, solve_path, why_ended
 
+NODES = [0, 0, 1, 2, 2, 2, 3, 4]
+EITHER = pytest.mark.parametrize("groups", [None, NODES])
 
-def test_grid_begins_where_the_graph_is_empty() -> None:
+
+def has_edges(precision: np.ndarray, groups: list[int] | None) -> bool:
+    """Return True if two nodes are linked."""
+    labels = range(len(precision)) if groups is None else groups
+    return bool(precision[np.not_equal.outer(labels, labels)].any())
+
+
+@EITHER
+def test_grid_begins_where_the_graph_is_empty(groups: list[int] | None) -> None:
     """At the largest alpha of the grid there is no edge, a little below it there is one."""
     correlation = np.corrcoef(noisy_rows(500, 0.0).T)
-    grid = alpha_grid(correlation, 12, 0.02)
+    grid = alpha_grid(correlation, 12, 0.02, groups=groups)
 
     assert len(grid) == 12
     assert np.all(np.diff(grid) < 0)
     assert grid[-1] == pytest.approx(0.02 * grid[0])
-    assert count_edges(graphical_lasso(correlation, grid[0], tol=1e-10).precision) == 0
-    assert count_edges(graphical_lasso(correlation, 0.99 * grid[0], tol=1e-10).precision) >= 1
+    first, below = (graphical_lasso(correlation, a * grid[0], groups=groups, tol=1e-10).precision for a in (1.0, 0.99))
+    assert (has_edges(first, groups), has_edges(below, groups)) == (False, True)
 
 
 def test_weighted_grid_begins_where_the_weighted_graph_is_empty() -> None:
@@ -61,12 +71,16 @@ def test_weighted_grid_never_rounds_below_an_entry() -> None:
         assert first * w >= s
 
 
-def test_path_gives_what_each_alpha_alone_gives() -> None:
+@EITHER
+def test_path_gives_what_each_alpha_alone_gives(groups: list[int] | None) -> None:
     """Warm starts change no solution."""
     matrix = debias(noisy_rows(800, 0.7), 0.7)
-    for alpha, solution in solve_path(matrix, alpha_grid(matrix, 6, 0.1), tol=1e-10):
+    path = list(solve_path(matrix, alpha_grid(matrix, 6, 0.1, groups=groups), groups=groups, tol=1e-10))
+    assert len(path) == 6
+    for alpha, solution in path:
         assert solution is not None
-        np.testing.assert_allclose(solution.precision, graphical_lasso(matrix, alpha, tol=1e-10).precision, atol=1e-4)
+        alone = graphical_lasso(matrix, alpha, groups=groups, tol=1e-10)
+        np.testing.assert_allclose(solution.precision, alone.precision, atol=1e-4)
 
 
 def test_path_ends_where_the_solver_gives_up() -> None:
@@ -83,9 +97,11 @@ def test_path_ends_where_no_solution_is_left() -> None:
     matrix = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
     alphas = np.geomspace(0.9, 0.009, 10)
     path = list(solve_path(matrix, alphas, penalize_diagonal=False))
+    of_pairs = list(solve_path(np.kron(matrix, [[1.0, 0.5], [0.5, 1.0]]), alphas, groups=[0, 0, 1, 1, 2, 2]))
 
-    assert all(solution is not None for _, solution in path[:-1])
-    assert path[-1][1] is None
+    for each in (path, of_pairs):
+        assert all(solution is not None for _, solution in each[:-1])
+        assert each[-1][1] is None
     assert len(path) == 1 + np.count_nonzero(alphas > 0.4)  # eigenvalue 1 - 2 (0.9 - alpha) at the corner of the box
 
 
@@ -113,3 +129,12 @@ def test_path_of_a_definite_matrix_is_the_path_of_any() -> None:
         assert np.linalg.eigvalsh(one.covariance)[0] > 0.0
         assert abs(one.objective - other.objective) <= one.duality_gap + other.duality_gap
         assert one.duality_gap <= 1e-6 * len(s)
+
+
+def test_nodes_of_one_column_are_the_path_without_groups() -> None:
+    """Both paths are the same to the bit."""
+    s = np.corrcoef(noisy_rows(100, 0.0).T)
+    grid = alpha_grid(s, 5)
+    assert (grid == alpha_grid(s, 5, groups=range(P))).all()
+    for (_, one), (_, other) in zip(solve_path(s, grid), solve_path(s, grid, groups=list("abcdefgh")), strict=True):
+        np.testing.assert_array_equal(one.precision, other.precision)

@@ -1,20 +1,23 @@
-"""EBIC, StARS and promises of all rules, against computations from scratch."""
+"""EBIC, StARS, cross-validation and promises of all rules, against computations from scratch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.covariance import GraphicalLassoCV
+from sklearn.model_selection import KFold
 from tests.unit.consumer.selection.chains import PRECISION, P, count_edges, debias, noisy_rows, path_of, split_rows
 
-from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn import graphical_lasso
 from dp_learn.covariance.sample import Split
-from dp_learn.selection.cross_validation import cross_validate
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import Selection, alpha_grid
-from dp_learn.selection.stars import select_stars, stars_subsample_share
 
 
 def _fit_on_graph(s: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -120,13 +123,12 @@ def test_empty_graph_is_explained(rule: str) -> None:
     """Where no edge helps, the first alpha is chosen and the note says why the graph is empty."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, P))
-    alphas = alpha_grid(np.cov(rows.T))
-    if rule == "ebic":
-        selection = select_ebic(np.cov(rows.T), 400, alphas)
-    elif rule == "stars":
-        selection = select_stars([np.cov(rows[rng.random(400) < 0.5].T) for _ in range(20)], alphas)
-    else:
-        selection = cross_validate([Split(np.cov(rows.T), np.eye(P))] * 2, alphas, score=rule)
+    covariance, halves = np.cov(rows.T), [np.cov(rows[rng.random(400) < 0.5].T) for _ in range(20)]
+    alphas = alpha_grid(covariance)
+    selection = {
+        "ebic": lambda: select_ebic(covariance, 400, alphas),
+        "stars": lambda: select_stars(halves, alphas),
+    }.get(rule, lambda: cross_validate([Split(covariance, np.eye(P))] * 2, alphas, score=rule))()
 
     assert selection.alpha == alphas[0]
     assert "the emptiest graph of the path was chosen because" in (selection.note or "")
@@ -206,3 +208,160 @@ def test_nearly_collinear_columns_have_a_graph() -> None:
     assert count_edges(graphical_lasso(matrix, selection.alpha, solver="auto").precision) > len(matrix)
     assert np.nanmax(selection.scores) > selection.scores[0] + 10.0
     assert selection.note is None
+
+
+def test_likelihood_score_agrees_with_scikit_learn() -> None:
+    """Without noise the scores and the choice are those of GraphicalLassoCV on the same folds and grid."""
+    rows = noisy_rows(400, 0.0)
+    rows -= rows.mean(axis=0)
+    folds = list(KFold(5).split(rows))
+    splits = [Split(np.cov(rows[train].T, ddof=0), np.cov(rows[test].T, ddof=0)) for train, test in folds]
+    alphas = alpha_grid(np.cov(rows.T), 8, 0.02)
+    ours = cross_validate(splits, alphas, penalize_diagonal=False, patience=None)
+    theirs = GraphicalLassoCV(alphas=alphas, cv=folds, tol=1e-7, enet_tol=1e-8, max_iter=1000).fit(rows)
+    order = np.argsort(theirs.cv_results_["alphas"])[::-1][: len(alphas)]  # the last is alpha = 0
+
+    expected = 2 * theirs.cv_results_["mean_test_score"][order] + P * np.log(2 * np.pi)
+    np.testing.assert_allclose(ours.scores, expected, atol=1e-3)
+    assert ours.alpha == theirs.alpha_
+
+
+def test_squared_error_is_chosen_at_half_its_fall() -> None:
+    """The choice is the first alpha at half the fall of the error or below."""
+    splits = split_rows(noisy_rows(2000, 1.0), 1.0)
+    alphas = alpha_grid(splits[0].train, 15, 0.02)
+    selection = cross_validate(splits, alphas, score="mse", patience=None)
+
+    half = 0.5 * (selection.scores[0] + selection.scores.max())
+    assert selection.alpha == alphas[np.flatnonzero(selection.scores >= half)[0]]
+    assert selection.note is None
+
+
+def test_squared_error_does_not_take_chance_for_a_drop() -> None:
+    """A fall in the error that most folds do not share leaves the graph empty, and the note says why."""
+    train = np.eye(3) + 0.2 * (np.ones((3, 3)) - np.eye(3))
+    tests = [np.eye(3) + share * (np.ones((3, 3)) - np.eye(3)) for share in (0.3, -0.1, 0.0)]
+    alphas = np.array([0.2, 0.15, 0.1])
+    selection = cross_validate([Split(train, test) for test in tests], alphas, score="mse")
+
+    assert np.nanargmax(selection.scores) > 0
+    assert selection.alpha == alphas[0]
+    assert selection.note is not None
+    assert selection.note.startswith("the emptiest graph of the path was chosen because")
+
+
+def test_a_penalty_on_the_diagonal_does_not_sway_the_likelihood() -> None:
+    """Without edges the score is the same at every alpha, though the penalty inflates the variances."""
+    rows = noisy_rows(300, 0.0)
+    forbidden = np.full((P, P), np.inf)
+    np.fill_diagonal(forbidden, 1.0)
+    scores = cross_validate(split_rows(rows, 0.0), [0.5, 0.1, 0.01], weights=forbidden).scores
+
+    assert np.ptp(scores) < 1e-9
+
+
+def test_patience_spares_work_and_changes_no_choice() -> None:
+    """The walk that ends early chooses as the whole one does, with the same scores as far as it goes."""
+    splits = split_rows(noisy_rows(1000, 1.0), 1.0)
+    alphas = alpha_grid(splits[0].train, 30, 0.01)
+    for score in ("likelihood", "mse"):
+        whole = cross_validate(splits, alphas, score=score, patience=None)
+        early = cross_validate(splits, alphas, score=score)
+        walked = np.isfinite(early.scores)
+
+        assert walked.sum() < np.isfinite(whole.scores).sum()
+        assert early.alpha == whole.alpha
+        np.testing.assert_array_equal(early.scores[walked], whole.scores[walked])
+
+
+def test_alphas_without_a_solution_are_passed_over() -> None:
+    """Where a fold has no solution the score is missing, and the choice falls on an alpha that has one."""
+    selection = cross_validate(split_rows(noisy_rows(60, 1.5), 1.5), np.geomspace(3.0, 0.01, 12), patience=None)
+
+    assert np.isnan(selection.scores[-1])
+    assert np.isfinite(selection.scores[list(selection.alphas).index(selection.alpha)])
+
+
+def test_folds_without_any_solution_are_an_error() -> None:
+    """When not even the first alpha has a solution, the error says so."""
+    indefinite = np.array([[1.0, 3.0], [3.0, 1.0]])
+    for select in (
+        lambda: cross_validate([Split(indefinite, np.eye(2))] * 2, [0.1]),
+        lambda: select_ebic(indefinite, 100, [0.1]),
+        lambda: select_stars([indefinite] * 2, [0.1]),
+    ):
+        with pytest.raises(EstimationError, match="no alpha of the path has a solution"):
+            select()
+
+
+ALPHAS = np.array([0.5, 0.25, 0.1])
+
+
+@pytest.fixture(scope="module")
+def splits() -> list[Split]:
+    """Return the folds of a noisy chain."""
+    return split_rows(noisy_rows(1500, 1.0), 1.0)
+
+
+def nodes_of(matrix: FloatArray) -> list[int]:
+    """Return nodes of two, one and three columns, in turn."""
+    pattern = [0, 0, 1, 2, 2, 2]
+    return [pattern[place % 6] + 3 * (place // 6) for place in range(len(matrix))]
+
+
+@pytest.mark.parametrize("score", ["likelihood", "mse"])
+@pytest.mark.parametrize("of_blocks", [False, True])
+def test_scores_are_those_of_the_estimate(of_blocks: bool, score: str, splits: list[Split]) -> None:
+    """Each score equals that of the solution, fold by fold; differences within nodes do not count."""
+    groups = nodes_of(splits[0].train) if of_blocks else list(range(P))
+    between = np.not_equal.outer(groups, groups)
+    expected, n_edges = np.zeros(len(ALPHAS)), np.zeros(len(ALPHAS))
+    for split in splits:
+        for index, alpha in enumerate(ALPHAS):
+            found = graphical_lasso(split.train, alpha, groups=groups if of_blocks else None, tol=1e-11)
+            unit = np.sqrt(1.0 + alpha / np.diagonal(split.train))  # the penalty on the diagonal, undone
+            theta = found.precision * np.outer(unit, unit)
+            likelihood = np.linalg.slogdet(theta)[1] - np.trace(split.test @ theta)
+            squares = -np.square((np.linalg.inv(found.precision) - split.test)[between]).mean()
+            expected[index] += (likelihood if score == "likelihood" else squares) / len(splits)
+            n_edges[index] += np.count_nonzero(found.precision[between]) / 2 / len(splits)
+    options = {"groups": groups} if of_blocks else {}
+    selection = cross_validate(splits, ALPHAS, score=score, patience=None, **options)
+    np.testing.assert_allclose(selection.scores, expected, atol=2e-3)
+    np.testing.assert_allclose(selection.n_edges, n_edges, atol=1.0)
+    assert score == "mse" or selection.alpha == ALPHAS[np.argmax(expected)]
+
+
+def test_stability_is_of_pairs_of_nodes(splits: list[Split]) -> None:
+    """The instability is a mean over pairs of nodes, however many columns each has."""
+    matrices = [split.train for split in splits]
+    groups = np.array(nodes_of(matrices[0]))
+    n_nodes = groups.max() + 1
+    expected = []
+    for alpha in ALPHAS:
+        shares = np.zeros((n_nodes, n_nodes))
+        for matrix in matrices:
+            precision = graphical_lasso(matrix, alpha, groups=groups).precision
+            for row, column in np.ndindex(n_nodes, n_nodes):
+                shares[row, column] += precision[np.ix_(groups == row, groups == column)].any() / len(matrices)
+        upper = shares[np.triu_indices(n_nodes, 1)]
+        expected.append(-np.mean(2 * upper * (1 - upper)))
+    selection = select_stars(matrices, ALPHAS, groups=groups)
+    seen = np.isfinite(selection.scores)
+    np.testing.assert_allclose(selection.scores[seen], np.array(expected)[seen], atol=1e-12)
+    assert seen.sum() >= 2
+
+
+def test_nodes_of_one_column_change_nothing(splits: list[Split]) -> None:
+    """With a node for each column all rules give the scores that they give without nodes, to the bit."""
+    alphas, groups = alpha_grid(splits[0].train, 6, 0.1), list(range(len(splits[0].train)))
+    matrices = [split.train for split in splits]
+    for rule in (
+        partial(cross_validate, splits, alphas),
+        partial(cross_validate, splits, alphas, score="mse"),
+        partial(select_stars, matrices, alphas),
+        partial(select_ebic, matrices[0], 500, alphas),
+    ):
+        one, other = rule(), rule(groups=groups)
+        np.testing.assert_array_equal(one.scores, other.scores)
+        assert one.alpha == other.alpha
