@@ -21,7 +21,8 @@ from dp_bundle.files.new_files import settle
 from dp_bundle.files.new_folders import clear_unfinished, hidden_folder
 from dp_bundle.files.renaming import UNSUPPORTED, exchange, rename_new, sync_folder
 from dp_learn.output.graph_files import write_estimate
-from dp_learn.output.result import Result
+from dp_learn.output.messages import title_of
+from dp_learn.output.summary import Result
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
@@ -46,15 +47,13 @@ def foreign_content(folder: Path) -> str | None:
     return None
 
 
-def write_results(result: Result, title: str, target: Path, *, report: str | None = None) -> None:
+def write_results(result: Result, target: Path, *, report: str | None = None) -> None:
     """Write everything into a hidden folder beside the target, then put it in place of an earlier result.
 
     Parameters
     ----------
     result : Result
         The graph, or other tables, and the summary.
-    title : str
-        Of the picture.
     target : Path
         The folder.
     report : str, optional
@@ -69,7 +68,7 @@ def write_results(result: Result, title: str, target: Path, *, report: str | Non
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with hidden_folder(target, 0o777) as new:
-            _write_all(result, title, report, new)
+            _write_all(result, report, new)
             with interrupts_held(f"the results are in {target}"):
                 _put_in_place(new, target)
         clear_unfinished(target, _is_left_over)
@@ -77,13 +76,14 @@ def write_results(result: Result, title: str, target: Path, *, report: str | Non
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
 
 
-def _write_all(result: Result, title: str, report: str | None, new: Path) -> None:
+def _write_all(result: Result, report: str | None, new: Path) -> None:
     """Write all files of a result; the marker says until the end that they are not all there."""
     from dp_learn.output.picture import draw_graph  # Pillow, which the pass over the rows has no use for
 
     (new / _MARKER).write_text(json.dumps({"unfinished": True}) + "\n", encoding="utf-8")
     if result.graph is not None:
         write_estimate(result.graph, new)
+        title = title_of(result.summary, result.bundles)
         draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
     for name, table in result.tables.items():
         _write_frame(table, new / name)

@@ -14,16 +14,16 @@ from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import Figure, hover, new_figure
 from dp_bundle.page.tables import number
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.page.findings import Findings
+from dp_learn.output.summary import Result
 from dp_learn.pipeline.learn import Learned
 from dp_learn.selection.path import Selection
 
 _ROOM = 1.15  # beyond the path, on either side
 
 
-def explain_alpha(findings: Findings) -> list[str]:
+def explain_alpha(found: Result) -> list[str]:
     """Return sentences on how alpha was chosen, and from which alpha on there is a solution; none without a path."""
-    learned = findings.learned
+    learned = found.learned
     if learned is None:
         return []
     said = []
@@ -62,9 +62,9 @@ def _solvable(learned: Learned) -> str:
     )
 
 
-def draw_paths(findings: Findings) -> list[Figure]:
+def draw_paths(found: Result) -> list[Figure]:
     """Return the figures of the scores and of the numbers of edges, none where alpha was not chosen from a path."""
-    learned = findings.learned
+    learned = found.learned
     selection = None if learned is None else learned.fit.selection
     if learned is None or selection is None or np.isfinite(selection.scores).sum() < 2:
         return []

@@ -14,7 +14,7 @@ from dp_bundle.page.colours import DIVERGING, shade
 from dp_bundle.page.figures import FONT, Figure, figure_text, new_figure
 from dp_bundle.page.tables import number
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.page.findings import Findings
+from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate
 
 MOST_COLUMNS = 400  # that a map can show, and a page can hold
@@ -43,9 +43,9 @@ class HeatMaps:
     left_out: str = ""
 
 
-def find_heat_maps(findings: Findings) -> HeatMaps | None:
+def find_heat_maps(found: Result) -> HeatMaps | None:
     """Return the maps that a result has, or None where it has no matrix."""
-    graph = findings.graph
+    graph = found.graph
     if graph is None or len(graph.columns) < 2:
         return None
 
@@ -58,7 +58,7 @@ def find_heat_maps(findings: Findings) -> HeatMaps | None:
             debiased,
         )
     ]
-    shares = findings.summary["noise_share_of_variance"]
+    shares = found.summary["noise_share_of_variance"]
     if shares is not None:
         kept = np.sqrt([1.0 - shares[name] for name in graph.columns])
         published = debiased * np.outer(kept, kept)

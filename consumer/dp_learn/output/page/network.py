@@ -20,7 +20,7 @@ from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import place_nodes
-from dp_learn.output.page.findings import Findings
+from dp_learn.output.summary import Result
 
 MOST_EDGES, MOST_NODES = 1500, 500  # that are drawn
 _SEED = 1  # of the search for communities
@@ -85,16 +85,16 @@ class Network:
         return sorted(found, key=lambda group: (-len(group), group))
 
 
-def find_network(findings: Findings) -> Network | None:
+def find_network(found: Result) -> Network | None:
     """Return the links of a result, or None if it has none to speak of, as a regression."""
-    if findings.graph is not None:
-        graph, edges = findings.graph, findings.graph.edge_columns
+    if found.graph is not None:
+        graph, edges = found.graph, found.graph.edge_columns
         categories = graph.categories
         return _strongest(graph.columns, edges["source"], edges["target"], edges, "partial_correlation", categories)
-    if (frame := findings.tables.get("edges.csv")) is None:
+    if (frame := found.tables.get("edges.csv")) is None:
         return None
     numbers = {"correlation": frame["correlation"].to_numpy(dtype=float)}
-    return _strongest(findings.summary["columns"], list(frame["source"]), list(frame["target"]), numbers, "correlation")
+    return _strongest(found.summary["columns"], list(frame["source"]), list(frame["target"]), numbers, "correlation")
 
 
 def _strongest(

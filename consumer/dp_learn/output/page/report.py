@@ -18,13 +18,13 @@ from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
 from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
-from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.forest import draw_forest
 from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.network import draw_network, find_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
 from dp_learn.output.page.tables import columns_table, edges_table, frame_table, loadings_table
 from dp_learn.output.page.visible_links import describe_visibility, draw_visibility, find_visibility, visibility_table
+from dp_learn.output.summary import Result
 
 _LONGEST, _LONGEST_CITATION = 200, 600  # letters
 _SPECIAL = re.compile(r"([\\{}$&#^_%~])")
@@ -68,9 +68,9 @@ def describe_promise(bundle: Bundle) -> list[str]:
     return [*words, *describe_guarantee(release), describe_total(release), *moments]
 
 
-def settings(findings: Findings) -> list[tuple[str, str]]:
+def settings(found: Result) -> list[tuple[str, str]]:
     """Return the settings of the estimate, by labels."""
-    summary = findings.summary
+    summary = found.summary
     facts = [("Estimator", summary["estimator"])]
     if summary["alpha"] is not None:
         chosen = summary.get("alpha_chosen_by")
@@ -93,9 +93,9 @@ def settings(findings: Findings) -> list[tuple[str, str]]:
     return facts
 
 
-def describe_prediction(findings: Findings) -> list[tuple[str, str]]:
+def describe_prediction(found: Result) -> list[tuple[str, str]]:
     """Return the numbers of a regression or a discriminant beside its coefficients, by labels."""
-    summary = cast(dict[str, Any], findings.summary)
+    summary = cast(dict[str, Any], found.summary)
     if summary["estimator"] == "regression":
         r_squared, bound = summary["r_squared"], summary["excess_bound"]
         return [
@@ -149,45 +149,53 @@ _CAPTIONS = {
 }
 
 
-def make_report(findings: Findings) -> str:
-    """Return the page of a result as one HTML document that needs no network, the same for the same result."""
-    network, maps, seen = find_network(findings), find_heat_maps(findings), find_visibility(findings)
+def make_report(found: Result, command: str) -> str:
+    """Return the page of a result as one HTML document that needs no network, the same for the same result.
+
+    Parameters
+    ----------
+    found : Result
+        Of any estimator.
+    command : str
+        The command that gives the same result, with the names of files but not where they are.
+    """
+    network, maps, seen = find_network(found), find_heat_maps(found), find_visibility(found)
     drawn_network = network if network is not None and network.n_edges else None
     figures = {
         "graph": [] if drawn_network is None else [draw_network(drawn_network)],
-        "forest": [forest] if findings.graph is not None and (forest := draw_forest(findings.graph)) else [],
+        "forest": [forest] if found.graph is not None and (forest := draw_forest(found.graph)) else [],
         "heat": [] if maps is None else draw_heat_maps(maps),
-        "alpha": draw_paths(findings),
+        "alpha": draw_paths(found),
         "visible": [] if seen is None else [draw_visibility(seen)],
     }
-    names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in findings.bundles]
-    text, bibtex = cite(findings.bundles)
+    names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in found.bundles]
+    text, bibtex = cite(found.bundles)
     values: dict[str, Any] = {
         "names": list(dict.fromkeys(names)),
-        "summary": findings.summary,
-        "sentences": summarize_plainly(findings, network),
-        "key_figures": key_figures(findings, network),
+        "summary": found.summary,
+        "sentences": summarize_plainly(found, network),
+        "key_figures": key_figures(found, network),
         "network": network,
         "figures": figures,
-        "tables": _tables(findings),
-        "columns": columns_table(findings, network),
+        "tables": _tables(found),
+        "columns": columns_table(found, network),
         "maps": maps,
-        "alpha": explain_alpha(findings),
+        "alpha": explain_alpha(found),
         "visible": [] if seen is None else describe_visibility(seen),
         "visible_table": None if seen is None else visibility_table(seen),
-        "promises": [(bundle, describe_promise(bundle)) for bundle in findings.bundles],
-        "releases": [(bundle, describe_release(bundle)) for bundle in findings.bundles],
-        "prediction": describe_prediction(findings),
-        "settings": settings(findings),
-        "command": findings.command,
+        "promises": [(bundle, describe_promise(bundle)) for bundle in found.bundles],
+        "releases": [(bundle, describe_release(bundle)) for bundle in found.bundles],
+        "prediction": describe_prediction(found),
+        "settings": settings(found),
+        "command": command,
         "software": software_versions(),
         "citation": text,
         "bibtex": bibtex,
     }
-    shares = findings.summary["noise_share_of_variance"]
+    shares = found.summary["noise_share_of_variance"]
     data = {} if drawn_network is None else {"graph": network_data(drawn_network, shares)}
     data |= {} if maps is None else {"heat": heat_map_data(maps)}
-    title = f"{', '.join(values['names'])}: {findings.summary['estimator']}"
+    title = f"{', '.join(values['names'])}: {found.summary['estimator']}"
     scripts = [
         *([] if drawn_network is None else ["graph.js"]),
         *(["forest.js"] if figures["forest"] else []),
@@ -197,12 +205,12 @@ def make_report(findings: Findings) -> str:
     return render_page(Page(_TEMPLATES, "report.html", title, values, drawn, scripts, data))
 
 
-def _tables(findings: Findings) -> list[PageTable]:
-    if findings.graph is not None:
-        tables = [edges_table(findings.graph)] if findings.graph.edge_columns["source"] else []
-        return [*tables, *([loadings] if (loadings := loadings_table(findings.graph)) is not None else [])]
+def _tables(found: Result) -> list[PageTable]:
+    if found.graph is not None:
+        tables = [edges_table(found.graph)] if found.graph.edge_columns["source"] else []
+        return [*tables, *([loadings] if (loadings := loadings_table(found.graph)) is not None else [])]
     return [
         frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
-        for place, (file, frame) in enumerate(findings.tables.items())
+        for place, (file, frame) in enumerate(found.tables.items())
         if file in _CAPTIONS and len(frame)
     ]

@@ -10,8 +10,8 @@ import numpy as np
 
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_bundle.page.tables import PageTable, TableColumn, number
-from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.network import Network
+from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import VALUE, GraphEstimate
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def loadings_table(graph: GraphEstimate) -> PageTable | None:
     return PageTable("loadings-table", "How levels go together with linked columns, strongest first.", columns, more)
 
 
-def columns_table(findings: Findings, network: Network | None) -> PageTable:
+def columns_table(found: Result, network: Network | None) -> PageTable:
     """Return the table of columns: their links, their group, their noise, and why some were left out."""
-    summary = findings.summary
-    drowned, collinear = summary["drowned_columns"], set(summary.get("collinear_columns", ()))  # type: ignore[call-overload]
+    summary = found.summary
+    drowned, collinear = summary["drowned_columns"], set(summary.get("collinear_columns", ()))
     names = [*summary["columns"], *(name for name in drowned if name not in summary["columns"])][:MOST_ROWS]
     columns = [TableColumn("Column", names)]
     if network is not None:

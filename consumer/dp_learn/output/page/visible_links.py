@@ -14,7 +14,7 @@ from dp_bundle.page.figures import FONT, Figure, hover, new_figure
 from dp_bundle.page.tables import PageTable, number
 from dp_bundle.page.tables import TableColumn as TableColumn
 from dp_learn.inference.evidence import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
-from dp_learn.output.page.findings import Findings
+from dp_learn.output.summary import Result
 
 _SIZE = 0.1  # the partial correlation that readers ask about
 _POINTS = 101
@@ -50,9 +50,9 @@ class Visibility:
     n_rows_to_see: float | None
 
 
-def find_visibility(findings: Findings) -> Visibility | None:
+def find_visibility(found: Result) -> Visibility | None:
     """Return how strong a link must be, or None where there are no tests."""
-    graph, learned = findings.graph, findings.learned
+    graph, learned = found.graph, found.learned
     if graph is None or learned is None or graph.inference is None:
         return None
 

@@ -12,10 +12,9 @@ from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
-from dp_learn.output.edge_messages import describe_edges, describe_number
 from dp_learn.output.estimator_results import learn_alternative
-from dp_learn.output.messages import describe_alternative, describe_learned
-from dp_learn.output.summary import summarize
+from dp_learn.output.messages import describe_edges, describe_number, describe_result
+from dp_learn.output.summary import Result, summarize
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Receipt, publish
 
@@ -116,7 +115,7 @@ def test_every_estimator_says_what_the_noise_hides(estimator: str, noisy: Receip
     """Strong edges that noise alone may have made are not listed by any estimator."""
     with open_bundle(noisy.path) as opened:
         found = learn_alternative([opened], estimator, alpha=0.02)
-        text = describe_alternative(found, estimator, [opened], noisy.path.parent)
+        text = describe_result(found, noisy.path.parent)
     assert found.graph is not None
     edges = found.graph.edges()
     sign = np.sign(edges["partial_correlation"])
@@ -133,7 +132,7 @@ def test_a_repair_is_said_of_every_estimator(bundle: Receipt) -> None:
     with open_bundle(bundle.path) as opened:
         found = learn_alternative([opened], "scio")
         found.summary.update(smallest_eigenvalue=-0.25, repair="maxnorm", notes=["a note"])
-        lines = describe_alternative(found, "scio", [opened], bundle.path.parent).splitlines()
+        lines = describe_result(found, bundle.path.parent).splitlines()
 
     assert "  the debiased matrix is indefinite (smallest eigenvalue -0.25) and was repaired by maxnorm" in lines
     assert "  a note" in lines
@@ -146,7 +145,7 @@ def test_only_files_for_people_are_listed_as_written(bundle: Receipt, tmp_path: 
         (tmp_path / "result" / name).touch()
     with open_bundle(bundle.path) as opened:
         found = learn_alternative([opened], "ridge")
-        text = describe_alternative(found, "ridge", [opened], tmp_path / "result")
+        text = describe_result(found, tmp_path / "result")
 
     assert text.splitlines()[-1] == f"wrote {tmp_path}/result/: edges.csv, summary.json"
 
@@ -156,10 +155,10 @@ def test_every_estimator_is_told_with_the_share_of_the_noise(estimator: str, bun
     """What noise there was is said of all estimators alike, and is in their summaries."""
     with open_bundle(bundle.path) as opened:
         learned = learn_graph(opened, alpha=0.1)
-        found = learn_alternative([opened], estimator)
-        usual = describe_learned(learned, summarize(learned, [opened]), [opened], bundle.path)
-        other = describe_alternative(found, estimator, [opened], bundle.path.parent)
+        found = Result([opened], summarize(learned, [opened]), learned.estimate, learned)
+        alternative = learn_alternative([opened], estimator)
+        usual, other = (describe_result(each, bundle.path.parent) for each in (found, alternative))
 
     (told,) = [line for line in usual.splitlines() if "of the published variances" in line]
     assert told in other.splitlines()
-    assert found.summary["noise_share_of_variance"] == summarize(learned, [opened])["noise_share_of_variance"]
+    assert found.summary["noise_share_of_variance"] == alternative.summary["noise_share_of_variance"]

@@ -16,7 +16,7 @@ from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.node_columns import NodeColumns
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.nodes import block_statistics
-from dp_learn.output.edge_messages import describe_edges
+from dp_learn.output.messages import describe_edges
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.node_graph import NodeGraph
 from dp_learn.pipeline.node_layout import Nodes

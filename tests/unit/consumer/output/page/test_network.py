@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.network import MOST_EDGES, MOST_NODES, Network, draw_network, find_network, network_data
+from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate
 
 
@@ -23,7 +23,7 @@ def blocks(n_blocks: int, size: int, *, alone: int = 0) -> GraphEstimate:
 
 def network_of(graph: GraphEstimate) -> Network:
     """Return the links of a graph."""
-    found = find_network(Findings([], {}, "", graph=graph))  # type: ignore[typeddict-item]
+    found = find_network(Result([], {}, graph))
     assert found is not None
     return found
 

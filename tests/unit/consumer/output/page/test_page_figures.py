@@ -15,11 +15,10 @@ from tests.conftest import make_policy
 from dp_bundle import Bundle, open_bundle
 from dp_learn import learn_graph
 from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
-from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.forest import draw_forest
 from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
 from dp_learn.output.page.visible_links import Visibility, describe_visibility, draw_visibility, find_visibility
-from dp_learn.output.summary import summarize
+from dp_learn.output.summary import Result, summarize
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.selection.path import Selection
 from dp_publish import publish
@@ -41,10 +40,10 @@ def opened(tmp_path: Path, key: Ed25519PrivateKey) -> Iterator[Bundle]:
         yield bundle
 
 
-def findings_of(bundle: Bundle, **options: object) -> Findings:
+def findings_of(bundle: Bundle, **options: object) -> Result:
     """Return what a page is made from."""
     learned = learn_graph(bundle, **options)  # type: ignore[arg-type]
-    return Findings([bundle], summarize(learned, [bundle]), "dp-learn chain.tar", learned.estimate, learned)
+    return Result([bundle], summarize(learned, [bundle]), learned.estimate, learned)
 
 
 def test_heat_maps_are_of_the_published_and_of_the_debiased_rows(opened: Bundle) -> None:
@@ -80,7 +79,7 @@ def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
     covariance = np.array([[1.0, 1.2, 0.1], [1.2, 1.0, 0.2], [0.1, 0.2, 1.0]])
     summary = {"noise_share_of_variance": None}
     graph = GraphEstimate(("a", "b", "c"), np.eye(3), covariance)
-    maps = find_heat_maps(Findings([], summary, "", graph))  # type: ignore[arg-type]
+    maps = find_heat_maps(Result([], summary, graph))  # type: ignore[arg-type]
     assert [each.name for each in maps.maps] == ["heat-debiased", "heat-estimated"]
     assert "1 pair is beyond 1 in size" in draw_heat_maps(maps)[0].caption
 
@@ -88,7 +87,7 @@ def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
     wide = np.eye(p)
     wide[p - 2, p - 1] = wide[p - 1, p - 2] = 0.5
     names = tuple(f"c{place}" for place in range(p))
-    maps = find_heat_maps(Findings([], summary, "", GraphEstimate(names, np.eye(p), wide)))  # type: ignore[arg-type]
+    maps = find_heat_maps(Result([], summary, GraphEstimate(names, np.eye(p), wide)))  # type: ignore[arg-type]
     assert len(maps.names) == MOST_COLUMNS
     assert {f"c{p - 2}", f"c{p - 1}"} <= set(maps.names)
     assert f"Of {p} columns, the {MOST_COLUMNS}" in maps.left_out

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_learn.output.page.findings import Findings
 from dp_learn.output.page.network import MOST_EDGES, MOST_NODES, find_network, network_data
+from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Policy, Receipt, publish
 
@@ -97,7 +97,7 @@ def test_graph_of_very_many_columns_is_cut_to_what_can_be_drawn(n_columns: int) 
     precision = np.where(rng.random(precision.shape) < 0.05, precision, np.diag(np.diagonal(precision)))
     np.fill_diagonal(precision, n_columns)
     graph = GraphEstimate(tuple(map(str, range(n_columns))), precision + np.triu(precision, 1).T, np.eye(n_columns))
-    network = find_network(Findings([], {}, "", graph=graph))  # type: ignore[typeddict-item]
+    network = find_network(Result([], {}, graph))
     assert network is not None
     data = network_data(network, None)
     assert len(data["edges"]["weight"]) <= MOST_EDGES  # what bounds the time that the places take
