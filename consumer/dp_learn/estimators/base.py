@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,14 +14,22 @@ from sklearn.covariance import log_likelihood
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dp_bundle import Bundle
-from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.errors import DrownedColumnError, ParameterError
+from dp_bundle.base.quoting import quote_name
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.penalties import penalty_weights, universal_penalty
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource, RowSource, bundle_source, table_rows
-from dp_learn.estimators.scaled import ScaledCovariance, scale_covariance
-from dp_learn.matrices.labels import column_labels, labels_of
-from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.matrices.checks import check_alpha
+from dp_learn.matrices.labels import align, column_labels, labels_of
+from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
+from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
+from dp_learn.matrices.repair import Repair, repair_covariance
+from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.graph import GraphEstimate
+
+REPAIR_RTOL = 1e-3  # of the distance to the repaired matrix, as `repair_covariance` by default
 
 
 class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
@@ -78,12 +87,7 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
             names = getattr(self, "feature_names_in_", own)
             return table_rows(values, [str(name) for name in names], self.noise_variance)
 
-        if not (np.ndim(self.noise_variance) == 0 and self.noise_variance == 0.0):
-            raise ParameterError(
-                "noise_variance", "left at 0 for a bundle, which states its noise", self.noise_variance
-            )
-
-        rows = bundle_source(X)
+        rows = stated_source(X, self.noise_variance)
         if reset:
             self._labels = list(rows.columns)
             self.n_features_in_ = len(rows.columns)
@@ -145,3 +149,90 @@ class CovarianceEstimator(NoisyRowsEstimator, ABC):
     @abstractmethod
     def _estimate(self, scaled: ScaledCovariance) -> None:
         """Find the estimate and store it."""
+
+
+def stated_source(bundle: Bundle, noise_variance: npt.ArrayLike) -> RowSource | CovarianceSource:
+    """Return the rows or the moments of a bundle, which is to be left to state its noise."""
+    if np.ndim(noise_variance) != 0 or noise_variance != 0.0:
+        raise ParameterError("noise_variance", "left at 0 for a bundle, which states its noise", noise_variance)
+    return bundle_source(bundle)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledCovariance:
+    """A debiased covariance on the correlation scale, where no unit matters.
+
+    Attributes
+    ----------
+    pooled : PooledCovariance
+        In data units.
+    matrix : ndarray of shape (n_features, n_features)
+        The debiased correlations, repaired.
+    units : ndarray of shape (n_features, n_features)
+        What an entry is multiplied by to be in data units.
+    weights : ndarray of shape (n_features, n_features) or None
+        Of a penalty on the entries of the matrix.
+    repair : Repair
+        What was done to it.
+    smallest_eigenvalue : float
+        Before the repair.
+    """
+
+    pooled: PooledCovariance
+    matrix: FloatArray
+    units: FloatArray
+    weights: FloatArray | None
+    repair: Repair
+    smallest_eigenvalue: float
+
+
+def scale_covariance(
+    pooled: PooledCovariance, *, repair: str = "none", weights: str | npt.ArrayLike | None = None
+) -> ScaledCovariance:
+    """Return a pooled covariance on the correlation scale, repaired, with the weights of a penalty.
+
+    Raises
+    ------
+    ParameterError
+        An unknown repair or weights.
+    DrownedColumnError
+        A column has no variance left.
+    """
+    _, drowned = clear_columns(pooled)
+    if drowned:
+        raise no_variance_left(drowned)
+    if isinstance(weights, str) and weights not in {"equal", "noise"}:
+        raise ParameterError("weights", "equal, noise, or a matrix", weights)
+    correlation = pooled.correlation
+    repaired = _repair_correlation(correlation, repair)
+    if isinstance(weights, str):
+        chosen = penalty_weights(pooled) if weights == "noise" else None
+    else:
+        chosen = None if weights is None else np.asarray(align("weights", weights, pooled.columns), dtype=float)
+    units = np.outer(pooled.deviations, pooled.deviations)
+    return ScaledCovariance(pooled, repaired.covariance, units, chosen, repaired, smallest_eigenvalue(correlation))
+
+
+def _repair_correlation(correlation: FloatArray, method: str) -> Repair:
+    """Repair as `repair_covariance`, but keep the unit diagonal in the max norm.
+
+    The true correlations have it too, so that the nearest such matrix is no further away than they are. Without it a
+    variance of which the noise leaves little may end next to zero, and its inverse anywhere.
+    """
+    if method != RepairMethod.MAXNORM or smallest_eigenvalue(correlation) >= 0.0:
+        return repair_covariance(correlation, method)
+    projection = nearest_psd_max_norm(correlation, fix_diagonal=True, rtol=REPAIR_RTOL)
+    return Repair(projection.matrix, RepairMethod.MAXNORM, projection.distance, projection.lower_bound)
+
+
+def universal_alpha(pooled: PooledCovariance, alpha: float | None = None) -> float:
+    """Return the penalty that was given, checked, or by default the alpha of `universal_penalty`."""
+    return universal_penalty(pooled)[0] if alpha is None else check_alpha(alpha)
+
+
+def no_variance_left(columns: tuple[str, ...]) -> DrownedColumnError:
+    """Return the error for columns that nothing can be learned about."""
+    return DrownedColumnError(
+        list(columns),
+        f"no variance is left in {', '.join(map(quote_name, columns))}: constant or drowned by the noise; leave it out",
+    )

@@ -7,7 +7,7 @@ from the joint moments: no row has to be known to be in a class.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import form_variances
+from dp_learn.estimators.base import no_variance_left, universal_alpha
 from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha
-from dp_learn.estimators.scaled import no_variance_left, universal_alpha
 from dp_learn.estimators.targets import Target, TargetEstimator
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.labels import align_rows
@@ -71,6 +71,7 @@ def class_moments(covariance: FloatArray, cross: FloatArray, priors: FloatArray,
     return ClassMoments(means, 0.5 * (within + within.T))
 
 
+@dataclass(eq=False, repr=False)
 class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     """Linear discriminant analysis of the rows before the noise, with a regularised precision matrix.
 
@@ -127,20 +128,12 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     [0, 1]
     """
 
-    def __init__(
-        self,
-        target: str | int | Sequence[str | int] | None = None,
-        *,
-        classes: Sequence[float] = (0, 1),
-        precision: str = "ridge",
-        alpha: float | None = None,
-        noise_variance: npt.ArrayLike = 0.0,
-    ) -> None:
-        self.target: Target | None = target
-        self.classes = classes
-        self.precision = precision
-        self.alpha = alpha
-        self.noise_variance = noise_variance
+    target: Target | None = None
+    _: KW_ONLY
+    classes: Sequence[float] = (0, 1)
+    precision: str = "ridge"
+    alpha: float | None = None
+    noise_variance: npt.ArrayLike = 0.0
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the score of every class, or with two classes that of the second less that of the first.

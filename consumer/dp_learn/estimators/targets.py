@@ -16,7 +16,8 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import RowSource, bundle_source, table_rows
+from dp_learn.covariance.sources import RowSource, table_rows
+from dp_learn.estimators.base import stated_source
 from dp_learn.matrices.labels import align_rows, column_labels
 from dp_learn.matrices.linalg import FloatArray, few_threads
 
@@ -42,11 +43,7 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if isinstance(X, Bundle):
             if y is not None or self.target is None:
                 raise ParameterError("target", "the name of a column of the bundle, without y", self.target)
-            if not (np.ndim(self.noise_variance) == 0 and self.noise_variance == 0.0):
-                raise ParameterError(
-                    "noise_variance", "left at 0 for a bundle, which states its noise", self.noise_variance
-                )
-            return self._fit_sample(Sample([bundle_source(X)]))
+            return self._fit_sample(Sample([stated_source(X, self.noise_variance)]))
 
         if self.target is None:
             rows, n_targets = self._rows_with_target(X, y)

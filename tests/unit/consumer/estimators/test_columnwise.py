@@ -11,11 +11,15 @@ from scipy.optimize import OptimizeResult, linprog
 from sklearn.linear_model import Lasso
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
-from dp_learn.estimators.clime import clime_precision
-from dp_learn.estimators.columnwise import keep_smaller, smallest_column_alpha, solve_linear_programme
-from dp_learn.estimators.neighborhood import neighborhood_selection
+from dp_learn.estimators.columnwise import (
+    clime_precision,
+    keep_smaller,
+    neighborhood_selection,
+    scio_precision,
+    smallest_column_alpha,
+    solve_linear_programme,
+)
 from dp_learn.estimators.registry import ESTIMATORS
-from dp_learn.estimators.scio import scio_precision
 from dp_learn.glasso.solvers.gram_lasso import solve_gram_lassos
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import repair_covariance

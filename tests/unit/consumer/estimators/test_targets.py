@@ -21,7 +21,7 @@ from dp_learn.covariance.estimate import combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.estimators.lda import DebiasedLDA, class_moments
-from dp_learn.estimators.regression import DebiasedRidgeRegression, gradient_error, ridge_regression
+from dp_learn.estimators.ridge import DebiasedRidgeRegression, gradient_error, ridge_regression
 from dp_publish import Policy, Receipt, publish
 
 WINE = load_wine(as_frame=True)
