@@ -7,8 +7,9 @@ linear programme.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,7 @@ class ColumnwiseEstimator(CovarianceEstimator):
     weights: str | npt.ArrayLike = "equal"
     penalize_diagonal: bool = False
     repair: str = "maxnorm"
+    _solve: ClassVar[Callable[..., FloatArray]]  # the precision matrix of a covariance at an alpha
 
     def _estimate(self, scaled: ScaledCovariance) -> None:
         self.alpha_ = _choose_alpha(scaled, self.alpha, penalize_diagonal=self.penalize_diagonal)
@@ -44,13 +46,6 @@ class ColumnwiseEstimator(CovarianceEstimator):
             scaled.matrix, self.alpha_, weights=scaled.weights, penalize_diagonal=self.penalize_diagonal
         )
         self._store(scaled, precision)
-
-    @staticmethod
-    @abstractmethod
-    def _solve(
-        covariance: npt.ArrayLike, alpha: float, *, weights: npt.ArrayLike | None, penalize_diagonal: bool
-    ) -> FloatArray:
-        """Return the precision matrix."""
 
 
 def scio_precision(
@@ -106,9 +101,7 @@ def scio_precision(
         if alpha < smallest:
             raise no_column_solution(alpha, smallest, "SCIO")
     require_residuals(columns, residuals, s)
-    precision = keep_smaller(columns)
-    check_variances(precision, "SCIO")
-    return precision
+    return keep_smaller(columns, "SCIO")
 
 
 class DebiasedSCIO(ColumnwiseEstimator):
@@ -202,25 +195,15 @@ def clime_precision(
     w = check_weights(weights, len(s), penalize_diagonal=penalize_diagonal, columns=column_labels(covariance))
     if np.isinf(w).any():
         raise ParameterError("weights", "finite, as they are tolerances of a product", np.inf)
-    columns = np.empty_like(s)
-    for j, tolerance in enumerate(alpha * w):
-        column = _column(s, j, tolerance)
-        if column is None:
-            raise no_column_solution(alpha, smallest_column_alpha(s, w), "CLIME")
-        columns[j] = column
-    precision = keep_smaller(columns)
-    check_variances(precision, "CLIME")
-    return precision
-
-
-def _column(s: FloatArray, j: int, tolerance: FloatArray) -> FloatArray | None:
-    """Return the smallest b with ``|S b - e_j| <= tolerance`` as the difference of two non-negative vectors."""
     p = len(s)
-    unit = np.eye(p)[j]
-    rows = np.block([[s, -s], [-s, s]])
-    limits = np.concatenate((tolerance + unit, tolerance - unit))
-    found = solve_linear_programme(np.ones(2 * p), rows, limits, 0.0)
-    return None if found is None else found[:p] - found[p:]
+    columns, rows = np.empty_like(s), np.block([[s, -s], [-s, s]])  # of a difference of two non-negative vectors
+    for j, (unit, tolerance) in enumerate(zip(np.eye(p), alpha * w, strict=True)):
+        limits = np.concatenate((tolerance + unit, tolerance - unit))
+        found = solve_linear_programme(np.ones(2 * p), rows, limits, 0.0)
+        if found is None:
+            raise no_column_solution(alpha, smallest_column_alpha(s, w), "CLIME")
+        columns[j] = found[:p] - found[p:]
+    return keep_smaller(columns, "CLIME")
 
 
 class DebiasedCLIME(ColumnwiseEstimator):
@@ -422,17 +405,6 @@ def check_semidefinite(s: FloatArray) -> None:
         )
 
 
-def check_variances(precision: FloatArray, method: str) -> None:
-    """Refuse an estimate with a diagonal entry that is not positive: a conditional variance that makes no sense."""
-    bad = np.flatnonzero(~(precision.diagonal() > 0.0))
-    if bad.size:
-        raise EstimationError(
-            f"the {method} estimate of {bad.size} of {len(precision)} columns has no positive diagonal entry, because "
-            "alpha is too large for their variance, or the covariance too indefinite: change alpha, leave the "
-            "diagonal unpenalised, or repair the covariance"
-        )
-
-
 def require_residuals(solutions: FloatArray, residuals: FloatArray, s: FloatArray) -> None:
     """Refuse columns that ended above the optimality residual that rounding explains."""
     worst = float(residuals.max())
@@ -444,8 +416,14 @@ def require_residuals(solutions: FloatArray, residuals: FloatArray, s: FloatArra
         )
 
 
-def keep_smaller(matrix: FloatArray) -> FloatArray:
+def keep_smaller(matrix: FloatArray, method: str | None = None) -> FloatArray:
     """Return the symmetric matrix with the smaller in size of every pair of entries.
+
+    Raises
+    ------
+    EstimationError
+        It is the estimate of a method, and has a diagonal entry that is not positive: a conditional variance that makes
+        no sense.
 
     References
     ----------
@@ -453,7 +431,15 @@ def keep_smaller(matrix: FloatArray) -> FloatArray:
     """
     smaller: FloatArray = np.where(np.abs(matrix) <= np.abs(matrix.T), matrix, matrix.T)
     # of a pair of equal size and opposite sign, one rule for both
-    return np.where(smaller == smaller.T, smaller, 0.0) + 0.0  # and no negative zeros
+    kept = np.where(smaller == smaller.T, smaller, 0.0) + 0.0  # and no negative zeros
+    n_bad = int(np.count_nonzero(~(kept.diagonal() > 0.0)))
+    if method is not None and n_bad:
+        raise EstimationError(
+            f"the {method} estimate of {n_bad} of {len(kept)} columns has no positive diagonal entry, because "
+            "alpha is too large for their variance, or the covariance too indefinite: change alpha, leave the "
+            "diagonal unpenalised, or repair the covariance"
+        )
+    return kept
 
 
 def no_column_solution(alpha: float, smallest_alpha: float, method: str) -> EstimationError:

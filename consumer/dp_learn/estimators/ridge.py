@@ -56,7 +56,10 @@ def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:
     Differentially private precision matrix estimation, algorithm 1.
     """
     phi, q = eigendecomposition(check_covariance(covariance))
-    precision: FloatArray = (q / _inverse_eigenvalues(phi, check_alpha(alpha))) @ q.T
+    root = np.sqrt(phi * phi + 8.0 * check_alpha(alpha))
+    # without the cancellation of a negative phi
+    inverse = np.where(phi > 0.0, phi + root, 8.0 * alpha / (root - np.minimum(phi, 0.0))) / 2.0
+    precision: FloatArray = (q / inverse) @ q.T
     return 0.5 * (precision + precision.T)
 
 
@@ -67,13 +70,6 @@ def universal_ridge_alpha(pooled: PooledCovariance, alpha: float | None = None) 
     sqrt(2 alpha), and less where phi is larger: with alpha = t^2 / 2, what is lost in the errors is lifted above them.
     """
     return universal_alpha(pooled) ** 2 / 2.0 if alpha is None else check_alpha(alpha)
-
-
-def _inverse_eigenvalues(phi: FloatArray, alpha: float) -> FloatArray:
-    """Return ``(phi + sqrt(phi^2 + 8 alpha)) / 2`` without the cancellation of a negative phi."""
-    root = np.sqrt(phi * phi + 8.0 * alpha)
-    inverse: FloatArray = np.where(phi > 0.0, phi + root, 8.0 * alpha / (root - np.minimum(phi, 0.0))) / 2.0
-    return inverse
 
 
 @dataclass(eq=False, repr=False)
@@ -321,10 +317,10 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
     def _bound_excess(self, pooled: PooledCovariance, coefficients: FloatArray, units: FloatArray) -> float:
         if not pooled.has_error_law:
             return math.nan
-        error = gradient_error(pooled, len(units) - 1, coefficients, units)
-        if error == 0.0:
+        squared = gradient_error(pooled, len(units) - 1, coefficients, units) ** 2
+        if squared == 0.0:
             return 0.0
-        return error * error / self.alpha_ if self.alpha_ > 0.0 else math.inf
+        return squared / self.alpha_ if self.alpha_ > 0.0 else math.inf
 
 
 def _spectral_error(pooled: PooledCovariance) -> float:

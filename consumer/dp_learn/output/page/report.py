@@ -17,13 +17,18 @@ from dp_bundle.describe.sentences import describe_guarantee, describe_moments, d
 from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
-from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
-from dp_learn.output.page.forest import draw_forest
+from dp_learn.output.page.curves import (
+    describe_visibility,
+    draw_paths,
+    draw_visibility,
+    explain_alpha,
+    find_visibility,
+    visibility_table,
+)
 from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
+from dp_learn.output.page.links import columns_table, draw_forest, edges_table, frame_table, loadings_table
 from dp_learn.output.page.network import draw_network, find_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
-from dp_learn.output.page.tables import columns_table, edges_table, frame_table, loadings_table
-from dp_learn.output.page.visible_links import describe_visibility, draw_visibility, find_visibility, visibility_table
 from dp_learn.output.summary import Result
 
 _LONGEST, _LONGEST_CITATION = 200, 600  # letters

@@ -230,12 +230,12 @@ def test_class_moments_are_those_of_the_rows() -> None:
     """Means and pooled covariance from joint moments are what grouping the rows gives."""
     onehot = np.eye(3)[LABELS]
     joint = np.cov(np.column_stack((X, onehot)).T)
-    found = class_moments(joint[:13, :13], joint[:13, 13:], onehot.mean(axis=0), len(X))
+    means, covariance = class_moments(joint[:13, :13], joint[:13, 13:], onehot.mean(axis=0), len(X))
     groups = [X[k == LABELS].to_numpy() for k in range(3)]
     within = sum((group - group.mean(axis=0)).T @ (group - group.mean(axis=0)) for group in groups) / (len(X) - 1)
 
-    np.testing.assert_allclose(found.means + X.mean().to_numpy(), [g.mean(axis=0) for g in groups], rtol=1e-10)
-    np.testing.assert_allclose(found.covariance, within, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(means + X.mean().to_numpy(), [g.mean(axis=0) for g in groups], rtol=1e-10)
+    np.testing.assert_allclose(covariance, within, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("precision", ["ridge", "graphical-lasso"])

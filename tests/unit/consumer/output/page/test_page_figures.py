@@ -14,10 +14,16 @@ from tests.conftest import make_policy
 
 from dp_bundle import Bundle, open_bundle
 from dp_learn import learn_graph
-from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
-from dp_learn.output.page.forest import draw_forest
+from dp_learn.output.page.curves import (
+    Visibility,
+    describe_visibility,
+    draw_paths,
+    draw_visibility,
+    explain_alpha,
+    find_visibility,
+)
 from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
-from dp_learn.output.page.visible_links import Visibility, describe_visibility, draw_visibility, find_visibility
+from dp_learn.output.page.links import draw_forest
 from dp_learn.output.summary import Result, summarize
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.selection.path import Selection
