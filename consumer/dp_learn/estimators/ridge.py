@@ -56,7 +56,8 @@ def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:
     Differentially private precision matrix estimation, algorithm 1.
     """
     phi, q = eigendecomposition(check_covariance(covariance))
-    root = np.sqrt(phi * phi + 8.0 * check_alpha(alpha))
+    alpha = check_alpha(alpha)
+    root = np.sqrt(phi * phi + 8.0 * alpha)
     # without the cancellation of a negative phi
     inverse = np.where(phi > 0.0, phi + root, 8.0 * alpha / (root - np.minimum(phi, 0.0))) / 2.0
     precision: FloatArray = (q / inverse) @ q.T
@@ -317,10 +318,10 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
     def _bound_excess(self, pooled: PooledCovariance, coefficients: FloatArray, units: FloatArray) -> float:
         if not pooled.has_error_law:
             return math.nan
-        squared = gradient_error(pooled, len(units) - 1, coefficients, units) ** 2
-        if squared == 0.0:
+        error = gradient_error(pooled, len(units) - 1, coefficients, units)
+        if error == 0.0:
             return 0.0
-        return squared / self.alpha_ if self.alpha_ > 0.0 else math.inf
+        return error * error / self.alpha_ if self.alpha_ > 0.0 else math.inf
 
 
 def _spectral_error(pooled: PooledCovariance) -> float:

@@ -104,9 +104,9 @@ def _draw_path(selection: Selection, values: FloatArray, smallest: float, label:
     plot.xaxis.ticker = FixedTicker(ticks=_round_numbers(low, high))
     plot.xaxis.formatter = PrintfTickFormatter(format="%g")
     if shaded:
-        area = {"fill_color": shade("faint").light, "fill_alpha": 0.45, "line_color": None}
+        area: dict[str, Any] = {"fill_color": shade("faint").light, "fill_alpha": 0.45, "line_color": None}
         plot.add_layout(BoxAnnotation(right=smallest, **area))
-    line = {"line_color": shade("negative").light, "line_width": 2}
+    line: dict[str, Any] = {"line_color": shade("negative").light, "line_width": 2}
     plot.add_layout(Span(location=selection.alpha, dimension="height", **line))
     plot.line("alpha", "value", source=source, line_color=shade("positive").light, line_width=2)
     colours = {"fill_color": shade("positive").light, "line_color": shade("paper").light}
@@ -209,7 +209,7 @@ def draw_visibility(seen: Visibility) -> Figure:
     ranges = {"x_range": Range1d(start=0.0, end=sizes[-1]), "y_range": Range1d(start=0.0, end=103.0)}
     labels = {"x_axis_label": "partial correlation, in size", "y_axis_label": "chance to be found, %"}
     plot = new_figure(height=320, **ranges, **labels)
-    dotted = {"line_color": shade("control").light, "line_dash": "dotted"}
+    dotted: dict[str, Any] = {"line_color": shade("control").light, "line_dash": "dotted"}
     plot.add_layout(Span(location=100.0 * POWER, dimension="width", **dotted))
     dashed = {"line_color": shade("node").light, "line_dash": "dashed", "line_width": 2}
     plot.line("size", "clean", source=source, legend_label="without the noise", **dashed)

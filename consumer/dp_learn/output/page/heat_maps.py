@@ -122,12 +122,12 @@ def _draw(heat_map: HeatMap) -> Any:
     shape: dict[str, Any] = {"height": None, "sizing_mode": "scale_width", "aspect_ratio": _WIDE}
     plot = new_figure(x_range=Range1d(start=0, end=p), y_range=Range1d(start=0, end=p), **shape)
     plot.axis.visible = plot.grid.visible = False
-    beyond = {"low_color": shade("beyond").light, "high_color": shade("beyond").light}
+    beyond: dict[str, Any] = {"low_color": shade("beyond").light, "high_color": shade("beyond").light}
     mapper = LinearColorMapper(palette=[each.light for each in DIVERGING], low=-100, high=100, **beyond)
     plot.image("image", "x", "y", "dw", "dh", source=source, color_mapper=mapper)
     labels = {-100: "−1", -50: "−0.5", 0: "0", 50: "0.5", 100: "1"}
-    font = {"text_color": shade("ink").light, "text_font": FONT, "text_font_size": "11px"}
-    look = {"background_fill_color": None, "bar_line_color": None, "major_label_overrides": labels}
+    font: dict[str, Any] = {"text_color": shade("ink").light, "text_font": FONT, "text_font_size": "11px"}
+    look: dict[str, Any] = {"background_fill_color": None, "bar_line_color": None, "major_label_overrides": labels}
     look |= {f"major_label_{name}": value for name, value in font.items()}
     ticker = BasicTicker(desired_num_ticks=5)
     plot.add_layout(ColorBar(color_mapper=mapper, ticker=ticker, orientation="horizontal", height=10, **look), "below")

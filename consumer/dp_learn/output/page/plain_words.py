@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -38,12 +40,10 @@ def _found(found: Result, network: Network | None, names: str) -> str:
     if network is None:
         pattern = _PREDICTED[found.summary["estimator"]]
         return pattern.format(target=found.summary["target"], names=names)
-    p = len(network.columns)
+    pairs = f"the {math.comb(len(network.columns), 2):,} pairs of columns in {names}"
     if not network.n_edges:
-        return f"No link was found among the {p * (p - 1) // 2:,} pairs of columns in {names}."
-    linked = f"{network.n_edges:,} of the {p * (p - 1) // 2:,} pairs of columns in {names} are linked"
-    if network.n_edges == 1:
-        linked = linked.replace(" are linked", " is linked")
+        return f"No link was found among {pairs}."
+    linked = f"{network.n_edges:,} of {pairs} {'is' if network.n_edges == 1 else 'are'} linked"
     if network.measure == "correlation":
         return f"{linked}: when one of the two is high, the other tends to be high as well, or low."
     return f"{linked}: the two go together even among rows in which all other columns are the same."
@@ -56,10 +56,10 @@ def _noise(found: Result) -> str:
     if shares is None:
         sums = "No rows were published, but sums over all rows with random noise on them"
         return f"{sums}{why}; the noise was accounted for."
-    share = median(shares.values())
     return (
-        f"Random noise was added to every value before the data were published{why}; it makes up {_percent(share)} of "
-        "the variation of a typical column, and was subtracted from what is shown here."
+        f"Random noise was added to every value before the data were published{why}; it makes up "
+        f"{_percent(median(shares.values()))} of the variation of a typical column, and was subtracted from what is "
+        "shown here."
     )
 
 
@@ -75,17 +75,17 @@ def _certainty(found: Result, network: Network | None) -> str:
     if not network.n_edges:
         return _NO_LINK
 
-    first, second, value = _surest(found, network)
-    ends = " and ".join(f"“{figure_text(name, _LONGEST_NAME)}”" for name in (first, second))
+    edges: Any = found.tables["edges.csv"] if found.graph is None else found.graph.edge_columns
+    first = [str(edges[end][0]) for end in ("source", "target")]
+    ends = " and ".join(f"“{figure_text(name, _LONGEST_NAME)}”" for name in first)
     categories = frozenset() if found.graph is None else found.graph.categories
-    strength = number(value, ".2f" if {first, second} & categories else "+.2f")
+    strength = number(float(edges[network.measure.replace(" ", "_")][0]), ".2f" if {*first} & categories else "+.2f")
     surest = f"The surest link is between {ends} ({network.measure} {strength})"
     rate = summary.get("fdr")
     if isinstance(rate, float):
         return f"{surest}; of the links listed, {_percent(rate)} are expected to be false.{_not_listed(found)}"
     if found.graph is None:
         return f"{surest}."
-    edges = found.graph.edge_columns
     unsure = int(np.count_nonzero(~has_sure_sign(edges)))
     if "ci_low" not in edges and "evidence" not in edges:
         return f"{surest}; how sure the others are is not known."
@@ -108,15 +108,6 @@ def _not_listed(found: Result) -> str:
     return f" The fitted graph has {counted(n_fitted, 'link')}; the tests at this rate found {n_listed:,} pairs."
 
 
-def _surest(found: Result, network: Network) -> tuple[str, str, float]:
-    """Return the ends and the strength of the first link of the table, which is the surest."""
-    if found.graph is not None:
-        edges = found.graph.edge_columns
-        return edges["source"][0], edges["target"][0], float(edges["partial_correlation"][0])
-    first = found.tables["edges.csv"].iloc[0]
-    return str(first["source"]), str(first["target"]), float(first[network.measure])
-
-
 def _percent(share: float) -> str:
     if share < 0.005:
         return "less than 1 %"
@@ -129,9 +120,10 @@ def key_figures(found: Result, network: Network | None) -> list[tuple[str, str]]
     n_columns = len(summary["columns"])
     n_drowned = len(summary["drowned_columns"])
     n_published = len({*summary["columns"], *summary["drowned_columns"]})
-    shown = f"{n_columns:,} of {n_published:,}" if n_published > n_columns else f"{n_columns:,}"
-    label = "Columns analysed" if n_published > n_columns else "Columns"
-    figures = [("Rows", f"{summary['n_rows']:,}"), (label, shown)]
+    analysed = ("Columns", f"{n_columns:,}")
+    if n_published > n_columns:
+        analysed = ("Columns analysed", f"{n_columns:,} of {n_published:,}")
+    figures = [("Rows", f"{summary['n_rows']:,}"), analysed]
     if network is not None:
         figures.append(("Links", f"{network.n_edges:,}"))
     if n_drowned:
@@ -147,8 +139,5 @@ def key_figures(found: Result, network: Network | None) -> list[tuple[str, str]]
 def _strength(guarantee: Guarantee | None) -> str:
     if guarantee is None:
         return "none"
-    if guarantee.epsilon is not None:
-        return f"ε = {round_up(guarantee.epsilon, 3)}"
-    if guarantee.mu is not None:
-        return f"μ = {round_up(guarantee.mu, 3)}"
-    return f"ρ = {round_up(guarantee.rho, 3)}"
+    strengths = (("ε", guarantee.epsilon), ("μ", guarantee.mu), ("ρ", guarantee.rho))
+    return next(f"{symbol} = {round_up(value, 3)}" for symbol, value in strengths if value is not None)

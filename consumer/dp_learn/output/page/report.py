@@ -32,31 +32,21 @@ from dp_learn.output.page.plain_words import key_figures, summarize_plainly
 from dp_learn.output.summary import Result
 
 _LONGEST, _LONGEST_CITATION = 200, 600  # letters
+_SOFTWARE = f"dpgraph {version('dpgraph')}"  # which made the page
 _SPECIAL = re.compile(r"([\\{}$&#^_%~])")
 _SPELLED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-
-
-def software_versions() -> str:
-    """Return the software that made the page, and its version."""
-    return f"dpgraph {version('dpgraph')}"
 
 
 def describe_release(bundle: Bundle) -> list[tuple[str, str]]:
     """Return what is known of one bundle, by labels."""
     release, dataset = bundle.release, bundle.release.dataset
     previous = release.lineage.previous
-    said = [
-        ("Title", dataset.title),
-        ("Description", dataset.description),
-        ("Creator", dataset.creator),
-        ("License", dataset.license),
-        ("Contact", dataset.contact),
-        ("URL", dataset.url),
-    ]
+    words = ("title", "description", "creator", "license", "contact")
+    said = {name.capitalize(): getattr(dataset, name) for name in words} | {"URL": dataset.url}
     return [
         ("File", bundle.path.name),
         ("Dataset", dataset.name),
-        *((f"{label}, in the publisher’s words", text) for label, text in said if text),
+        *((f"{label}, in the publisher’s words", text) for label, text in said.items() if text),
         ("Release", f"{release.lineage.number}, made {release.lineage.created} with {release.software}"),
         ("Size", describe_size(release)),
         ("Signed by", f"{bundle.signer.name} (as the key is named here), {bundle.signer.key.fingerprint}"),
@@ -138,7 +128,7 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
         inner = ",\n".join(f"  {name:<6} = {{{value}}}" for name, value in fields.items())
         entries.append(f"@misc{{dpgraph-{digest[:12]},\n{inner}\n}}")
     made_from = "these releases" if len(bundles) > 1 else "it"
-    texts.append(f"This page was made from {made_from} with {software_versions()}.")
+    texts.append(f"This page was made from {made_from} with {_SOFTWARE}.")
     return "\n".join(texts), "\n\n".join(entries)
 
 
@@ -147,6 +137,7 @@ def _tex(text: str) -> str:
 
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_SCRIPTS = {"graph": "graph.js", "forest": "forest.js", "heat": "heat_maps.js"}
 _CAPTIONS = {
     "edges.csv": "The pairs of columns whose correlation exceeds the threshold, surest first.",
     "coefficients.csv": "The coefficient of every column.",
@@ -165,10 +156,11 @@ def make_report(found: Result, command: str) -> str:
         The command that gives the same result, with the names of files but not where they are.
     """
     network, maps, seen = find_network(found), find_heat_maps(found), find_visibility(found)
-    drawn_network = network if network is not None and network.n_edges else None
+    graph = network if network is not None and network.n_edges else None
+    forest = None if found.graph is None else draw_forest(found.graph)
     figures = {
-        "graph": [] if drawn_network is None else [draw_network(drawn_network)],
-        "forest": [forest] if found.graph is not None and (forest := draw_forest(found.graph)) else [],
+        "graph": [] if graph is None else [draw_network(graph)],
+        "forest": [] if forest is None else [forest],
         "heat": [] if maps is None else draw_heat_maps(maps),
         "alpha": draw_paths(found),
         "visible": [] if seen is None else [draw_visibility(seen)],
@@ -193,27 +185,22 @@ def make_report(found: Result, command: str) -> str:
         "prediction": describe_prediction(found),
         "settings": settings(found),
         "command": command,
-        "software": software_versions(),
+        "software": _SOFTWARE,
         "citation": text,
         "bibtex": bibtex,
     }
-    shares = found.summary["noise_share_of_variance"]
-    data = {} if drawn_network is None else {"graph": network_data(drawn_network, shares)}
+    data = {} if graph is None else {"graph": network_data(graph, found.summary["noise_share_of_variance"])}
     data |= {} if maps is None else {"heat": heat_map_data(maps)}
     title = f"{', '.join(values['names'])}: {found.summary['estimator']}"
-    scripts = [
-        *([] if drawn_network is None else ["graph.js"]),
-        *(["forest.js"] if figures["forest"] else []),
-        *([] if maps is None else ["heat_maps.js"]),
-    ]
+    scripts = [script for name, script in _SCRIPTS.items() if figures[name]]
     drawn = [figure for group in figures.values() for figure in group]
     return render_page(Page(_TEMPLATES, "report.html", title, values, drawn, scripts, data))
 
 
 def _tables(found: Result) -> list[PageTable]:
     if found.graph is not None:
-        tables = [edges_table(found.graph)] if found.graph.edge_columns["source"] else []
-        return [*tables, *([loadings] if (loadings := loadings_table(found.graph)) is not None else [])]
+        tables = [edges_table(found.graph) if found.graph.edge_columns["source"] else None, loadings_table(found.graph)]
+        return [table for table in tables if table is not None]
     return [
         frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
         for place, (file, frame) in enumerate(found.tables.items())
