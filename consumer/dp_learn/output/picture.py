@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,31 +92,43 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) ->
         f"column {place}" if missing.intersection(name) else _cut(name) for place, name in enumerate(names, start=1)
     ]
     said = "".join("\ufffd" if letter in missing else letter for letter in title).split("\n")
-    edges = _ranked_edges(estimate)
-    kinds = _kinds(estimate, edges, drowned)
-    entries = _entries(kinds, has_categories=bool(estimate.categories))
-    in_circle = len(names) <= MOST_IN_CIRCLE
-    sheet = Sheet(_side(len(names), max(map(len, labels)), in_circle=in_circle), fonts)
-
     numbers = ["names that no font here can write are numbered as in the files"]
     numbers = numbers if any(map(missing.intersection, names)) else []
+
+    ends, weights = _ranked_edges(estimate)
+    drawn = ends[:_MAX_DRAWN_EDGES]
+    kinds = [*[_UNLINKED] * len(estimate.columns), *[_DROWNED] * len(drowned)]
+    for kind, pairs in ((_WEAKER, ends), (_LINKED, drawn)):
+        for node in chain.from_iterable(pairs):
+            kinds[node] = kind
+    entries = _entries(kinds, has_categories=bool(estimate.categories))
+
+    in_circle = len(names) <= MOST_IN_CIRCLE
+    longest = max(map(len, labels))
+    inches = 4 + 0.12 * len(names) + 0.1 * longest if in_circle else 4 + 0.8 * math.sqrt(len(names)) + 0.05 * longest
+    sheet = Sheet(_INCH * min(max(inches, 7), 24), fonts)
     above = _MARGIN + _LINE * _TITLE * len(said)
     n_lines = 1 + len(numbers) + (not in_circle) + math.ceil(len(entries) / _IN_A_ROW)
     area = _Box(_MARGIN, above, sheet.side - _MARGIN, sheet.side - 2 * _MARGIN - _LINE * _CAPTION * n_lines)
-    places = {name: place for place, name in enumerate(estimate.columns)}
-    ends = [(places[source], places[target]) for source, target, _ in edges[:_MAX_DRAWN_EDGES]]
     widths = [text_width(label, _NAME, fonts) for label in labels]
-    arranged = _arrange_in_circle(widths, area) if in_circle else _arrange_by_forces(widths, ends, area)
+    arranged = _arrange_in_circle(widths, area) if in_circle else _arrange_by_forces(widths, drawn, area)
 
     at = arranged.nodes
-    sheet.lines.extend(_lines([(at[one], at[other]) for one, other in ends], [weight for *_, weight in edges]))
-    for drawn in (_LINKED, _WEAKER, _UNLINKED, _DROWNED):
-        sheet.marks.extend(Mark(at[node], drawn.outline, drawn.fill) for node in at if kinds[node] is drawn)
+    strongest = max(map(abs, weights), default=1.0)
+    for (one, other), weight in list(zip(drawn, weights, strict=False))[::-1]:  # the strongest above the others
+        relative = abs(weight) / max(strongest, _FULL_WIDTH)
+        colour = (*(_POSITIVE if weight > 0 else _NEGATIVE), round(255 * (0.25 + 0.7 * relative)))
+        sheet.lines.append(Line(at[one], at[other], 0.4 + 4 * relative, colour, dashed=weight < 0))
+    for kind in (_LINKED, _WEAKER, _UNLINKED, _DROWNED):
+        sheet.marks.extend(Mark(at[node], kind.outline, kind.fill) for node in at if kinds[node] is kind)
     for node, (place, anchor) in arranged.names.items():
         sheet.texts.append(Text(place, labels[node], _NAME, kinds[node].name, anchor, halo=True))
     for index, line in enumerate(said):
         sheet.texts.append(Text((_MARGIN, _MARGIN + _LINE * _TITLE * (index + 0.5)), line, _TITLE, _BLACK))
-    for index, line in enumerate([_caption(edges), *filter(None, ["; ".join(arranged.left_out)]), *numbers]):
+    caption = counted(len(ends), "edge")
+    caption += "" if len(ends) == len(drawn) else f" (the strongest {_MAX_DRAWN_EDGES} drawn)"
+    caption += f"; the widest line is a partial correlation of {strongest:.2f} in size" if ends else ""
+    for index, line in enumerate([caption, *filter(None, ["; ".join(arranged.left_out)]), *numbers]):
         place = _MARGIN, area.bottom + _LINE * _CAPTION * (index + 0.6)
         sheet.texts.append(Text(place, line, _CAPTION, _BLACK))
     _draw_legend(sheet, entries)
@@ -127,46 +140,19 @@ def _cut(name: str) -> str:
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
 
 
-def _side(n_nodes: int, longest: int, *, in_circle: bool) -> float:
-    """Return the side of a sheet on which so many nodes and letters of names have room."""
-    inches = 4 + 0.12 * n_nodes + 0.1 * longest if in_circle else 4 + 0.8 * math.sqrt(n_nodes) + 0.05 * longest
-    return _INCH * float(np.clip(inches, 7, 24))
-
-
-def _ranked_edges(estimate: GraphEstimate) -> list[tuple[str, str, float]]:
-    """Return the ends and the partial correlation of every edge, strongest first."""
-    edges = estimate.edge_columns
-    rows = zip(edges["source"], edges["target"], edges["partial_correlation"].tolist(), strict=True)
-    return sorted(rows, key=lambda edge: -abs(edge[2]))
-
-
-def _kinds(estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]], drowned: Sequence[str]) -> list[_Kind]:
-    kinds = dict.fromkeys(estimate.columns, _UNLINKED)
-    for place, (source, target, _) in list(enumerate(edges))[::-1]:
-        kinds[source] = kinds[target] = _LINKED if place < _MAX_DRAWN_EDGES else _WEAKER
-    return [*kinds.values(), *(_DROWNED for _ in drowned)]
-
-
-def _caption(edges: Sequence[tuple[str, str, float]]) -> str:
-    shown = "" if len(edges) <= _MAX_DRAWN_EDGES else f" (the strongest {_MAX_DRAWN_EDGES} drawn)"
-    widest = f"; the widest line is a partial correlation of {abs(edges[0][2]):.2f} in size" if edges else ""
-    return f"{len(edges)} edge{'' if len(edges) == 1 else 's'}{shown}{widest}"
-
-
-def _lines(ends: Sequence[tuple[Point, Point]], weights: Sequence[float]) -> Iterable[Line]:
-    """Yield the lines of edges that are given strongest first, the weakest of them first."""
-    strongest = max(map(abs, weights), default=1.0)
-    for (start, end), weight in list(zip(ends, weights, strict=False))[::-1]:
-        relative = abs(weight) / max(strongest, _FULL_WIDTH)
-        colour = (*(_POSITIVE if weight > 0 else _NEGATIVE), round(255 * (0.25 + 0.7 * relative)))
-        yield Line(start, end, 0.4 + 4 * relative, colour, dashed=weight < 0)
+def _ranked_edges(estimate: GraphEstimate) -> tuple[list[tuple[int, int]], list[float]]:
+    """Return the numbers of the ends and the partial correlation of every edge, strongest first."""
+    edges, numbers = estimate.edge_columns, {name: number for number, name in enumerate(estimate.columns)}
+    order = np.argsort(-np.abs(edges["partial_correlation"]), kind="stable")
+    ends = [(numbers[edges["source"][row]], numbers[edges["target"][row]]) for row in order]
+    return ends, edges["partial_correlation"][order].tolist()
 
 
 def _entries(kinds: Sequence[_Kind], *, has_categories: bool) -> list[tuple[Colour | _Kind, str]]:
     """Return the legend: both signs, and every kind of node that needs a word."""
     positive = "positive, or without a sign" if has_categories else "positive"
     counts = [(kind, kinds.count(kind)) for kind in (_WEAKER, _UNLINKED, _DROWNED)]
-    words = [(kind, f"{count} column{'' if count == 1 else 's'} {kind.said}") for kind, count in counts if count]
+    words = [(kind, f"{counted(count, 'column')} {kind.said}") for kind, count in counts if count]
     return [(_POSITIVE, positive), (_NEGATIVE, "negative"), *words]
 
 
