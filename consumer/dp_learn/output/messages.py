@@ -43,18 +43,14 @@ def title_of(summary: Summary, bundles: Sequence[Bundle]) -> str:
     """Return the title of the picture."""
     if summary["estimator"] != "graphical-lasso":
         return f"{quote_name(bundles[0].release.dataset.name)}, {summary['estimator']}"
-    names = " + ".join(f"{_called(bundle)}, release {bundle.release.lineage.number}" for bundle in bundles)
-    shown = (
-        f"edges at a false discovery rate of {summary['fdr']:g}" if summary["fdr"] else f"alpha {summary['alpha']:.3g}"
-    )
+    releases = [(bundle.release.dataset, bundle.release.lineage.number) for bundle in bundles]
+    names = [(quote(each.title) if each.title else quote_name(each.name), number) for each, number in releases]
+    shown = f"alpha {summary['alpha']:.3g}"
+    if summary["fdr"]:
+        shown = f"edges at a false discovery rate of {summary['fdr']:g}"
     shares = summary["noise_share_of_variance"]
     noise = "" if shares is None else f", noise {median(shares.values()):.0%} of the variance"
-    return f"{names}\n{shown}{noise}"
-
-
-def _called(bundle: Bundle) -> str:
-    dataset = bundle.release.dataset
-    return quote(dataset.title) if dataset.title else quote_name(dataset.name)
+    return f"{' + '.join(f'{name}, release {number}' for name, number in names)}\n{shown}{noise}"
 
 
 def describe_result(found: Result, folder: Path) -> str:
@@ -177,23 +173,25 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
     if not len(sure):
         return [f"{found}, {'which' if n_edges == 1 else 'all of which'} {unsure}"]
 
-    ranked = f"partial correlations of the {'surest' if fdr or 'evidence' in edges else 'strongest'}"
+    with_evidence, with_intervals = "evidence" in edges, "ci_low" in edges
+    several = ", where an end has several columns the largest one, without a sign"
+    ranked = f"partial correlations of the {'surest' if fdr or with_evidence else 'strongest'}"
     ranked += ", shrunk by the penalty" if shrunk else ""
-    ranked += (
-        ", where an end has several columns the largest one, without a sign" if graph.variables is not None else ""
-    )
-    no_intervals = ", ranked by evidence; there are no intervals" if "evidence" in edges else ""
-    ranked += ", with desparsified estimates and 95 % intervals in brackets" if "ci_low" in edges else no_intervals
+    ranked += several if graph.variables is not None else ""
+    if with_intervals:
+        ranked += ", with desparsified estimates and 95 % intervals in brackets"
+    elif with_evidence:
+        ranked += ", ranked by evidence; there are no intervals"
     shown = [{name: values[place] for name, values in edges.items()} for place in sure[:_SHOWN]]
     lines = [line for edge in shown for line in (_describe_edge(edge), *_describe_levels(graph, edge))]
-    if any(_is_outside(edge) for edge in shown):
+    if with_intervals and not all(edge["ci_low"] <= edge["partial_correlation"] <= edge["ci_high"] for edge in shown):
         penalty = ", and the penalty shrinks it" if shrunk else ""
         lines.append(
             "    a weight can lie outside its interval, as it assumes that pairs without an edge are unrelated"
             f"{penalty}; what is in brackets does not depend on that"
         )
     if len(sure) > _SHOWN:
-        judged = " whose sign is sure" if {"ci_low", "evidence"} & set(edges) else ""
+        judged = " whose sign is sure" if with_intervals or with_evidence else ""
         lines.append(f"    {len(sure) - _SHOWN} more{judged}: see edges.csv")
     if len(sure) < n_edges:
         lines.append(f"    {n_edges - len(sure)} more {unsure}")
@@ -221,11 +219,6 @@ def _judged_by(edges: dict[str, Any]) -> str:
     if "ci_low" in edges:
         return "judging by the 95 % intervals"
     return "judging by the tests" if "p_value" in edges else "as noise alone could account for the evidence"
-
-
-def _is_outside(edge: dict[str, Any]) -> bool:
-    """Return True if a weight lies outside the interval, which is about another estimate."""
-    return "ci_low" in edge and not edge["ci_low"] <= edge["partial_correlation"] <= edge["ci_high"]
 
 
 def _describe_levels(graph: GraphEstimate, edge: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_learn.output.graph_files import write_estimate
+from dp_learn.output.folder import write_estimate
 from dp_learn.pipeline.graph import GraphEstimate, partial_correlations
 
 PRECISION = np.array([[2.0, -0.6, 0.0], [-0.6, 1.0, 0.3], [0.0, 0.3, 1.5]])

@@ -15,7 +15,7 @@ from dp_learn.covariance.penalties import null_standard_errors
 from dp_learn.inference.edges import infer_edges
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.refit import fit_for_inference
-from dp_learn.output.graph_files import write_estimate
+from dp_learn.output.folder import write_estimate
 from dp_learn.pipeline.graph import GraphEstimate
 
 P = 40
