@@ -202,7 +202,7 @@ def cli(
         from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
         from dp_learn.pipeline.memory import require_compilable
 
-        show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
+        show = partial(_show_progress, sys.stderr.isatty() and not quiet)
         before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), show, quiet))
 
         stack.callback(show, "")  # however the work ends
@@ -244,13 +244,10 @@ def _name(file: Path | RemotePath) -> str:
     return end_in_name(file).name if isinstance(file, Path) else file.name
 
 
-def _show_progress(step: str) -> None:
+def _show_progress(on_terminal: bool, step: str) -> None:
     """Put the step in place of the one before, on a terminal's last line."""
-    click.echo(f"\r\033[K{step}{' ...' if step else ''}", err=True, nl=False)
-
-
-def _show_nothing(step: str) -> None:
-    pass
+    if on_terminal:
+        click.echo(f"\r\033[K{step}{' ...' if step else ''}", err=True, nl=False)
 
 
 def _before_compiling(require: Callable[[], None], show: Callable[[str], None], quiet: bool, kept: bool) -> None:
@@ -283,13 +280,10 @@ def _spell_command() -> str:
 def _parse_alpha(text: str) -> float | None:
     if text == "auto":
         return None
-    try:
-        alpha = float(text)
-    except ValueError as error:
-        raise ParameterError("--alpha", "a positive number, or auto", text) from error
-    if not 0 < alpha < float("inf"):
-        raise ParameterError("--alpha", "a positive number, or auto", text)
-    return alpha
+    with contextlib.suppress(ValueError):
+        if 0 < (alpha := float(text)) < float("inf"):
+            return alpha
+    raise ParameterError("--alpha", "a positive number, or auto", text)
 
 
 def main() -> None:

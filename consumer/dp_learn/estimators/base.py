@@ -25,7 +25,7 @@ from dp_learn.matrices.checks import check_alpha
 from dp_learn.matrices.labels import align, column_labels, labels_of
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.matrices.nearest_psd import nearest_psd_max_norm
-from dp_learn.matrices.repair import Repair, repair_covariance
+from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.graph import GraphEstimate
 
@@ -100,6 +100,9 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
 class CovarianceEstimator(NoisyRowsEstimator, ABC):
     """An estimator that needs nothing but a debiased covariance and its errors."""
 
+    weights: str | npt.ArrayLike | None = None
+    repair: str = "none"
+
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
         """Learn from noisy rows or from a bundle.
 
@@ -125,19 +128,38 @@ class CovarianceEstimator(NoisyRowsEstimator, ABC):
 
         Raises
         ------
+        ParameterError
+            An unknown repair or weights.
         DrownedColumnError
             A column has no variance left.
         EstimationError
             There is no estimate.
         """
-        scaled = scale_covariance(
-            pooled, repair=getattr(self, "repair", "none"), weights=getattr(self, "weights", None)
-        )
+        _, drowned = clear_columns(pooled)
+        if drowned:
+            raise no_variance_left(drowned)
+        if isinstance(self.weights, str) and self.weights not in {"equal", "noise"}:
+            raise ParameterError("weights", "equal, noise, or a matrix", self.weights)
+        correlation, units = pooled.correlation, np.outer(pooled.deviations, pooled.deviations)
         self.location_ = location
-        self.repair_ = scaled.repair.method.value
-        self.smallest_eigenvalue_ = scaled.smallest_eigenvalue
-        with few_threads(len(scaled.matrix)):
-            self._estimate(scaled)
+        self.smallest_eigenvalue_ = smallest_eigenvalue(correlation)
+
+        # The true correlations have a unit diagonal, so that the nearest such matrix is no further away than they are.
+        # Else a variance of which the noise leaves little may end next to zero, and its inverse anywhere.
+        if self.repair == RepairMethod.MAXNORM and self.smallest_eigenvalue_ < 0.0:
+            matrix = nearest_psd_max_norm(correlation, fix_diagonal=True, rtol=REPAIR_RTOL).matrix
+            self.repair_ = RepairMethod.MAXNORM.value
+        else:
+            repaired = repair_covariance(correlation, self.repair)
+            matrix, self.repair_ = repaired.covariance, repaired.method.value
+
+        weights = None
+        if isinstance(self.weights, str):
+            weights = penalty_weights(pooled) if self.weights == "noise" else None
+        elif self.weights is not None:
+            weights = np.asarray(align("weights", self.weights, pooled.columns), dtype=float)
+        with few_threads(len(matrix)):
+            self._estimate(ScaledCovariance(pooled, matrix, units, weights))
         return self
 
     def _store(self, scaled: ScaledCovariance, precision: FloatArray) -> None:
@@ -172,57 +194,12 @@ class ScaledCovariance:
         What an entry is multiplied by to be in data units.
     weights : ndarray of shape (n_features, n_features) or None
         Of a penalty on the entries of the matrix.
-    repair : Repair
-        What was done to it.
-    smallest_eigenvalue : float
-        Before the repair.
     """
 
     pooled: PooledCovariance
     matrix: FloatArray
     units: FloatArray
     weights: FloatArray | None
-    repair: Repair
-    smallest_eigenvalue: float
-
-
-def scale_covariance(
-    pooled: PooledCovariance, *, repair: str = "none", weights: str | npt.ArrayLike | None = None
-) -> ScaledCovariance:
-    """Return a pooled covariance on the correlation scale, repaired, with the weights of a penalty.
-
-    Raises
-    ------
-    ParameterError
-        An unknown repair or weights.
-    DrownedColumnError
-        A column has no variance left.
-    """
-    _, drowned = clear_columns(pooled)
-    if drowned:
-        raise no_variance_left(drowned)
-    if isinstance(weights, str) and weights not in {"equal", "noise"}:
-        raise ParameterError("weights", "equal, noise, or a matrix", weights)
-    correlation = pooled.correlation
-    repaired = _repair_correlation(correlation, repair)
-    if isinstance(weights, str):
-        chosen = penalty_weights(pooled) if weights == "noise" else None
-    else:
-        chosen = None if weights is None else np.asarray(align("weights", weights, pooled.columns), dtype=float)
-    units = np.outer(pooled.deviations, pooled.deviations)
-    return ScaledCovariance(pooled, repaired.covariance, units, chosen, repaired, smallest_eigenvalue(correlation))
-
-
-def _repair_correlation(correlation: FloatArray, method: str) -> Repair:
-    """Repair as `repair_covariance`, but keep the unit diagonal in the max norm.
-
-    The true correlations have it too, so that the nearest such matrix is no further away than they are. Without it a
-    variance of which the noise leaves little may end next to zero, and its inverse anywhere.
-    """
-    if method != RepairMethod.MAXNORM or smallest_eigenvalue(correlation) >= 0.0:
-        return repair_covariance(correlation, method)
-    projection = nearest_psd_max_norm(correlation, fix_diagonal=True, rtol=REPAIR_RTOL)
-    return Repair(projection.matrix, RepairMethod.MAXNORM, projection.distance, projection.lower_bound)
 
 
 def universal_alpha(pooled: PooledCovariance, alpha: float | None = None) -> float:

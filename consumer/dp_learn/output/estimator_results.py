@@ -96,7 +96,10 @@ def learn_alternative(
         own, tables, lines = _TOLD[name](fitted, pooled)
         return Result(bundles, {**summary, **own}, tables=tables, lines=lines)
     precision, share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
-    graph, doubts = _judge(precision, sample, pooled, kept)
+    with few_threads(len(kept)):  # any estimate is judged by the same tests and evidence
+        inference, doubts = infer_if_possible(sample, pooled, kept)
+        evidence = score_pairs(pooled) if pooled.has_errors else None
+    graph = GraphEstimate(pooled.columns, precision, pooled.covariance, inference, evidence=evidence)
     summary |= {"penalty_share": share, "n_edges": len(graph.edge_columns["source"]), "notes": [*notes, *doubts]}
     lines = describe_edges(graph, shrunk=share > 0.0, why_none=NOISE if alpha is None else PENALTY)
     return Result(bundles, summary, graph, lines=lines)
@@ -117,16 +120,6 @@ def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.
     said = f"levels are told by how they differ from the most frequent one of their category: {listed(left_out)}"
     usable = np.array(sorted({*chosen.kept.tolist(), *own} - (beside - {*own})), dtype=np.int64)
     return usable, [said] if left_out else []
-
-
-def _judge(
-    precision: FloatArray, sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]
-) -> tuple[GraphEstimate, list[str]]:
-    """Return the graph with the tests and the evidence that any estimate is judged by, and notes on them."""
-    with few_threads(len(kept)):
-        inference, notes = infer_if_possible(sample, pooled, kept)
-        evidence = score_pairs(pooled) if pooled.has_errors else None
-    return GraphEstimate(pooled.columns, precision, pooled.covariance, inference, evidence=evidence), notes
 
 
 def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, float]:
