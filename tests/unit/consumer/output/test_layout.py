@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial import Delaunay
 from scipy.spatial.distance import pdist
 
-from dp_learn.output.layout import _lay_out_parts, place_nodes
+from dp_learn.output.layout import place_nodes
 
 
 def _ring(n_nodes: int, first: int = 0) -> list[tuple[int, int]]:
@@ -34,15 +34,6 @@ def test_nodes_have_places_of_their_own(n_nodes: int) -> None:
     assert np.abs(places[linked]).max() == pytest.approx(1.0)
     assert pdist(places[linked]).min() > 0.2 / np.sqrt(n_nodes)
     assert np.isnan(places[np.setdiff1d(np.arange(n_nodes), linked)]).all()
-
-
-def test_a_graph_is_laid_out_once_for_areas_of_different_shapes() -> None:
-    """The picture, which knows the same edges in another order and direction, takes what the page has computed."""
-    ends = _random_edges(30, 40)
-    place_nodes(30, ends, aspect=1.5)
-    before = _lay_out_parts.cache_info()
-    place_nodes(30, ends[::-1, ::-1], aspect=1.0)
-    assert _lay_out_parts.cache_info().hits == before.hits + 1
 
 
 def test_linked_nodes_are_near_each_other() -> None:

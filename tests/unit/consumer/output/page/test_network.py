@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -65,12 +67,6 @@ def test_graph_without_links_has_no_group() -> None:
     assert network_data(network, {"x0": 0.1, "x1": 0.2, "x2": float("nan")})["noise"] == [0.1, 0.2, None]
 
 
-def test_places_are_the_same_in_every_run() -> None:
-    """The same links give the same places and groups."""
-    first, second = (network_data(network_of(blocks(4, 5, alone=1)), None) for _ in range(2))
-    assert first == second
-
-
 def test_links_among_very_many_columns_are_drawn_between_some_of_them() -> None:
     """Of 600 linked columns 500 are drawn, and the others keep their number of links, and are not called unlinked."""
     network = network_of(blocks(120, 5))
@@ -79,3 +75,4 @@ def test_links_among_very_many_columns_are_drawn_between_some_of_them() -> None:
     data = network_data(network, None)
     assert data["hidden"] == np.flatnonzero(~network.drawn).tolist()
     assert data["n_edges"] == 1200
+    assert len(json.dumps(data)) < 200_000
