@@ -1,4 +1,4 @@
-"""The estimate as edges and files."""
+"""The estimate as edges."""
 
 from __future__ import annotations
 

@@ -145,9 +145,3 @@ def test_bad_settings_get_one_sentence(settings: dict[str, Any], error: type[DpG
     """A wrong parameter is named with what is allowed when the estimator is fitted."""
     with pytest.raises(error, match=sentence):
         DebiasedGraphicalLasso(**settings).fit(noisy_wine())
-
-
-def test_constant_column_is_named() -> None:
-    """A column without variance is named, not divided by."""
-    with pytest.raises(DrownedColumnError, match="no variance is left in alcohol"):
-        DebiasedGraphicalLasso().fit(noisy_wine(0.0).assign(alcohol=3.0))

@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from tests.unit.consumer.estimators.tables import noisy_wine
 
 from dp_bundle.base.errors import DrownedColumnError, ParameterError
+from dp_learn.estimators.columnwise import clime_precision, neighborhood_selection, scio_precision
 from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.estimators.ridge import DebiasedRidgePrecision, ridge_precision
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance, threshold_covariance
@@ -117,11 +118,14 @@ def test_bad_tables_get_one_sentence(name: str) -> None:
     assert len(two.edges_) == 1
 
 
-@pytest.mark.parametrize("matrix", [[[1.0, np.nan], [np.nan, 1.0]], [[1.0, 0.5], [0.2, 1.0]]])
-@pytest.mark.parametrize("method", [ridge_precision, threshold_covariance])
-def test_bad_matrices_get_one_sentence(method: Any, matrix: Any) -> None:
-    """NaN and asymmetry are named by both functions, and a negative threshold."""
-    with pytest.raises(ParameterError, match="covariance"):
-        method(matrix, 0.1)
-    with pytest.raises(ParameterError, match=r"weights|alpha"):
+@pytest.mark.parametrize(
+    "method", [ridge_precision, threshold_covariance, neighborhood_selection, scio_precision, clime_precision]
+)
+def test_bad_matrices_get_one_sentence(method: Any) -> None:
+    """NaN, asymmetry and a negative penalty or threshold are named by every function."""
+    with pytest.raises(ParameterError, match=r"covariance\[0, 1\] must be finite"):
+        method([[1.0, np.nan], [np.nan, 1.0]], 0.1)
+    with pytest.raises(ParameterError, match="symmetric"):
+        method([[1.0, 0.5], [0.2, 1.0]], 0.1)
+    with pytest.raises(ParameterError, match=r"weights|alpha must be"):
         method(np.eye(2), -0.1)

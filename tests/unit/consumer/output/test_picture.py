@@ -37,16 +37,6 @@ def _boxes(sheet: Sheet) -> np.ndarray:
     return np.column_stack((left, top, left + width, top + [text.size for text in sheet.texts]))
 
 
-@pytest.mark.parametrize("n_columns", [2, 70])
-def test_picture_is_drawn_for_few_and_many(n_columns: int, tmp_path: Path) -> None:
-    """A picture is made of an empty graph, and of one with more edges than are drawn."""
-    precision = np.eye(n_columns) if n_columns == 2 else np.eye(n_columns) + 0.001
-    names = tuple(f"column $x_{index}" for index in range(n_columns))
-    draw_graph(GraphEstimate(names, precision, precision), tmp_path / "graph.png", "A $title with a dollar")
-
-    assert (tmp_path / "graph.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize("n_columns", [9, 12, 20, 21, 64, 300])
 def test_every_column_is_shown_and_no_text_is_over_another(n_columns: int) -> None:
     """Linked, unlinked and drowned columns have a mark, around a circle or not, and every text a place of its own."""
@@ -129,6 +119,8 @@ def test_fonts_of_the_system_are_found(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_picture_is_smooth_and_of_the_stated_colours(tmp_path: Path) -> None:
     """Edges have the colour of their sign, wider ones for stronger links, with edges that are mixed with the paper."""
+    many = GraphEstimate(tuple(f"$x_{index}" for index in range(70)), np.eye(70) + 0.001, np.eye(70))
+    draw_graph(many, tmp_path / "graph.png", "A $title with a dollar", ["gone"])
     precision = np.array([[1.0, -0.4, 0.1], [-0.4, 1.0, 0.0], [0.1, 0.0, 1.0]])
     draw_graph(GraphEstimate(("a", "b", "c"), precision, precision), tmp_path / "graph.png", "A title")
     with Image.open(tmp_path / "graph.png") as image:
