@@ -5,13 +5,10 @@ from dp_bundle.base.lazy import TYPE_CHECKING, import_on_demand
 if TYPE_CHECKING:
     from dp_learn.covariance.debias import debias_covariance
     from dp_learn.covariance.moments import Moments, estimate_moments
-    from dp_learn.estimators.clime import DebiasedCLIME
+    from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
     from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV
     from dp_learn.estimators.lda import DebiasedLDA
-    from dp_learn.estimators.neighborhood import DebiasedNeighborhoodSelection
-    from dp_learn.estimators.regression import DebiasedRidgeRegression
-    from dp_learn.estimators.ridge import DebiasedRidgePrecision
-    from dp_learn.estimators.scio import DebiasedSCIO
+    from dp_learn.estimators.ridge import DebiasedRidgePrecision, DebiasedRidgeRegression
     from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
     from dp_learn.glasso.feasibility import smallest_solvable_alpha
     from dp_learn.glasso.problem import Solution, Status

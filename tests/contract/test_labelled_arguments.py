@@ -15,10 +15,8 @@ import dp_learn
 from dp_bundle.base.errors import ParameterError
 from dp_learn import debias_covariance, graphical_lasso, smallest_solvable_alpha
 from dp_learn.covariance.sources import table_rows
-from dp_learn.estimators.clime import clime_precision
-from dp_learn.estimators.neighborhood import neighborhood_selection
+from dp_learn.estimators.columnwise import clime_precision, neighborhood_selection, scio_precision
 from dp_learn.estimators.registry import ESTIMATORS
-from dp_learn.estimators.scio import scio_precision
 from dp_learn.estimators.targets import TargetEstimator
 from dp_learn.estimators.thresholded_covariance import threshold_covariance
 from dp_learn.matrices.checks import check_covariance

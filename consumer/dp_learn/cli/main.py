@@ -10,16 +10,16 @@ import gc
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.kernels import before_compiling
-from dp_bundle.base.quoting import quote_name, quote_path
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.cli.console import (
     BundlePath,
     NewPath,
@@ -39,10 +39,6 @@ from dp_bundle.files.tar import end_in_name
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.selection.rules import Rule, Weights
-
-if TYPE_CHECKING:
-    from dp_bundle import Bundle
-    from dp_learn.output.summary import Summary
 
 _GRAPHICAL_LASSO = With("estimator", ("graphical-lasso",))
 _SPARSE = ("graphical-lasso", "neighborhood", "scio", "clime")  # the estimators with a sparse precision matrix
@@ -200,35 +196,36 @@ def cli(
             tell(note, quiet=quiet)
 
         from dp_learn.output.folder import write_results
-        from dp_learn.output.messages import describe_learned, title_of
-        from dp_learn.output.result import Result
-        from dp_learn.output.summary import summarize
+        from dp_learn.output.messages import describe_result
+        from dp_learn.output.summary import Result, summarize
         from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
         from dp_learn.pipeline.memory import require_compilable
 
-        show = _show_progress if sys.stderr.isatty() and not quiet else _show_nothing
+        show = partial(_show_progress, sys.stderr.isatty() and not quiet)
         before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), show, quiet))
 
-        summary: Summary
-        if estimator != "graphical-lasso":
-            make_page = partial(_make_page, bundles, show) if report else None
-            text, summary = _estimate_otherwise(
-                bundles, estimator, penalty, target, folder, refit=settings["refit"], make_page=make_page
-            )
-        else:
-            stack.callback(show, "")  # however the work ends
+        stack.callback(show, "")  # however the work ends
+        if estimator == "graphical-lasso":
             learned = learn_graph(bundles, max_memory=max_memory, alpha=penalty, fdr=fdr, progress=show, **settings)
-            summary = described = summarize(learned, bundles)
-            page = _make_page(bundles, show, summary, graph=learned.estimate, learned=learned) if report else None
-            show("writing the results")
-            title = title_of(described, bundles)
-            write_results(Result(learned.estimate, summary), title, folder, report=page)
-            with already(f"the results are in {quote_path(folder)}"):
-                text = describe_learned(learned, described, bundles, folder)
-                show("")
-        answer(text, summary, as_json=as_json, quiet=quiet)
+            found = Result(bundles, summarize(learned, bundles), learned.estimate, learned)
+        else:
+            from dp_learn.output.estimator_results import learn_alternative
 
-    for sentence in summary["contradictions"]:
+            found = learn_alternative(bundles, estimator, alpha=penalty, target=target, refit=settings["refit"])
+        page = None
+        if report:
+            from dp_learn.output.page.report import make_report
+
+            show("drawing the page")
+            page = make_report(found, _spell_command())
+        show("writing the results")
+        write_results(found, folder, report=page)
+        with already(f"the results are in {quote_path(folder)}"):
+            text = describe_result(found, folder)
+            show("")
+        answer(text, found.summary, as_json=as_json, quiet=quiet)
+
+    for sentence in found.summary["contradictions"]:
         tell(f"warning: {sentence}", quiet=quiet)
 
 
@@ -246,13 +243,10 @@ def _name(file: Path | RemotePath) -> str:
     return end_in_name(file).name if isinstance(file, Path) else file.name
 
 
-def _show_progress(step: str) -> None:
+def _show_progress(on_terminal: bool, step: str) -> None:
     """Put the step in place of the one before, on a terminal's last line."""
-    click.echo(f"\r\033[K{step}{' ...' if step else ''}", err=True, nl=False)
-
-
-def _show_nothing(step: str) -> None:
-    pass
+    if on_terminal:
+        click.echo(f"\r\033[K{step}{' ...' if step else ''}", err=True, nl=False)
 
 
 def _before_compiling(require: Callable[[], None], show: Callable[[str], None], quiet: bool, kept: bool) -> None:
@@ -262,37 +256,6 @@ def _before_compiling(require: Callable[[], None], show: Callable[[str], None], 
     if not kept:
         note = "compiled code cannot be saved here, so every run takes up to a minute more"
         tell(f"note: {note}: set NUMBA_CACHE_DIR to a folder that you can write to", quiet=quiet)
-
-
-def _estimate_otherwise(
-    bundles: Sequence[Bundle],
-    estimator: str,
-    alpha: float | None,
-    target: str | None,
-    folder: Path,
-    *,
-    refit: bool,
-    make_page: Callable[..., str] | None,
-) -> tuple[str, Summary]:
-    """Estimate by another estimator, write its tables, and return its message and its summary."""
-    from dp_learn.output.estimator_results import learn_alternative
-    from dp_learn.output.folder import write_results
-    from dp_learn.output.messages import describe_alternative
-
-    found = learn_alternative(bundles, estimator, alpha=alpha, target=target, refit=refit)
-    report = make_page(found.summary, graph=found.graph, tables=found.tables) if make_page is not None else None
-    title = f"{quote_name(bundles[0].release.dataset.name)}, {estimator}"
-    write_results(found, title, folder, report=report)
-    return describe_alternative(found, estimator, bundles, folder), found.summary
-
-
-def _make_page(bundles: Sequence[Bundle], begin: Callable[[str], None], summary: Summary, **found: Any) -> str:
-    """Return the page of a result; the libraries that it takes are imported here."""
-    from dp_learn.output.page.findings import Findings
-    from dp_learn.output.page.report import make_report
-
-    begin("drawing the page")
-    return make_report(Findings(bundles, summary, _spell_command(), **found))
 
 
 def _spell_command() -> str:
@@ -316,13 +279,10 @@ def _spell_command() -> str:
 def _parse_alpha(text: str) -> float | None:
     if text == "auto":
         return None
-    try:
-        alpha = float(text)
-    except ValueError as error:
-        raise ParameterError("--alpha", "a positive number, or auto", text) from error
-    if not 0 < alpha < float("inf"):
-        raise ParameterError("--alpha", "a positive number, or auto", text)
-    return alpha
+    with contextlib.suppress(ValueError):
+        if 0 < (alpha := float(text)) < float("inf"):
+            return alpha
+    raise ParameterError("--alpha", "a positive number, or auto", text)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,14 +14,21 @@ from sklearn.covariance import log_likelihood
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dp_bundle import Bundle
-from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.errors import DrownedColumnError, ParameterError
+from dp_bundle.base.quoting import quote_name
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource, RowSource, bundle_source, table_rows
-from dp_learn.estimators.scaled import ScaledCovariance, scale_covariance
-from dp_learn.matrices.labels import column_labels, labels_of
-from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.covariance.standard_errors import penalty_weights, universal_penalty
+from dp_learn.matrices.checks import check_alpha
+from dp_learn.matrices.labels import align, column_labels, labels_of
+from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
+from dp_learn.matrices.repair import nearest_psd_max_norm, repair_covariance
+from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.graph import GraphEstimate
+
+REPAIR_RTOL = 1e-3  # of the distance to the repaired matrix, as `repair_covariance` by default
 
 
 class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
@@ -78,12 +86,7 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
             names = getattr(self, "feature_names_in_", own)
             return table_rows(values, [str(name) for name in names], self.noise_variance)
 
-        if not (np.ndim(self.noise_variance) == 0 and self.noise_variance == 0.0):
-            raise ParameterError(
-                "noise_variance", "left at 0 for a bundle, which states its noise", self.noise_variance
-            )
-
-        rows = bundle_source(X)
+        rows = stated_source(X, self.noise_variance)
         if reset:
             self._labels = list(rows.columns)
             self.n_features_in_ = len(rows.columns)
@@ -95,6 +98,9 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
 
 class CovarianceEstimator(NoisyRowsEstimator, ABC):
     """An estimator that needs nothing but a debiased covariance and its errors."""
+
+    weights: str | npt.ArrayLike | None = None
+    repair: str = "none"
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
         """Learn from noisy rows or from a bundle.
@@ -121,19 +127,38 @@ class CovarianceEstimator(NoisyRowsEstimator, ABC):
 
         Raises
         ------
+        ParameterError
+            An unknown repair or weights.
         DrownedColumnError
             A column has no variance left.
         EstimationError
             There is no estimate.
         """
-        scaled = scale_covariance(
-            pooled, repair=getattr(self, "repair", "none"), weights=getattr(self, "weights", None)
-        )
+        _, drowned = clear_columns(pooled)
+        if drowned:
+            raise no_variance_left(drowned)
+        if isinstance(self.weights, str) and self.weights not in {"equal", "noise"}:
+            raise ParameterError("weights", "equal, noise, or a matrix", self.weights)
+        correlation, units = pooled.correlation, np.outer(pooled.deviations, pooled.deviations)
         self.location_ = location
-        self.repair_ = scaled.repair.method.value
-        self.smallest_eigenvalue_ = scaled.smallest_eigenvalue
-        with few_threads(len(scaled.matrix)):
-            self._estimate(scaled)
+        self.smallest_eigenvalue_ = smallest_eigenvalue(correlation)
+
+        # The true correlations have a unit diagonal, so that the nearest such matrix is no further away than they are.
+        # Else a variance of which the noise leaves little may end next to zero, and its inverse anywhere.
+        if self.repair == RepairMethod.MAXNORM and self.smallest_eigenvalue_ < 0.0:
+            matrix = nearest_psd_max_norm(correlation, fix_diagonal=True, rtol=REPAIR_RTOL).matrix
+            self.repair_ = RepairMethod.MAXNORM.value
+        else:
+            repaired = repair_covariance(correlation, self.repair)
+            matrix, self.repair_ = repaired.covariance, repaired.method.value
+
+        weights = None
+        if isinstance(self.weights, str):
+            weights = penalty_weights(pooled) if self.weights == "noise" else None
+        elif self.weights is not None:
+            weights = np.asarray(align("weights", self.weights, pooled.columns), dtype=float)
+        with few_threads(len(matrix)):
+            self._estimate(ScaledCovariance(pooled, matrix, units, weights))
         return self
 
     def _store(self, scaled: ScaledCovariance, precision: FloatArray) -> None:
@@ -145,3 +170,45 @@ class CovarianceEstimator(NoisyRowsEstimator, ABC):
     @abstractmethod
     def _estimate(self, scaled: ScaledCovariance) -> None:
         """Find the estimate and store it."""
+
+
+def stated_source(bundle: Bundle, noise_variance: npt.ArrayLike) -> RowSource | CovarianceSource:
+    """Return the rows or the moments of a bundle, which is to be left to state its noise."""
+    if np.ndim(noise_variance) != 0 or noise_variance != 0.0:
+        raise ParameterError("noise_variance", "left at 0 for a bundle, which states its noise", noise_variance)
+    return bundle_source(bundle)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledCovariance:
+    """A debiased covariance on the correlation scale, where no unit matters.
+
+    Attributes
+    ----------
+    pooled : PooledCovariance
+        In data units.
+    matrix : ndarray of shape (n_features, n_features)
+        The debiased correlations, repaired.
+    units : ndarray of shape (n_features, n_features)
+        What an entry is multiplied by to be in data units.
+    weights : ndarray of shape (n_features, n_features) or None
+        Of a penalty on the entries of the matrix.
+    """
+
+    pooled: PooledCovariance
+    matrix: FloatArray
+    units: FloatArray
+    weights: FloatArray | None
+
+
+def universal_alpha(pooled: PooledCovariance, alpha: float | None = None) -> float:
+    """Return the penalty that was given, checked, or by default the alpha of `universal_penalty`."""
+    return universal_penalty(pooled)[0] if alpha is None else check_alpha(alpha)
+
+
+def no_variance_left(columns: tuple[str, ...]) -> DrownedColumnError:
+    """Return the error for columns that nothing can be learned about."""
+    return DrownedColumnError(
+        list(columns),
+        f"no variance is left in {', '.join(map(quote_name, columns))}: constant or drowned by the noise; leave it out",
+    )

@@ -1,22 +1,26 @@
-"""Base of the estimators that solve one problem per column: checks, the smallest alpha, the symmetric result.
+"""Estimators that solve one problem per column: SCIO, CLIME and neighbourhood selection.
 
-A column's problem is bounded, or its constraints can be met, exactly when some b has ``|S b - e_j| <= alpha w_j`` in
-every entry. A nonsingular S allows any alpha; otherwise the smallest one is found by a linear programme.
+A column's problem of the first two is bounded, or its constraints can be met, exactly when some b has
+``|S b - e_j| <= alpha w_j`` in every entry. A nonsingular S allows any alpha; otherwise the smallest one is found by a
+linear programme.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
-from dp_learn.estimators.base import CovarianceEstimator
-from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
-from dp_learn.matrices.checks import check_weights
-from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
+from dp_learn.estimators.base import CovarianceEstimator, ScaledCovariance, universal_alpha
+from dp_learn.glasso.solvers.gram_lasso import solve_gram_lassos
+from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
+from dp_learn.matrices.labels import column_labels
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
 
 ROUNDING = 1e-10  # a negative eigenvalue of this size, relative to the largest variance, is what a repair leaves
 ABOVE_SMALLEST = 1.1
@@ -24,23 +28,17 @@ TOLERANCES = (1e-10, 1e-7)  # of a linear programme; the second where rounding k
 RESIDUAL = 1e-7  # of optimality, relative to the largest entry, that a column may end with
 
 
+@dataclass(eq=False, repr=False)
 class ColumnwiseEstimator(CovarianceEstimator):
     """An estimator of a precision matrix, one problem per column of the debiased correlations."""
 
-    def __init__(
-        self,
-        alpha: float | None = None,
-        *,
-        noise_variance: npt.ArrayLike = 0.0,
-        weights: str | npt.ArrayLike = "equal",
-        penalize_diagonal: bool = False,
-        repair: str = "maxnorm",
-    ) -> None:
-        self.alpha = alpha
-        self.noise_variance = noise_variance
-        self.weights = weights
-        self.penalize_diagonal = penalize_diagonal
-        self.repair = repair
+    alpha: float | None = None
+    _: KW_ONLY
+    noise_variance: npt.ArrayLike = 0.0
+    weights: str | npt.ArrayLike = "equal"
+    penalize_diagonal: bool = False
+    repair: str = "maxnorm"
+    _solve: ClassVar[Callable[..., FloatArray]]  # the precision matrix of a covariance at an alpha
 
     def _estimate(self, scaled: ScaledCovariance) -> None:
         self.alpha_ = _choose_alpha(scaled, self.alpha, penalize_diagonal=self.penalize_diagonal)
@@ -49,12 +47,335 @@ class ColumnwiseEstimator(CovarianceEstimator):
         )
         self._store(scaled, precision)
 
-    @staticmethod
-    @abstractmethod
-    def _solve(
-        covariance: npt.ArrayLike, alpha: float, *, weights: npt.ArrayLike | None, penalize_diagonal: bool
-    ) -> FloatArray:
-        """Return the precision matrix."""
+
+def scio_precision(
+    covariance: npt.ArrayLike,
+    alpha: float,
+    *,
+    weights: npt.ArrayLike | None = None,
+    penalize_diagonal: bool = True,
+) -> FloatArray:
+    r"""Return the precision matrix whose columns solve a lasso each, symmetric by the smaller of each pair of entries.
+
+    .. math:: \min_b \tfrac12 b^T S b - e_j^T b + \alpha \sum_i w_{ij} |b_i|
+
+    Parameters
+    ----------
+    covariance : array-like of shape (p, p)
+        S, symmetric and positive semidefinite: with a negative eigenvalue every column's problem is unbounded.
+    alpha : float
+        Strength of the penalty, > 0, without a unit: it bounds ``|S b - e_j|``, so that at 1 nothing is left of the
+        estimate unless the diagonal is free.
+    weights : array-like of shape (p, p), optional
+        Symmetric and >= 0; 0 leaves an entry free, inf forbids the edge.
+    penalize_diagonal : bool
+        Whether the penalty includes the diagonal of the precision matrix, as in the paper.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        Symmetric with a positive diagonal; not always positive definite.
+
+    Raises
+    ------
+    ParameterError
+        For a bad argument, an indefinite matrix among them.
+    EstimationError
+        The problem is unbounded at this alpha, because S is singular; or nothing is left of the estimate.
+    NotConvergedError
+        Rounding stopped coordinate descent.
+
+    References
+    ----------
+    Liu & Luo (2015), Fast and adaptive sparse precision matrix estimation in high dimensions, Journal of Multivariate
+    Analysis 135, eq. 3 to 5.
+    """
+    s = check_covariance(covariance)
+    alpha = check_alpha(alpha)
+    w = check_weights(weights, len(s), penalize_diagonal=penalize_diagonal, columns=column_labels(covariance))
+    check_semidefinite(s)
+    columns, residuals = solve_gram_lassos(s, np.eye(len(s)), alpha * w)
+    converged = residuals.max() <= RESIDUAL * float(np.abs(s).max())
+    if not converged and np.isfinite(w).all() and not is_positive_definite(s):  # else every alpha has a solution
+        smallest = smallest_column_alpha(s, w)
+        if alpha < smallest:
+            raise no_column_solution(alpha, smallest, "SCIO")
+    require_residuals(columns, residuals, s)
+    return keep_smaller(columns, "SCIO")
+
+
+class DebiasedSCIO(ColumnwiseEstimator):
+    """Sparse precision matrix of the rows before the noise, column by column.
+
+    Prefer the graphical lasso for a graph: SCIO's changed more with the noise on real tables (docs/adr/0010).
+
+    Parameters
+    ----------
+    alpha : float or None
+        The penalty on the correlation scale, > 0; None for sqrt(2 log p) standard errors of a typical entry, noise
+        included, or a tenth above the smallest alpha that has a solution where that is more.
+    noise_variance : float or array-like of shape (n_features,)
+        Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
+    weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
+        As in `DebiasedGraphicalLasso`.
+    penalize_diagonal : bool
+        Whether the penalty includes the diagonal. Under noise alpha may approach 1, which would leave no diagonal.
+    repair : {"maxnorm", "clip", "shrink", "none"}
+        The repair of an indefinite matrix, on which the problem is unbounded: by default CoCoLasso's step, which at
+        most doubles its largest error (Datta & Zou 2017). The repaired matrix is singular, and needs an alpha that is
+        not too small.
+
+    Attributes
+    ----------
+    precision_ : ndarray of shape (n_features, n_features)
+        The estimate in data units; symmetric, not always positive definite.
+    covariance_ : ndarray of shape (n_features, n_features)
+        The repaired covariance that it was fitted to, in data units.
+    edges_ : DataFrame
+        source, target, partial_correlation, precision; strongest first.
+    alpha_, repair_, smallest_eigenvalue_, location_, n_features_in_, feature_names_in_
+        As in `DebiasedGraphicalLasso`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(2000, 3)) @ [[1, 0.8, 0], [0, 1, 0], [0, 0, 1]]
+    >>> DebiasedSCIO(0.1).fit(rows).edges_[["source", "target"]].values.tolist()
+    [['x0', 'x1']]
+    """
+
+    _solve = staticmethod(scio_precision)
+
+
+def clime_precision(
+    covariance: npt.ArrayLike,
+    alpha: float,
+    *,
+    weights: npt.ArrayLike | None = None,
+    penalize_diagonal: bool = True,
+) -> FloatArray:
+    r"""Return the precision matrix whose columns are the smallest that the constraints allow.
+
+    .. math:: \min_b \|b\|_1 \quad\text{subject to}\quad |S b - e_j|_i \le \alpha w_{ij}
+
+    Each column is a linear programme, and of each pair of entries the smaller in size is kept.
+
+    Parameters
+    ----------
+    covariance : array-like of shape (p, p)
+        S, symmetric. It may be indefinite: the guarantee of the paper asks only that alpha exceed its largest error,
+        times the l1 norm of the true precision matrix.
+    alpha : float
+        How far the product may be from the identity, > 0, without a unit.
+    weights : array-like of shape (p, p), optional
+        Symmetric, finite and >= 0: a tolerance per entry, in units of alpha.
+    penalize_diagonal : bool
+        Whether the diagonal of the product has a tolerance too, as in the paper. At 1 it allows the zero matrix.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        Symmetric with a positive diagonal; not always positive definite.
+
+    Raises
+    ------
+    ParameterError
+        For a bad argument.
+    EstimationError
+        No matrix meets the constraints, because S is singular: the sentence names the smallest alpha. Or the estimate
+        has a diagonal entry that is not positive.
+
+    References
+    ----------
+    Cai, Liu & Luo (2011), A constrained l1 minimization approach to sparse precision matrix estimation, JASA 106(494),
+    eq. 2 to 4 and theorem 6.
+    """
+    s = check_covariance(covariance)
+    alpha = check_alpha(alpha)
+    w = check_weights(weights, len(s), penalize_diagonal=penalize_diagonal, columns=column_labels(covariance))
+    if np.isinf(w).any():
+        raise ParameterError("weights", "finite, as they are tolerances of a product", np.inf)
+    p = len(s)
+    columns, rows = np.empty_like(s), np.block([[s, -s], [-s, s]])  # of a difference of two non-negative vectors
+    for j, (unit, tolerance) in enumerate(zip(np.eye(p), alpha * w, strict=True)):
+        limits = np.concatenate((tolerance + unit, tolerance - unit))
+        found = solve_linear_programme(np.ones(2 * p), rows, limits, 0.0)
+        if found is None:
+            raise no_column_solution(alpha, smallest_column_alpha(s, w), "CLIME")
+        columns[j] = found[:p] - found[p:]
+    return keep_smaller(columns, "CLIME")
+
+
+class DebiasedCLIME(ColumnwiseEstimator):
+    """Sparse precision matrix of the rows before the noise, by linear programmes on the debiased correlations.
+
+    Prefer the graphical lasso for many columns: CLIME is slow, and was no better on few (docs/adr/0010).
+
+    Parameters
+    ----------
+    alpha : float or None
+        How far the product with the debiased correlations may be from the identity, > 0; None for sqrt(2 log p)
+        standard errors of a typical entry, noise included, or a tenth above the smallest that has a solution where
+        that is more.
+    noise_variance : float or array-like of shape (n_features,)
+        Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
+    weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
+        Tolerances in proportion to these.
+    penalize_diagonal : bool
+        Whether the diagonal has a tolerance too. Under noise alpha may approach 1, which would leave no diagonal.
+    repair : {"maxnorm", "clip", "shrink", "none"}
+        The repair of an indefinite matrix. Without it the programmes have a solution, but one that follows the negative
+        eigenvalues: by default CoCoLasso's step, which at most doubles the largest error (Datta & Zou 2017).
+
+    Attributes
+    ----------
+    precision_ : ndarray of shape (n_features, n_features)
+        The estimate in data units; symmetric, not always positive definite.
+    covariance_ : ndarray of shape (n_features, n_features)
+        The covariance that it was fitted to, in data units.
+    edges_ : DataFrame
+        source, target, partial_correlation, precision; strongest first.
+    alpha_, repair_, smallest_eigenvalue_, location_, n_features_in_, feature_names_in_
+        As in `DebiasedGraphicalLasso`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(2000, 3)) @ [[1, 0.8, 0], [0, 1, 0], [0, 0, 1]]
+    >>> DebiasedCLIME(0.1).fit(rows).edges_[["source", "target"]].values.tolist()
+    [['x0', 'x1']]
+    """
+
+    _solve = staticmethod(clime_precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhoods:
+    """The lasso regressions of all columns, and the graph that they make.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (p, p)
+        Row j predicts column j from the others; zero on the diagonal.
+    edges : ndarray of bool, shape (p, p)
+        The graph by the rule.
+    precision : ndarray of shape (p, p)
+        Zero exactly where there is no edge; symmetric, not always positive definite. Regression j gives the entries
+        1 / t_j and -b_ji / t_j with the variance left t_j = s_jj - s_j'b_j; of each pair it is the smaller in size
+        under the rule "and", the larger under "or".
+    """
+
+    coefficients: FloatArray
+    edges: npt.NDArray[np.bool_]
+    precision: FloatArray
+
+
+def neighborhood_selection(
+    covariance: npt.ArrayLike, alpha: float, *, rule: str = "or", weights: npt.ArrayLike | None = None
+) -> Neighborhoods:
+    r"""Return the neighbours of every column: those with a coefficient in its lasso regression.
+
+    .. math:: \min_b \tfrac12 b^T S_{-j,-j} b - b^T s_j + \alpha \sum_i w_{ij} |b_i|
+
+    Parameters
+    ----------
+    covariance : array-like of shape (p, p)
+        S, symmetric and positive semidefinite: the problems of an indefinite matrix are unbounded or have many local
+        solutions, so that it has to be repaired first.
+    alpha : float
+        Strength of the penalty, > 0, in the units of the covariance.
+    rule : {"or", "and"}
+        Whether one of the two regressions is enough for an edge, or both must have it.
+    weights : array-like of shape (p, p), optional
+        Symmetric and >= 0; 0 leaves an entry free, inf forbids the edge.
+
+    Raises
+    ------
+    ParameterError
+        For a bad argument, an indefinite matrix among them.
+    NotConvergedError
+        Rounding stopped coordinate descent.
+
+    References
+    ----------
+    Meinshausen & Buhlmann (2006), High-dimensional graphs and variable selection with the lasso, Annals of Statistics
+    34(3), eq. 3 to 7. van de Geer, Buhlmann, Ritov & Dezeure (2014), Annals of Statistics 42(3), eq. 9, for t_j.
+    """
+    s = check_covariance(covariance)
+    if rule not in {"or", "and"}:
+        raise ParameterError("rule", "or, and", rule)
+    columns = column_labels(covariance)
+    penalty = check_alpha(alpha) * check_weights(weights, len(s), penalize_diagonal=False, columns=columns)
+    np.fill_diagonal(penalty, np.inf)
+    check_semidefinite(s)
+    coefficients, residuals = solve_gram_lassos(s, s, penalty)
+    require_residuals(coefficients, residuals, s)
+    left = s.diagonal() - (coefficients * s).sum(axis=1)
+    if not (left > 0.0).all():
+        raise ParameterError("alpha", "larger where columns determine each other without error", alpha)
+    rows = -coefficients / left[:, None]
+    np.fill_diagonal(rows, 1.0 / left)
+    smaller = keep_smaller(rows)
+    precision = smaller if rule == "and" else rows + rows.T - smaller
+    return Neighborhoods(coefficients, (precision != 0.0) & ~np.eye(len(s), dtype=bool), precision)
+
+
+@dataclass(eq=False, repr=False)
+class DebiasedNeighborhoodSelection(CovarianceEstimator):
+    """The graph of the rows before the noise by the lasso regression of every column on the others.
+
+    Its graphs are as good as the graphical lasso's where the noise is alike in all columns. Prefer the graphical lasso
+    where it differs, which makes false edges here (docs/adr/0010), or where there are too many columns for a repair.
+
+    Parameters
+    ----------
+    alpha : float or None
+        The penalty on the correlation scale, > 0; None for sqrt(2 log p) standard errors of a typical entry, noise
+        included.
+    noise_variance : float or array-like of shape (n_features,)
+        Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
+    rule : {"or", "and"}
+        As in `neighborhood_selection`.
+    weights : {"equal", "noise"} or array-like of shape (n_features, n_features)
+        As in `DebiasedGraphicalLasso`.
+    repair : {"maxnorm", "clip", "shrink", "none"}
+        The repair of an indefinite matrix, for which the lasso is unbounded: by default CoCoLasso's step, which at
+        most doubles its largest error (Datta & Zou 2017).
+
+    Attributes
+    ----------
+    coefficients_ : ndarray of shape (n_features, n_features)
+        Row j predicts column j from the others, in data units.
+    edges_ : DataFrame
+        source, target, partial_correlation, precision; strongest first.
+    precision_ : ndarray of shape (n_features, n_features)
+        As `Neighborhoods.precision`, in data units.
+    covariance_ : ndarray of shape (n_features, n_features)
+        The repaired covariance that it was fitted to, in data units.
+    alpha_, repair_, smallest_eigenvalue_, location_, n_features_in_, feature_names_in_
+        As in `DebiasedGraphicalLasso`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(2000, 3)) @ [[1, 0.8, 0], [0, 1, 0], [0, 0, 1]]
+    >>> DebiasedNeighborhoodSelection(0.1).fit(rows).edges_[["source", "target"]].values.tolist()
+    [['x0', 'x1']]
+    """
+
+    alpha: float | None = None
+    _: KW_ONLY
+    noise_variance: npt.ArrayLike = 0.0
+    rule: str = "or"
+    weights: str | npt.ArrayLike = "equal"
+    repair: str = "maxnorm"
+
+    def _estimate(self, scaled: ScaledCovariance) -> None:
+        self.alpha_ = universal_alpha(scaled.pooled, self.alpha)
+        found = neighborhood_selection(scaled.matrix, self.alpha_, rule=self.rule, weights=scaled.weights)
+        d = scaled.pooled.deviations
+        self.coefficients_ = found.coefficients * np.outer(d, 1.0 / d)
+        self._store(scaled, found.precision)
 
 
 def _choose_alpha(scaled: ScaledCovariance, alpha: float | None, *, penalize_diagonal: bool) -> float:
@@ -84,17 +405,6 @@ def check_semidefinite(s: FloatArray) -> None:
         )
 
 
-def check_variances(precision: FloatArray, method: str) -> None:
-    """Refuse an estimate with a diagonal entry that is not positive: a conditional variance that makes no sense."""
-    bad = np.flatnonzero(~(precision.diagonal() > 0.0))
-    if bad.size:
-        raise EstimationError(
-            f"the {method} estimate of {bad.size} of {len(precision)} columns has no positive diagonal entry, because "
-            "alpha is too large for their variance, or the covariance too indefinite: change alpha, leave the "
-            "diagonal unpenalised, or repair the covariance"
-        )
-
-
 def require_residuals(solutions: FloatArray, residuals: FloatArray, s: FloatArray) -> None:
     """Refuse columns that ended above the optimality residual that rounding explains."""
     worst = float(residuals.max())
@@ -106,8 +416,14 @@ def require_residuals(solutions: FloatArray, residuals: FloatArray, s: FloatArra
         )
 
 
-def keep_smaller(matrix: FloatArray) -> FloatArray:
+def keep_smaller(matrix: FloatArray, method: str | None = None) -> FloatArray:
     """Return the symmetric matrix with the smaller in size of every pair of entries.
+
+    Raises
+    ------
+    EstimationError
+        It is the estimate of a method, and has a diagonal entry that is not positive: a conditional variance that makes
+        no sense.
 
     References
     ----------
@@ -115,7 +431,15 @@ def keep_smaller(matrix: FloatArray) -> FloatArray:
     """
     smaller: FloatArray = np.where(np.abs(matrix) <= np.abs(matrix.T), matrix, matrix.T)
     # of a pair of equal size and opposite sign, one rule for both
-    return np.where(smaller == smaller.T, smaller, 0.0) + 0.0  # and no negative zeros
+    kept = np.where(smaller == smaller.T, smaller, 0.0) + 0.0  # and no negative zeros
+    n_bad = int(np.count_nonzero(~(kept.diagonal() > 0.0)))
+    if method is not None and n_bad:
+        raise EstimationError(
+            f"the {method} estimate of {n_bad} of {len(kept)} columns has no positive diagonal entry, because "
+            "alpha is too large for their variance, or the covariance too indefinite: change alpha, leave the "
+            "diagonal unpenalised, or repair the covariance"
+        )
+    return kept
 
 
 def no_column_solution(alpha: float, smallest_alpha: float, method: str) -> EstimationError:

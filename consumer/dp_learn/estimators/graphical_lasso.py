@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -10,8 +11,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.sample import Sample
-from dp_learn.estimators.base import NoisyRowsEstimator
-from dp_learn.estimators.scaled import no_variance_left
+from dp_learn.estimators.base import NoisyRowsEstimator, no_variance_left
 from dp_learn.matrices.checks import check_alpha
 from dp_learn.matrices.linalg import few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_graph
@@ -19,10 +19,23 @@ from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
 from dp_learn.pipeline.settings import Fit, Settings
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class _GraphicalLassoEstimator(NoisyRowsEstimator):
     """Base of both estimators: it fits, and stores what was learned."""
 
-    def _learn(self, X: Any, settings: Settings, n_folds: int) -> Self:
+    noise_variance: npt.ArrayLike = 0.0
+    weights: str | npt.ArrayLike = "auto"
+    scale: str = "correlation"
+    repair: str = "none"
+    refit: bool = False
+    penalize_diagonal: bool = True
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 10_000
+
+    def _learn(self, X: Any, n_folds: int, **choice: Any) -> Self:
+        common = [each.name for each in fields(_GraphicalLassoEstimator) if each.name != "noise_variance"]
+        settings = Settings(**choice, **{name: getattr(self, name) for name in common})
         rows = self._read(X, reset=True)
         sample = Sample([rows], n_folds=n_folds if settings.needs_folds else 1)
         with few_threads(len(rows.columns)):
@@ -54,6 +67,7 @@ def _graph_of(fit: Fit) -> GraphEstimate:
     return graph_of_nodes(fit.nodes.names, variables)
 
 
+@dataclass(eq=False, repr=False)
 class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
     """Sparse precision matrix of the rows before the noise, at a given penalty.
 
@@ -116,30 +130,7 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
     [['x0', 'x1']]
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.1,
-        *,
-        noise_variance: npt.ArrayLike = 0.0,
-        weights: str | npt.ArrayLike = "auto",
-        scale: str = "correlation",
-        repair: str = "none",
-        refit: bool = False,
-        penalize_diagonal: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-    ) -> None:
-        self.alpha = alpha
-        self.noise_variance = noise_variance
-        self.weights = weights
-        self.scale = scale
-        self.repair = repair
-        self.refit = refit
-        self.penalize_diagonal = penalize_diagonal
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
+    alpha: float = 0.1
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
         """Learn from noisy rows or from a bundle.
@@ -151,9 +142,10 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
         y : None
             Ignored.
         """
-        return self._learn(X, _settings(self, alpha=check_alpha(self.alpha)), 1)
+        return self._learn(X, 1, alpha=check_alpha(self.alpha))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
     """Sparse precision matrix of the rows before the noise, at a penalty chosen from the data.
 
@@ -181,51 +173,12 @@ class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
         As in `DebiasedGraphicalLasso`.
     """
 
-    def __init__(
-        self,
-        *,
-        alphas: int | Sequence[float] = 20,
-        select: str = "cv",
-        cv: int = 5,
-        noise_variance: npt.ArrayLike = 0.0,
-        weights: str | npt.ArrayLike = "auto",
-        scale: str = "correlation",
-        repair: str = "none",
-        refit: bool = False,
-        penalize_diagonal: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-    ) -> None:
-        self.alphas = alphas
-        self.select = select
-        self.cv = cv
-        self.noise_variance = noise_variance
-        self.weights = weights
-        self.scale = scale
-        self.repair = repair
-        self.refit = refit
-        self.penalize_diagonal = penalize_diagonal
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
+    alphas: int | Sequence[float] = 20
+    select: str = "cv"
+    cv: int = 5
 
     def fit(self, X: Any, y: None = None) -> Self:  # noqa: ARG002
         """Choose alpha and learn, from noisy rows or from a bundle; as `DebiasedGraphicalLasso.fit`."""
         if not isinstance(self.cv, int | np.integer) or self.cv < 2:
             raise ParameterError("cv", "a number of folds, at least 2", self.cv)
-        return self._learn(X, _settings(self, alphas=self.alphas, select=self.select), int(self.cv))
-
-
-def _settings(estimator: Any, **choice: Any) -> Settings:
-    return Settings(
-        **choice,
-        weights=estimator.weights,
-        scale=estimator.scale,
-        repair=estimator.repair,
-        refit=estimator.refit,
-        penalize_diagonal=estimator.penalize_diagonal,
-        solver=estimator.solver,
-        tol=estimator.tol,
-        max_iter=estimator.max_iter,
-    )
+        return self._learn(X, int(self.cv), alphas=self.alphas, select=self.select)

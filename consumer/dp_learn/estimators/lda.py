@@ -7,7 +7,7 @@ from the joint moments: no row has to be known to be in a class.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import form_variances
+from dp_learn.estimators.base import no_variance_left, universal_alpha
 from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha
-from dp_learn.estimators.scaled import no_variance_left, universal_alpha
 from dp_learn.estimators.targets import Target, TargetEstimator
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.labels import align_rows
@@ -32,24 +32,10 @@ _TOLERATED = 0.1  # of the variance
 _FILLED = 0.05  # of the labels, missing and put at the midpoint, where each takes a fourth off the variance
 
 
-@dataclass(frozen=True, eq=False)
-class ClassMoments:
-    """The means of the classes, and the covariance within them.
-
-    Attributes
-    ----------
-    means : ndarray of shape (n_classes, n_features)
-        Of every class, less the mean of all rows.
-    covariance : ndarray of shape (n_features, n_features)
-        Within classes, divisor n_rows - 1.
-    """
-
-    means: FloatArray
-    covariance: FloatArray
-
-
-def class_moments(covariance: FloatArray, cross: FloatArray, priors: FloatArray, n_rows: int) -> ClassMoments:
-    r"""Return class means and the covariance within classes from joint second moments.
+def class_moments(
+    covariance: FloatArray, cross: FloatArray, priors: FloatArray, n_rows: int
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return class means, less the mean of all rows, and the covariance within classes, from joint second moments.
 
     .. math:: m_k = \frac{n-1}{n} \frac{\mathrm{Cov}(x, y_k)}{\pi_k}, \qquad
               S_\mathrm{within} = S - \frac{n}{n-1} \sum_k \pi_k m_k m_k^T
@@ -64,13 +50,19 @@ def class_moments(covariance: FloatArray, cross: FloatArray, priors: FloatArray,
         The share of every class, > 0; their sum is 1.
     n_rows : int
         How many rows.
+
+    Returns
+    -------
+    ndarray of shape (n_classes, n_features), ndarray of shape (n_features, n_features)
+        The means, and the covariance with divisor n_rows - 1.
     """
     shrink = (n_rows - 1) / n_rows
     means = shrink * (cross / priors).T
     within = covariance - (means.T * priors) @ means / shrink
-    return ClassMoments(means, 0.5 * (within + within.T))
+    return means, 0.5 * (within + within.T)
 
 
+@dataclass(eq=False, repr=False)
 class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     """Linear discriminant analysis of the rows before the noise, with a regularised precision matrix.
 
@@ -127,20 +119,12 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
     [0, 1]
     """
 
-    def __init__(
-        self,
-        target: str | int | Sequence[str | int] | None = None,
-        *,
-        classes: Sequence[float] = (0, 1),
-        precision: str = "ridge",
-        alpha: float | None = None,
-        noise_variance: npt.ArrayLike = 0.0,
-    ) -> None:
-        self.target: Target | None = target
-        self.classes = classes
-        self.precision = precision
-        self.alpha = alpha
-        self.noise_variance = noise_variance
+    target: Target | None = None
+    _: KW_ONLY
+    classes: Sequence[float] = (0, 1)
+    precision: str = "ridge"
+    alpha: float | None = None
+    noise_variance: npt.ArrayLike = 0.0
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the score of every class, or with two classes that of the second less that of the first.
@@ -187,14 +171,15 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         cross, priors = self._labels(pooled.covariance[:p, p:], location[p:])
         self._check_priors(pooled, priors)
         rows = [source.n_rows for source in pooled.sources]
-        moments = class_moments(pooled.covariance[:p, :p], cross, priors, rows[0] if pooled.same_rows else sum(rows))
-        within = replace(keep_columns(pooled, np.arange(p)), covariance=moments.covariance)
+        n_rows = rows[0] if pooled.same_rows else sum(rows)
+        means, covariance = class_moments(pooled.covariance[:p, :p], cross, priors, n_rows)
+        within = replace(keep_columns(pooled, np.arange(p)), covariance=covariance)
         kept, self.drowned_ = _clear_within(within)
         self.precision_ = np.zeros((p, p))
         self.alpha_, self.precision_[np.ix_(kept, kept)] = self._invert(keep_columns(within, kept))
         self.priors_ = priors
-        self.means_ = location[:p] + moments.means
-        self.covariance_ = moments.covariance
+        self.means_ = location[:p] + means
+        self.covariance_ = covariance
         self.coef_ = self.means_ @ self.precision_
         self.intercept_ = np.log(priors) - 0.5 * (self.coef_ * self.means_).sum(axis=1)
 
@@ -215,12 +200,11 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         allowed = "two different numbers, the values of the column of labels"
         try:
             first, second = self.classes
-            different = bool(np.isfinite([first, second]).all()) and first != second
+            if first != second and np.isfinite([first, second]).all():
+                return first, second
         except (TypeError, ValueError) as error:
             raise ParameterError("classes", allowed, self.classes) from error
-        if not different:
-            raise ParameterError("classes", allowed, self.classes)
-        return first, second
+        raise ParameterError("classes", allowed, self.classes)
 
     def _check_priors(self, pooled: PooledCovariance, priors: FloatArray) -> None:
         """Refuse classes without rows, and shares that no labels of this coding have."""
@@ -230,7 +214,7 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
                 f"the estimated share of class {', '.join(rare)} is not positive: either the labels are not coded as 0 "
                 f"and 1 (or as `classes` says), or the noise drowns the class in {pooled.sources[0].n_rows} rows"
             )
-        if self.target is not None and len(self._target_names) == 1:
+        if self.target is not None and len(self._target_names) == 1 and pooled.has_errors:
             self._check_coding(pooled, float(priors[1]))
 
     def _check_coding(self, pooled: PooledCovariance, share: float) -> None:
@@ -239,16 +223,12 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         The variance is smaller where missing labels took the midpoint, and where several tables with different shares
         were pooled, as it is then that within tables.
         """
-        if not pooled.has_errors:
-            return
-
         sources = pooled.sources
         first, second = self._two_classes()
         unit = (second - first) ** 2
 
         # two standard errors add up: that of the variance, and that of share * (1 - share)
-        form = np.zeros((1, len(pooled.columns)))
-        form[0, -1] = 1.0
+        form = np.eye(len(pooled.columns))[-1:]
         shares_error = sum(
             weight * weight * source.noise_variance[-1] / source.n_rows
             for source, weight in zip(sources, pooled.weights, strict=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dp_learn.estimators.clime import DebiasedCLIME
+from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso
 from dp_learn.estimators.lda import DebiasedLDA
-from dp_learn.estimators.neighborhood import DebiasedNeighborhoodSelection
-from dp_learn.estimators.regression import DebiasedRidgeRegression
-from dp_learn.estimators.ridge import DebiasedRidgePrecision
-from dp_learn.estimators.scio import DebiasedSCIO
+from dp_learn.estimators.ridge import DebiasedRidgePrecision, DebiasedRidgeRegression
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
 
 ESTIMATORS: dict[str, type] = {

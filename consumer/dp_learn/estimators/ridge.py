@@ -1,15 +1,29 @@
-"""The ridge precision matrix: every eigenvalue in closed form, positive whatever the covariance's is."""
+"""Ridge estimators: a precision matrix in closed form, and the regression of any column on the others.
+
+The precision matrix has every eigenvalue positive, whatever the covariance's is. Of the regression it is told how much
+the noise costs it.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import RegressorMixin
 
-from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.estimators.base import CovarianceEstimator
-from dp_learn.estimators.scaled import ScaledCovariance, universal_alpha
+from dp_bundle.base.errors import EstimationError, ParameterError
+from dp_learn.covariance.collinear import clear_columns
+from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.standard_errors import mechanism_errors
+from dp_learn.estimators.base import CovarianceEstimator, ScaledCovariance, no_variance_left, universal_alpha
+from dp_learn.estimators.targets import Target, TargetEstimator
 from dp_learn.matrices.checks import check_alpha, check_covariance
-from dp_learn.matrices.linalg import FloatArray, eigendecomposition
+from dp_learn.matrices.labels import align_rows
+from dp_learn.matrices.linalg import FloatArray, eigendecomposition, is_positive_definite, smallest_eigenvalue
 
 
 def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:
@@ -42,7 +56,11 @@ def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:
     Differentially private precision matrix estimation, algorithm 1.
     """
     phi, q = eigendecomposition(check_covariance(covariance))
-    precision: FloatArray = (q / _inverse_eigenvalues(phi, check_alpha(alpha))) @ q.T
+    alpha = check_alpha(alpha)
+    root = np.sqrt(phi * phi + 8.0 * alpha)
+    # without the cancellation of a negative phi
+    inverse = np.where(phi > 0.0, phi + root, 8.0 * alpha / (root - np.minimum(phi, 0.0))) / 2.0
+    precision: FloatArray = (q / inverse) @ q.T
     return 0.5 * (precision + precision.T)
 
 
@@ -55,13 +73,7 @@ def universal_ridge_alpha(pooled: PooledCovariance, alpha: float | None = None) 
     return universal_alpha(pooled) ** 2 / 2.0 if alpha is None else check_alpha(alpha)
 
 
-def _inverse_eigenvalues(phi: FloatArray, alpha: float) -> FloatArray:
-    """Return ``(phi + sqrt(phi^2 + 8 alpha)) / 2`` without the cancellation of a negative phi."""
-    root = np.sqrt(phi * phi + 8.0 * alpha)
-    inverse: FloatArray = np.where(phi > 0.0, phi + root, 8.0 * alpha / (root - np.minimum(phi, 0.0))) / 2.0
-    return inverse
-
-
+@dataclass(eq=False, repr=False)
 class DebiasedRidgePrecision(CovarianceEstimator):
     """Ridge precision matrix of the rows before the noise, which exists for any covariance, indefinite or not.
 
@@ -94,11 +106,226 @@ class DebiasedRidgePrecision(CovarianceEstimator):
     ['x0', 'x1']
     """
 
-    def __init__(self, alpha: float | None = None, *, noise_variance: npt.ArrayLike = 0.0) -> None:
-        self.alpha = alpha
-        self.noise_variance = noise_variance
+    alpha: float | None = None
+    _: KW_ONLY
+    noise_variance: npt.ArrayLike = 0.0
 
     def _estimate(self, scaled: ScaledCovariance) -> None:
         self.alpha_ = universal_ridge_alpha(scaled.pooled, self.alpha)
         self._store(scaled, ridge_precision(scaled.matrix, self.alpha_))
         self.covariance_ = np.asarray(np.linalg.inv(self.precision_), dtype=np.float64)
+
+
+def ridge_regression(covariance: npt.ArrayLike, target: int, alpha: float = 0.0) -> FloatArray:
+    r"""Return the coefficients of one column on the others.
+
+    .. math:: \min_w \; (-w, 1)^T C (-w, 1) + \alpha \|w\|^2, \qquad w = (C_{oo} + \alpha I)^{-1} C_{ot}
+
+    Parameters
+    ----------
+    covariance : array-like of shape (p, p)
+        C, symmetric, possibly indefinite.
+    target : int
+        The position of the column to predict.
+    alpha : float
+        Strength of the penalty, >= 0, in the units of the covariance; scikit-learn's alpha over the number of rows
+        that C was divided by.
+
+    Returns
+    -------
+    ndarray of shape (p - 1,)
+        One for each other column, in order.
+
+    Raises
+    ------
+    ParameterError
+        For a bad argument.
+    EstimationError
+        The problem is unbounded, as the other columns' matrix plus alpha is not positive definite: the sentence names
+        the smallest alpha.
+
+    References
+    ----------
+    Amin, Dick, Kulesza, Munoz Medina & Vassilvitskii (2019), Differentially private covariance estimation, section 1.1.
+    """
+    c = check_covariance(covariance)
+    if not (isinstance(target, int | np.integer) and 0 <= target < len(c)) or len(c) < 2:
+        raise ParameterError("target", f"the position of one of {len(c)} columns, of at least two", target)
+    alpha = _check_ridge(alpha)
+    others = np.arange(len(c)) != target
+    gram = c[np.ix_(others, others)]
+    shifted = gram + alpha * np.eye(len(gram))
+    least = smallest_eigenvalue(gram)
+    # numerically singular is as unusable as indefinite: coefficients would be rounding errors
+    if least + alpha <= len(gram) * np.finfo(float).eps * float(np.abs(gram).max()) or not is_positive_definite(
+        shifted
+    ):
+        raise EstimationError(
+            f"the regression has no solution at alpha = {alpha:.6g}, because the other columns' covariance has the "
+            f"eigenvalue {least:.3g}: alpha must be larger than {max(-least, 0.0):.6g}"
+        )
+    solution: FloatArray = cho_solve(cho_factor(shifted), c[others, target])
+    return solution
+
+
+def gradient_error(
+    pooled: PooledCovariance, target: int, coefficients: FloatArray, units: FloatArray | None = None
+) -> float:
+    r"""Return the root mean square of what the mechanism adds to half the gradient at the coefficients.
+
+    With the error E of the covariance, and u = (-w, 1), that is ``E |E_o u|^2``. At coefficients w that solve the
+    noisy problem, half the gradient of the problem without noise, C in place of S^, is exactly ``E_o u``. Its objective
+    F is quadratic with curvature of at least alpha, so that
+
+    .. math:: F(w) - \min F \le |E_o u|^2 / \alpha, \qquad |w - \arg\min F| \le |E_o u| / \alpha.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        The debiased covariance.
+    target : int
+        The position of the target.
+    coefficients : ndarray of shape (n_features - 1,)
+        w, in data units.
+    units : ndarray of shape (n_features,), optional
+        What a coefficient is multiplied by before it is penalised; ones by default. The target's has no effect.
+
+    Notes
+    -----
+    Lemma 1 of Amin et al. (2019) answers the same question, the price of the noise for a ridge regression, for their
+    own mechanisms and by the spectral norm of E. This bound is derived afresh for noise of known variance: it is of
+    the second order in E, and needs no bound on the unknown optimum.
+    """
+    p = len(pooled.columns)
+    residual = np.zeros(p)
+    residual[target] = 1.0
+    residual[np.arange(p) != target] = -coefficients
+    forms = np.vstack((np.eye(p) if units is None else np.diag(1.0 / units), residual))
+    variances = mechanism_errors(pooled, forms).products[:-1, -1]
+    return math.sqrt(float(np.delete(variances, target).sum()))
+
+
+def _check_ridge(alpha: Any) -> float:
+    try:
+        value = float(alpha)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0.0) or isinstance(alpha, bool | np.bool_):
+        raise ParameterError("alpha", "a finite number >= 0", alpha)
+    return value
+
+
+@dataclass(eq=False, repr=False)
+class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[misc]
+    """Ridge regression of one column on the others of the rows before the noise.
+
+    Prefer it to a regression on the noisy rows themselves, whose coefficients the noise shrinks towards zero.
+
+    Parameters
+    ----------
+    target : str, int or None
+        The column to predict; None where it comes as the y of `fit`, without noise.
+    alpha : float or None
+        The penalty on the correlation scale, >= 0; None for 2 sqrt(p) times the root mean square error that the
+        noise leaves in the correlations, about the spectral norm of this error (Wigner); 0 without noise.
+    noise_variance : float or array-like of shape (n_columns,)
+        Variance of the independent noise on each column of X, in its unit squared. Leave it at 0 to fit a bundle.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+        In data units.
+    alpha_ : float
+        The penalty.
+    r_squared_ : float
+        Of rows without noise, estimated from the debiased moments that were fitted.
+    excess_bound_ : float
+        An upper bound on how far the objective on the rows without noise exceeds its minimum, averaged over the noise
+        (see `gradient_error`). The objective is the mean squared error plus the penalty: alpha times the squared
+        coefficients of standardised predictors, times the target's variance. By Markov's inequality the excess is more
+        than 20 times the bound with a chance of at most 5 %. inf where alpha is 0 and there is noise, NaN for a release
+        that states no variance of its noise.
+    drowned_ : tuple of str
+        Columns whose variance cannot be told from the noise: their coefficients are zero.
+    n_features_in_, feature_names_in_
+        The predictors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.normal(size=(100_000, 2))
+    >>> rows = np.column_stack((rows, rows @ [2.0, -1.0])) + rng.normal(size=(100_000, 3))
+    >>> DebiasedRidgeRegression(target=2, alpha=0, noise_variance=1.0).fit(rows).coef_.round(1).tolist()
+    [2.0, -1.0]
+    """
+
+    target: Target | None = None
+    _: KW_ONLY
+    alpha: float | None = None
+    noise_variance: npt.ArrayLike = 0.0
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the predicted target of rows without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or DataFrame
+            The columns predicted from; a DataFrame may have the target as well.
+        """
+        predicted: FloatArray = self._predictors(X) @ self.coef_ + self.intercept_
+        return predicted
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the target's variance that is predicted, R squared.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features) or DataFrame
+            As in `predict`.
+        y, sample_weight : array-like of shape (n_rows,)
+            The target, and optional weights of the rows; by their index if they and X have one.
+        """
+        weight = align_rows("sample_weight", sample_weight, X)
+        return float(super().score(X, align_rows("y", y, X), sample_weight=weight))
+
+    def _code(self, y: Any) -> FloatArray:
+        try:
+            return np.asarray(y, dtype=np.float64)[:, None]
+        except (TypeError, ValueError) as error:
+            raise ParameterError("y", "numbers", type(y).__name__) from error
+
+    def _estimate(self, pooled: PooledCovariance, location: FloatArray, n_targets: int) -> None:
+        if n_targets != 1:
+            raise ParameterError("target", "one column", self.target)
+        kept, drowned = clear_columns(pooled)
+        if kept[-1] != len(pooled.columns) - 1:
+            raise no_variance_left(pooled.columns[-1:])
+        clear = keep_columns(pooled, kept)
+        d, correlation = clear.deviations, clear.correlation
+        self.alpha_ = _spectral_error(clear) if self.alpha is None else _check_ridge(self.alpha)
+        w = ridge_regression(correlation, len(d) - 1, self.alpha_)
+        residual = np.append(-w, 1.0)
+        coefficients = w * d[-1] / d[:-1]
+        self.drowned_ = drowned
+        self.r_squared_ = 1.0 - float(residual @ correlation @ residual)
+        self.excess_bound_ = self._bound_excess(clear, coefficients, d)
+        self.coef_ = np.zeros(len(pooled.columns) - 1)
+        self.coef_[kept[:-1]] = coefficients
+        self.intercept_ = float(location[-1] - location[:-1] @ self.coef_)
+
+    def _bound_excess(self, pooled: PooledCovariance, coefficients: FloatArray, units: FloatArray) -> float:
+        if not pooled.has_error_law:
+            return math.nan
+        error = gradient_error(pooled, len(units) - 1, coefficients, units)
+        if error == 0.0:
+            return 0.0
+        return error * error / self.alpha_ if self.alpha_ > 0.0 else math.inf
+
+
+def _spectral_error(pooled: PooledCovariance) -> float:
+    d = pooled.deviations
+    variances = mechanism_errors(pooled, np.diag(1.0 / d)).products
+    pairs = np.triu_indices(len(d), 1)
+    return 2.0 * math.sqrt(len(d) * float(variances[pairs].mean()))

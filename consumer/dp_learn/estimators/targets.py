@@ -16,7 +16,8 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import RowSource, bundle_source, table_rows
+from dp_learn.covariance.sources import CovarianceSource, RowSource, table_rows
+from dp_learn.estimators.base import stated_source
 from dp_learn.matrices.labels import align_rows, column_labels
 from dp_learn.matrices.linalg import FloatArray, few_threads
 
@@ -39,28 +40,26 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         y : array-like of shape (n_rows,), optional
             The target without noise, where it is not a column of X; by its index if it and X have one.
         """
+        named = isinstance(X, Bundle | pd.DataFrame)
+        source: RowSource | CovarianceSource
         if isinstance(X, Bundle):
             if y is not None or self.target is None:
                 raise ParameterError("target", "the name of a column of the bundle, without y", self.target)
-            if not (np.ndim(self.noise_variance) == 0 and self.noise_variance == 0.0):
-                raise ParameterError(
-                    "noise_variance", "left at 0 for a bundle, which states its noise", self.noise_variance
-                )
-            return self._fit_sample(Sample([bundle_source(X)]))
-
-        if self.target is None:
-            rows, n_targets = self._rows_with_target(X, y)
-            sample = Sample([rows])
+            source = stated_source(X, self.noise_variance)
+        elif self.target is None:
+            source, n_targets = self._rows_with_target(X, y)
+            sample = Sample([source])
             self._estimate(sample.pooled, sample.location, n_targets)
             return self
-
-        if y is not None:
-            raise ParameterError("y", "left out where target names a column of X", type(y).__name__)
-        values = check_array(X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=2)
-        named = isinstance(X, pd.DataFrame)
-        names = [str(name) for name in X.columns] if named else [f"x{index}" for index in range(values.shape[1])]
-        self._refuse_doubtful(X)
-        self._fit_sample(Sample([table_rows(values, names, self.noise_variance)]))
+        else:
+            if y is not None:
+                raise ParameterError("y", "left out where target names a column of X", type(y).__name__)
+            values = check_array(X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=2)
+            names = [str(name) for name in X.columns] if named else [f"x{index}" for index in range(values.shape[1])]
+            self._refuse_doubtful(list(getattr(X, "columns", ())))
+            source = table_rows(values, names, self.noise_variance)
+        sample = Sample([source])
+        self.fit_covariance(sample.pooled, sample.location)
         if not named:
             del self.feature_names_in_
         return self
@@ -92,38 +91,30 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             self._estimate(keep_columns(pooled, order), location[order], len(targets))
         return self
 
-    def _fit_sample(self, sample: Sample) -> Self:
-        return self.fit_covariance(sample.pooled, sample.location)
-
     def _rows_with_target(self, X: Any, y: Any) -> tuple[RowSource, int]:
         """Return predictors and the coded target in one table, the target without noise."""
         values, y = validate_data(self, X, align_rows("y", y, X), dtype=np.float64, ensure_min_samples=2)
         coded = self._code(y)
         names = [f"x{index}" for index in range(values.shape[1])]
         variance = table_rows(values, column_labels(X) or names, self.noise_variance).noise_variance
-        self._target_names = [f"y{index}" for index in range(coded.shape[1])]
-        return (
-            table_rows(
-                np.column_stack((values, coded)),
-                names + self._target_names,
-                np.append(variance, np.zeros(coded.shape[1])),
-            ),
-            coded.shape[1],
-        )
+        n_targets = coded.shape[1]
+        self._target_names = [f"y{index}" for index in range(n_targets)]
+        noise = np.append(variance, np.zeros(n_targets))
+        return table_rows(np.column_stack((values, coded)), names + self._target_names, noise), n_targets
 
-    def _refuse_doubtful(self, X: Any) -> None:
+    def _wanted(self) -> list[str | int]:
+        return [self.target] if isinstance(self.target, str | int | np.integer) else list(self.target or [])
+
+    def _refuse_doubtful(self, labels: list[Any]) -> None:
         """Refuse a number as the target where columns are called by other numbers than their positions."""
-        labels = list(getattr(X, "columns", ()))
-        targets = [self.target] if isinstance(self.target, int | np.integer) else list(self.target or [])
-        for each in targets:
+        for each in self._wanted():
             if isinstance(each, int | np.integer) and each in labels and labels.index(each) != each:
                 raise ParameterError("target", f"a name in quotes, as column {each} is not the one called {each}", each)
 
     def _positions(self, columns: Sequence[str]) -> list[int]:
         """Return the positions of the target's columns."""
-        wanted = [self.target] if isinstance(self.target, str | int | np.integer) else list(self.target or [])
         found = []
-        for each in wanted:
+        for each in self._wanted():
             if isinstance(each, str) and each in columns:
                 found.append(list(columns).index(each))
             elif isinstance(each, int | np.integer) and 0 <= each < len(columns):

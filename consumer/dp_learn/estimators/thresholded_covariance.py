@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.standard_errors import form_variances
-from dp_learn.estimators.base import CovarianceEstimator
-from dp_learn.estimators.scaled import ScaledCovariance
+from dp_learn.estimators.base import CovarianceEstimator, ScaledCovariance
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
 from dp_learn.matrices.labels import align, column_labels
 from dp_learn.matrices.linalg import FloatArray
@@ -52,6 +52,7 @@ def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike, *
     return np.where((sizes > limit) | np.eye(len(s), dtype=bool), kept, 0.0)
 
 
+@dataclass(eq=False, repr=False)
 class DebiasedThresholdedCovariance(CovarianceEstimator):
     """Sparse covariance matrix of the rows before the noise: the graph of the columns that are correlated at all.
 
@@ -97,10 +98,10 @@ class DebiasedThresholdedCovariance(CovarianceEstimator):
     [['x0', 'x1']]
     """
 
-    def __init__(self, alpha: float | None = None, *, noise_variance: npt.ArrayLike = 0.0, soft: bool = False) -> None:
-        self.alpha = alpha
-        self.noise_variance = noise_variance
-        self.soft = soft
+    alpha: float | None = None
+    _: KW_ONLY
+    noise_variance: npt.ArrayLike = 0.0
+    soft: bool = False
 
     def score(self, X: Any, y: None = None) -> float:  # noqa: ARG002
         """Return minus the mean squared difference of the estimate from other rows' debiased correlations.

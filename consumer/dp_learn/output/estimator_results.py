@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,17 +23,8 @@ from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
-from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges, describe_number
-from dp_learn.output.result import Result
-from dp_learn.output.summary import (
-    DiscriminantSummary,
-    EdgesSummary,
-    PrecisionSummary,
-    RegressionSummary,
-    Summary,
-    describe_origin,
-    share_by_column,
-)
+from dp_learn.output.messages import NOISE, PENALTY, describe_edges, describe_number
+from dp_learn.output.summary import Result, Summary, describe_origin, noise_shares
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import infer_if_possible
 from dp_learn.pipeline.settings import REFIT_MAX_ITER
@@ -41,18 +32,12 @@ from dp_learn.pipeline.settings import REFIT_MAX_ITER
 REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a graph, and is shrunk
 PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
 _NAMED = 8  # columns
-
-
-@dataclass(frozen=True, eq=False)
-class Alternative(Result):
-    """The answer of another estimator than the graphical lasso, with the `lines` of sentences for a person."""
-
-    lines: list[str] = field(default_factory=list)
+_SHOWN = 10  # edges and coefficients
 
 
 def learn_alternative(
     bundles: Sequence[Bundle], name: str, *, alpha: float | None = None, target: str | None = None, refit: bool = True
-) -> Alternative:
+) -> Result:
     """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
 
     Parameters
@@ -100,7 +85,7 @@ def learn_alternative(
         "estimator": name,
         "columns": list(pooled.columns),
         "drowned_columns": list(drowned or getattr(fitted, "drowned_", ())),
-        "noise_share_of_variance": share_by_column(sample.pooled),
+        "noise_share_of_variance": noise_shares(sample.pooled),
         "alpha": getattr(fitted, "alpha_", None),
         "repair": getattr(fitted, "repair_", "none"),
         "smallest_eigenvalue": getattr(fitted, "smallest_eigenvalue_", None),
@@ -108,22 +93,17 @@ def learn_alternative(
         "notes": notes,
     }
 
-    if name == "regression":
-        return _regression(fitted, summary)
-    if name == "lda":
-        return _discriminant(fitted, summary)
-    if name == "thresholded-covariance":
-        return _thresholded(fitted, pooled, summary)
+    if name in _TOLD:
+        own, tables, lines = _TOLD[name](fitted, pooled)
+        return Result(bundles, {**summary, **own}, tables=tables, lines=lines)
     precision, share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
-    graph, doubts = _judge(precision, sample, pooled, kept)
-    numbers: PrecisionSummary = {
-        **summary,
-        "penalty_share": share,
-        "n_edges": len(graph.edge_columns["source"]),
-        "notes": [*notes, *doubts],
-    }
+    with few_threads(len(kept)):  # any estimate is judged by the same tests and evidence
+        inference, doubts = infer_if_possible(sample, pooled, kept)
+        evidence = score_pairs(pooled) if pooled.has_errors else None
+    graph = GraphEstimate(pooled.columns, precision, pooled.covariance, inference, evidence=evidence)
+    summary |= {"penalty_share": share, "n_edges": len(graph.edge_columns["source"]), "notes": [*notes, *doubts]}
     lines = describe_edges(graph, shrunk=share > 0.0, why_none=NOISE if alpha is None else PENALTY)
-    return Alternative(graph, numbers, lines=lines)
+    return Result(bundles, summary, graph, lines=lines)
 
 
 def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -143,16 +123,6 @@ def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.
     return usable, [said] if left_out else []
 
 
-def _judge(
-    precision: FloatArray, sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]
-) -> tuple[GraphEstimate, list[str]]:
-    """Return the graph with the tests and the evidence that any estimate is judged by, and notes on them."""
-    with few_threads(len(kept)):
-        inference, notes = infer_if_possible(sample, pooled, kept)
-        evidence = score_pairs(pooled) if pooled.has_errors else None
-    return GraphEstimate(pooled.columns, precision, pooled.covariance, inference, evidence=evidence), notes
-
-
 def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, float]:
     """Return the fit on the estimator's graph, and the share of its penalty that it keeps; or its own estimate."""
     units = np.outer(pooled.deviations, pooled.deviations)
@@ -161,78 +131,66 @@ def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, f
     return (fitted.precision_, 1.0) if refitted is None else (refitted.precision / units, refitted.share)
 
 
-def _thresholded(fitted: Any, pooled: PooledCovariance, summary: Summary) -> Alternative:
+_Told = tuple[Summary, dict[str, pd.DataFrame], list[str]]
+
+
+def _tell_thresholded(fitted: Any, pooled: PooledCovariance) -> _Told:
+    names, edges = list(pooled.columns), fitted.edges_
     tables = {
-        "edges.csv": fitted.edges_,
-        "covariance.csv": _square(pooled.covariance, pooled.columns),
-        "thresholded.csv": _square(fitted.covariance_, pooled.columns),
+        "edges.csv": edges,
+        "covariance.csv": pd.DataFrame(pooled.covariance, names, names),
+        "thresholded.csv": pd.DataFrame(fitted.covariance_, names, names),
     }
     lines = [
         f"  correlations larger than {fitted.alpha_:.3g} of their own standard errors; noise can push one beyond 1",
-        *_surest(fitted.edges_),
+        f"  {counted(len(edges), 'edge')}{'; the surest:' if len(edges) else ''}",
     ]
-    numbers: EdgesSummary = {**summary, "n_edges": len(fitted.edges_)}
-    return Alternative(None, numbers, tables, lines)
+    for edge in edges.head(_SHOWN).to_dict("records"):
+        ends = f"{quote_name(edge['source'])} -- {quote_name(edge['target'])}"
+        lines.append(f"    {describe_number(edge['correlation'])}  {ends}")
+    return {"n_edges": len(edges)}, tables, lines
 
 
-def _regression(fitted: Any, summary: Summary) -> Alternative:
+def _tell_regression(fitted: Any, _: PooledCovariance) -> _Told:
     table = pd.DataFrame({"column": list(fitted.feature_names_in_), "coefficient": np.ravel(fitted.coef_)})
     table = table[~table["column"].isin(fitted.drowned_)].reset_index(drop=True)
     intercept, r_squared, bound = float(fitted.intercept_), float(fitted.r_squared_), float(fitted.excess_bound_)
+    is_bounded = math.isfinite(bound)
 
-    known = 0.0 <= r_squared <= 1.0
+    known = f"estimated R^2 {r_squared:.3f}" if 0.0 <= r_squared <= 1.0 else "under this noise R^2 cannot be estimated"
+    exceeds = f"averaged over the noise, mean squared error plus penalty exceeds its minimum by at most {bound:.3g}"
     lines = [
-        f"  {quote_name(fitted.target)} = {intercept:.5g} + sum of coefficients times columns; "
-        + (f"estimated R^2 {r_squared:.3f}" if known else "under this noise R^2 cannot be estimated"),
-        f"  averaged over the noise, mean squared error plus penalty exceeds its minimum by at most {bound:.3g}"
-        if np.isfinite(bound)
-        else "  no bound is known on the accuracy lost to the noise",
+        f"  {quote_name(fitted.target)} = {intercept:.5g} + sum of coefficients times columns; {known}",
+        f"  {exceeds if is_bounded else 'no bound is known on the accuracy lost to the noise'}",
         *_strongest_coefficients(table),
     ]
-    numbers: RegressionSummary = {
-        **summary,
-        "target": fitted.target,
-        "intercept": intercept,
-        "r_squared": r_squared,
-        "excess_bound": bound if np.isfinite(bound) else None,
-    }
-    return Alternative(None, numbers, {"coefficients.csv": table}, lines)
+    summary: Summary = {"target": fitted.target, "intercept": intercept, "r_squared": r_squared}
+    summary["excess_bound"] = bound if is_bounded else None
+    return summary, {"coefficients.csv": table}, lines
 
 
-def _discriminant(fitted: Any, summary: Summary) -> Alternative:
+def _tell_discriminant(fitted: Any, _: PooledCovariance) -> _Told:
     names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
-    coefficients = np.asarray(fitted.coef_)
-    table = pd.DataFrame({"column": names, "coefficient": coefficients[1] - coefficients[0]})
-    means = pd.DataFrame(np.asarray(fitted.means_), classes, names)
-
+    table = pd.DataFrame({"column": names, "coefficient": fitted.coef_[1] - fitted.coef_[0]})
+    means = pd.DataFrame(fitted.means_, classes, names)
     intercept = float(fitted.intercept_[1] - fitted.intercept_[0])
-    numbers: DiscriminantSummary = {
-        **summary,
+    summary: Summary = {
         "target": fitted.target,
         "classes": [float(each) for each in fitted.classes_],
-        "priors": np.asarray(fitted.priors_).tolist(),
+        "priors": fitted.priors_.tolist(),
         "intercept": intercept,
     }
     lines = [
         f"  predicts class {classes[1]} where {intercept:+.5g} + sum of coefficients times columns > 0",
         *_strongest_coefficients(table),
     ]
-    return Alternative(None, numbers, {"coefficients.csv": table, "means.csv": means}, lines)
+    return summary, {"coefficients.csv": table, "means.csv": means}, lines
 
 
 def _strongest_coefficients(table: pd.DataFrame) -> list[str]:
-    strongest = table.sort_values("coefficient", key=abs, ascending=False, kind="stable").head(10)
+    strongest = table.sort_values("coefficient", key=abs, ascending=False, kind="stable").head(_SHOWN)
     named = zip(strongest["column"], strongest["coefficient"], strict=True)
     return [f"    {coefficient:+.4g}  {quote_name(str(name))}" for name, coefficient in named]
 
 
-def _surest(edges: pd.DataFrame) -> list[str]:
-    shown = [
-        f"    {describe_number(edge['correlation'])}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"
-        for edge in edges.head(10).to_dict("records")
-    ]
-    return [f"  {counted(len(edges), 'edge')}{'; the surest:' if shown else ''}", *shown]
-
-
-def _square(matrix: FloatArray, columns: Sequence[str]) -> pd.DataFrame:
-    return pd.DataFrame(matrix, list(columns), list(columns))
+_TOLD = {"thresholded-covariance": _tell_thresholded, "regression": _tell_regression, "lda": _tell_discriminant}

@@ -3,28 +3,44 @@
 A marker in the folder lists the files that dp-learn wrote, with their sizes and times. A folder that holds anything
 else, or whose files were changed since, is never replaced. A new result is written next to the folder, and the two are
 exchanged in one step where the system can do that. What a killed run left there, the next one removes.
+
+Tables, wide matrices and graphs are written faster than by pandas and networkx.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 import os
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow.csv import CSVWriter, WriteOptions
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import guard_cell, quote_path
+from dp_bundle.data.row_reader import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
-from dp_learn.output.graph_files import write_estimate
-from dp_learn.output.result import Result
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.output.messages import title_of
+from dp_learn.output.summary import Result
+from dp_learn.pipeline.graph import GraphEstimate, labelled_edges, labels
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
 
 _MARKER = ".dpgraph-result.json"
+_NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
+_SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
+_AT_ONCE = 512  # lines: each batch has its price for every column
 
 
 def foreign_content(folder: Path) -> str | None:
@@ -34,7 +50,7 @@ def foreign_content(folder: Path) -> str | None:
     if folder.resolve() == Path.cwd().resolve():
         return "is the folder that the command runs in"
     found = sorted(path.name for path in folder.iterdir())
-    written = _read_marker(folder)
+    written = _listed_files(folder)
     if found and written is None:
         return f"holds {quote_path(found[0])}, and is not a result of dp-learn"
     for name in found:
@@ -44,15 +60,13 @@ def foreign_content(folder: Path) -> str | None:
     return None
 
 
-def write_results(result: Result, title: str, target: Path, *, report: str | None = None) -> None:
+def write_results(result: Result, target: Path, *, report: str | None = None) -> None:
     """Write everything into a hidden folder beside the target, then put it in place of an earlier result.
 
     Parameters
     ----------
     result : Result
         The graph, or other tables, and the summary.
-    title : str
-        Of the picture.
     target : Path
         The folder.
     report : str, optional
@@ -67,7 +81,7 @@ def write_results(result: Result, title: str, target: Path, *, report: str | Non
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with hidden_folder(target, 0o777) as new:
-            _write_all(result, title, report, new)
+            _write_all(result, report, new)
             with interrupts_held(f"the results are in {target}"):
                 _put_in_place(new, target)
         clear_unfinished(target, _is_left_over)
@@ -75,16 +89,17 @@ def write_results(result: Result, title: str, target: Path, *, report: str | Non
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
 
 
-def _write_all(result: Result, title: str, report: str | None, new: Path) -> None:
+def _write_all(result: Result, report: str | None, new: Path) -> None:
     """Write all files of a result; the marker says until the end that they are not all there."""
     from dp_learn.output.picture import draw_graph  # Pillow, which the pass over the rows has no use for
 
     (new / _MARKER).write_text(json.dumps({"unfinished": True}) + "\n", encoding="utf-8")
     if result.graph is not None:
         write_estimate(result.graph, new)
+        title = title_of(result.summary, result.bundles)
         draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
     for name, table in result.tables.items():
-        _write_frame(table, new / name)
+        write_table(_columns_of(table), new / name)
     text = json.dumps(result.summary, indent=1, ensure_ascii=False, allow_nan=False)
     (new / "summary.json").write_text(text + "\n", encoding="utf-8")
     if report is not None:
@@ -105,7 +120,8 @@ def _settle_all(folder: Path) -> None:
 def _put_in_place(new: Path, target: Path) -> None:
     """Give the new folder the target's name, and remove an earlier result that had it."""
     if not os.path.lexists(target):
-        _rename(new, target)
+        if not rename_new(new, target):
+            os.rename(new, target)  # noqa: PTH104  onto nothing, or onto an empty folder
         sync_folder(target.parent)
         return
     _require_ours(target, target)
@@ -132,11 +148,6 @@ def _change_places(new: Path, target: Path) -> None:
     os.rename(aside, new)  # noqa: PTH104
 
 
-def _rename(new: Path, target: Path) -> None:
-    if not rename_new(new, target):
-        os.rename(new, target)  # noqa: PTH104  onto nothing, or onto an empty folder
-
-
 def _take_over_permissions(earlier: Path, new: Path) -> None:
     """Give a folder and its files the mode, and where possible the owner, of those that they replace."""
     for path in (new, *new.iterdir()):
@@ -150,7 +161,7 @@ def _take_over_permissions(earlier: Path, new: Path) -> None:
 
 def _remove(earlier: Path) -> None:
     """Remove the files that the marker lists, and the folder if nothing else is in it by now."""
-    for name in [*(_read_marker(earlier) or {}), _MARKER]:
+    for name in [*(_listed_files(earlier) or {}), _MARKER]:
         (earlier / name).unlink(missing_ok=True)
     try:
         earlier.rmdir()
@@ -164,11 +175,7 @@ def _remove(earlier: Path) -> None:
 
 def _is_left_over(folder: Path) -> bool:
     """Return whether a hidden folder holds an unfinished result, or an unchanged one that was replaced."""
-    try:
-        unfinished = bool(json.loads((folder / _MARKER).read_bytes())["unfinished"])
-    except (OSError, ValueError, TypeError, KeyError):
-        unfinished = False
-    return unfinished or foreign_content(folder) is None
+    return bool(_read_marker(folder).get("unfinished")) or foreign_content(folder) is None
 
 
 def _require_ours(folder: Path, name: Path) -> None:
@@ -177,15 +184,19 @@ def _require_ours(folder: Path, name: Path) -> None:
         raise DpGraphError(f"{quote_path(name)} {why}: give another --out")
 
 
-def _read_marker(folder: Path) -> dict[str, Any] | None:
-    """Return the files that a result had when it was written; None if it is none."""
+def _read_marker(folder: Path) -> dict[str, Any]:
+    """Return what the marker of a result says; nothing if there is none."""
     try:
         path = folder / _MARKER
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return None
-        files = json.loads(path.read_bytes())["files"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
+        found = json.loads(path.read_bytes()) if stat.S_ISREG(path.lstat().st_mode) else None
+    except (OSError, ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+def _listed_files(folder: Path) -> dict[str, Any] | None:
+    """Return the files that a result had when it was written; None if it is none."""
+    files = _read_marker(folder).get("files")
     return files if isinstance(files, dict) and all("/" not in name for name in files) else None
 
 
@@ -195,13 +206,96 @@ def _state(path: Path) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns] if stat.S_ISREG(status.st_mode) else None
 
 
-def _write_frame(table: pd.DataFrame, path: Path) -> None:
+def _columns_of(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the columns of a table, and before them its index, unless that only numbers the rows."""
     import pandas as pd
 
-    guarded = table.rename(columns=guard_cell)
-    for name in guarded.select_dtypes(exclude="number"):
-        guarded[name] = guarded[name].map(guard_cell)
-    if isinstance(table.index, pd.RangeIndex):
-        guarded.to_csv(path, index=False)
-    else:
-        guarded.rename(index=guard_cell).to_csv(path)
+    columns: dict[str, Any] = {} if isinstance(table.index, pd.RangeIndex) else {"": list(table.index)}
+    for name, values in table.items():
+        is_number = pd.api.types.is_numeric_dtype(values)
+        columns[guard_cell(str(name))] = values.to_numpy() if is_number else list(values)
+    return columns
+
+
+def write_table(columns: Mapping[str, Any], path: Path) -> None:
+    """Write columns, lists of names and arrays of numbers, as pandas writes them: nothing for what is not a number.
+
+    Names, here and in a matrix, are as `guard_cell` has them.
+    """
+    fields = [
+        [guard_cell(name) for name in values] if isinstance(values, list) else _numbers(values)
+        for values in columns.values()
+    ]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*fields, strict=True))
+
+
+def _numbers(values: FloatArray) -> list[Any]:
+    return ["" if np.isnan(value) else value for value in values.tolist()]
+
+
+def write_square(matrix: FloatArray, names: Sequence[str], path: Path) -> None:
+    """Write a symmetric matrix with the names of its rows and columns, every number in the fewest digits that give it.
+
+    pandas takes ten times as long for it.
+    """
+    names = [guard_cell(name) for name in names]
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(["", *names])
+    columns = [text_to_arrow(names), *(to_arrow(np.ascontiguousarray(row)) for row in matrix)]
+    table = pa.Table.from_arrays(columns, names=["", *names])
+    with path.open("wb") as file:
+        file.write(header.getvalue().encode())
+        options = WriteOptions(include_header=False, batch_size=_AT_ONCE, quoting_style="needed")
+        with CSVWriter(file, table.schema, write_options=options) as writer:
+            writer.write_table(table)
+
+
+def write_graphml(
+    nodes: Sequence[str], sources: Sequence[str], targets: Sequence[str], numbers: Mapping[str, FloatArray], path: Path
+) -> None:
+    """Write an undirected graph by its nodes, and by the ends and the numbers of its edges."""
+    lines = [
+        "<?xml version='1.0' encoding='utf-8'?>",
+        f'<graphml xmlns="{_NAMESPACE}" xmlns:xsi="{_SCHEMA}" '
+        f'xsi:schemaLocation="{_NAMESPACE} {_NAMESPACE}/1.0/graphml.xsd">',
+    ]
+    lines += [
+        f'  <key id="d{index}" for="edge" attr.name={_quoted(name)} attr.type="double" />'
+        for index, name in enumerate(numbers if sources else ())
+    ]
+    lines.append('  <graph edgedefault="undirected">')
+    ends = {node: _quoted(node) for node in nodes}
+    lines += [f"    <node id={node} />" for node in ends.values()]
+    for source, target, *values in zip(sources, targets, *(each.tolist() for each in numbers.values()), strict=True):
+        data = "".join(f'<data key="d{index}">{value!r}</data>' for index, value in enumerate(values))
+        lines.append(f"    <edge source={ends[source]} target={ends[target]}>{data}</edge>")
+    path.write_text("\n".join([*lines, "  </graph>", "</graphml>", ""]), encoding="utf-8")
+
+
+def _quoted(text: str) -> str:
+    """Return a text as the value of an attribute, as `xml.sax.saxutils.quoteattr`, whose module knows of networks."""
+    escaped = text.translate(_ESCAPES)
+    if '"' not in escaped:
+        return f'"{escaped}"'
+    return f"'{escaped}'" if "'" not in escaped else '"' + escaped.replace('"', "&quot;") + '"'
+
+
+def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
+    """Write edges.csv, ranking.csv if there is one, precision.csv, covariance.csv and graph.graphml into a folder.
+
+    Of a graph between nodes of several columns the matrices are those of the columns, and loadings.csv says how levels
+    go together with other nodes.
+    """
+    write_table(estimate.edge_columns, folder / "edges.csv")
+    if ranking := estimate.ranking_columns():
+        write_table(ranking, folder / "ranking.csv")
+    names, precision, covariance = estimate.columns, estimate.precision, estimate.covariance
+    if (variables := estimate.variables) is not None:
+        names, precision, covariance = variables.names, variables.precision, variables.covariance
+        write_table(variables.loadings, folder / "loadings.csv")
+    write_square(precision, names, folder / "precision.csv")
+    write_square(covariance, names, folder / "covariance.csv")
+    write_graphml(labels(estimate.columns), *labelled_edges(estimate), folder / "graph.graphml")

@@ -79,16 +79,15 @@ def _lay_out_parts(pairs: tuple[tuple[int, int], ...]) -> tuple[list[list[int]],
     graph.add_edges_from(pairs)
     parts = sorted((sorted(part) for part in nx.connected_components(graph)), key=lambda part: (-len(part), part))
     with threadpool_limits(1, user_api="blas"):
-        drawn = [_lay_out_part(graph.subgraph(part), part) for part in parts]
-    links = []
-    for part in parts:
-        numbers = {node: number for number, node in enumerate(part)}
-        links.append(np.array([[numbers[end] for end in pair] for pair in graph.subgraph(part).edges]))
-    return parts, drawn, links
+        drawn, links = zip(*(_lay_out_part(graph.subgraph(part), part) for part in parts), strict=True)
+    return parts, list(drawn), list(links)
 
 
-def _lay_out_part(graph: nx.Graph, nodes: list[int]) -> FloatArray:  # type: ignore[name-defined]  # noqa: F821
-    """Return the places of the nodes of a connected part, from zero, its longest way across; an edge is 1 long."""
+def _lay_out_part(graph: nx.Graph, nodes: list[int]) -> tuple[FloatArray, Places]:  # type: ignore[name-defined]  # noqa: F821
+    """Return the places of the nodes of a connected part, from zero, its longest way across, and its links.
+
+    An edge is 1 long.
+    """
     import networkx as nx
 
     ordered = nx.Graph()
@@ -103,9 +102,9 @@ def _lay_out_part(graph: nx.Graph, nodes: list[int]) -> FloatArray:  # type: ign
     axes = np.linalg.eigh(np.cov(xy.T))[1][:, ::-1]
     xy = xy @ (axes * np.where(axes[np.argmax(np.abs(axes), axis=0), [0, 1]] > 0.0, 1.0, -1.0))
     place = {node: row for row, node in enumerate(nodes)}
-    first, second = np.array([(place[one], place[other]) for one, other in ordered.edges]).T
-    xy = _separate(xy / np.hypot(*(xy[first] - xy[second]).T).mean())
-    return np.asarray(xy - xy.min(axis=0))
+    links = np.array([(place[one], place[other]) for one, other in ordered.edges])
+    xy = _separate(xy / np.hypot(*(xy[links[:, 0]] - xy[links[:, 1]]).T).mean())
+    return np.asarray(xy - xy.min(axis=0)), links
 
 
 def _separate(xy: FloatArray) -> FloatArray:

@@ -1,4 +1,7 @@
-"""The lines that dp-learn prints of an estimate, and the title of its picture."""
+"""The lines that dp-learn prints of a result, and the title of its picture.
+
+Of the edges a person is shown those whose sign is sure, and is told how many are not.
+"""
 
 from __future__ import annotations
 
@@ -6,69 +9,74 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import quote, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_guarantee, describe_several
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.matrices.repair_methods import RepairMethod
-from dp_learn.output.edge_messages import NOISE, PENALTY, describe_edges
-from dp_learn.output.summary import GraphSummary, Summary
-from dp_learn.pipeline.learn import Learned
+from dp_learn.output.summary import Result, Summary
+from dp_learn.pipeline.graph import GraphEstimate
 
-if TYPE_CHECKING:
-    from dp_learn.output.estimator_results import Alternative  # scikit-learn takes a second to import
-
+NOISE = "none stands out from the noise"
+PENALTY = "the penalty removes them all; give a smaller --alpha, or leave it out to have one chosen"
 _NAMED = 10
+_SHOWN = 10
+_LEVELS = 3
+_LEVEL = 0.05  # of a test, where there is one and no interval
+_ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
 _TWO_ROUNDS = (
     "  both rounds are combined; values far out were clipped: variances are low, and correlations of columns with long "
     "tails may be off"
 )
 _TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
+_GRAPH_FILES = ("edges", "ranking", "loadings", "precision", "covariance")  # as they are listed
+_FILES = (*(f"{name}.csv" for name in _GRAPH_FILES), "graph.graphml", "graph.png", "report.html", "summary.json")
 
 
-def title_of(summary: GraphSummary, bundles: Sequence[Bundle]) -> str:
+def title_of(summary: Summary, bundles: Sequence[Bundle]) -> str:
     """Return the title of the picture."""
-    names = " + ".join(f"{_called(bundle)}, release {bundle.release.lineage.number}" for bundle in bundles)
-    shown = (
-        f"edges at a false discovery rate of {summary['fdr']:g}" if summary["fdr"] else f"alpha {summary['alpha']:.3g}"
-    )
+    if summary["estimator"] != "graphical-lasso":
+        return f"{quote_name(bundles[0].release.dataset.name)}, {summary['estimator']}"
+    releases = [(bundle.release.dataset, bundle.release.lineage.number) for bundle in bundles]
+    names = [(quote(each.title) if each.title else quote_name(each.name), number) for each, number in releases]
+    shown = f"alpha {summary['alpha']:.3g}"
+    if summary["fdr"]:
+        shown = f"edges at a false discovery rate of {summary['fdr']:g}"
     shares = summary["noise_share_of_variance"]
     noise = "" if shares is None else f", noise {median(shares.values()):.0%} of the variance"
-    return f"{names}\n{shown}{noise}"
+    return f"{' + '.join(f'{name}, release {number}' for name, number in names)}\n{shown}{noise}"
 
 
-def _called(bundle: Bundle) -> str:
-    dataset = bundle.release.dataset
-    return quote(dataset.title) if dataset.title else quote_name(dataset.name)
+def describe_result(found: Result, folder: Path) -> str:
+    """Return the lines that dp-learn prints of a result in a folder."""
+    summary, learned = found.summary, found.learned
+    lines = _describe_origin(summary, found.bundles)
+    indefinite = _describe_definiteness(summary, with_cost=learned is not None)
+    lines += [f"  {sentence}" for sentence in (*indefinite, *summary["notes"])]
+    if learned is not None:
+        tests = " (the edges below are found by tests, which do not use alpha)" if summary["fdr"] else ""
+        lines.append(
+            f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
+            f"duality gap {summary['duality_gap']:.1e}{tests}"
+        )
+        lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0, why_none=_why_none(summary))
+    elif summary["alpha"] is not None:
+        lines.append(f"  {summary['estimator']}, alpha = {summary['alpha']:.4g}")
+
+    if learned is None:
+        written = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    else:
+        written = [name for name in _FILES if (folder / name).exists()]
+    return "\n".join([*lines, *found.lines, f"wrote {folder}/: {', '.join(written)}"])
 
 
-def describe_learned(learned: Learned, summary: GraphSummary, bundles: Sequence[Bundle], target: Path) -> str:
-    """Return the lines that dp-learn prints of a graph."""
-    lines = _describe_origin(summary, bundles)
-    indefinite = _describe_definiteness(summary)
-    lines += [f"  {indefinite}{_describe_cost(summary)}"] if indefinite else []
-    lines += [f"  {sentence}" for sentence in summary["notes"]]
-
-    tests = " (the edges below are found by tests, which do not use alpha)" if summary["fdr"] else ""
-    lines.append(
-        f"  alpha = {summary['alpha']:.4g}, chosen by {summary['alpha_chosen_by']}; {summary['status']}, "
-        f"duality gap {summary['duality_gap']:.1e}{tests}"
-    )
-    lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0, why_none=_why_none(summary))
-
-    ranking = "ranking.csv, " if (target / "ranking.csv").exists() else ""
-    ranking += "loadings.csv, " if learned.estimate.variables is not None else ""
-    report = "report.html, " if (target / "report.html").exists() else ""
-    written = f"edges.csv, {ranking}precision.csv, covariance.csv, graph.graphml, graph.png, {report}summary.json"
-    return "\n".join([*lines, f"wrote {target}/: {written}"])
-
-
-def _why_none(summary: GraphSummary) -> str:
+def _why_none(summary: Summary) -> str:
     """Return why there would be no edge."""
     if summary["fdr"] and summary["collinear_columns"]:
         return f"edges of the collinear columns cannot be told apart, and of the others {NOISE}"
@@ -77,24 +85,16 @@ def _why_none(summary: GraphSummary) -> str:
     return PENALTY if summary["alpha_chosen_by"] == "the user" else NOISE
 
 
-def describe_alternative(found: Alternative, estimator: str, bundles: Sequence[Bundle], target: Path) -> str:
-    """Return the lines that dp-learn prints of another estimator's result."""
-    lines = _describe_origin(found.summary, bundles)
-    indefinite = _describe_definiteness(found.summary)
-    lines += [f"  {sentence}" for sentence in (indefinite, *found.summary["notes"]) if sentence]
-    if found.summary["alpha"] is not None:
-        lines.append(f"  {estimator}, alpha = {found.summary['alpha']:.4g}")
-    written = ", ".join(sorted(path.name for path in target.iterdir() if not path.name.startswith(".")))
-    return "\n".join([*lines, *found.lines, f"wrote {target}/: {written}"])
-
-
 def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
     """Return the lines on the bundles, their rows and noise, the error that these leave, and the columns left out."""
     guarantees = [describe_guarantee(bundle.release)[0] for bundle in bundles]
     alike = len(set(guarantees)) == 1
     lines = []
     for bundle, guarantee in zip(bundles, guarantees, strict=True):
-        lines.append(_describe_bundle(bundle))
+        lines.append(
+            f"{quote_path(bundle.path)}: release {bundle.release.lineage.number} of "
+            f"{quote_name(bundle.release.dataset.name)}, signed by {quote_name(bundle.signer.name)}, verified"
+        )
         if not alike or bundle is bundles[-1]:
             lines += [f"  {sentence}" for sentence in (guarantee, *describe_several(bundle.release.guarantee))]
     gaps = dict.fromkeys(gap for bundle in summary["bundles"] for gap in bundle["gaps"])
@@ -106,65 +106,135 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
         lines.append(f"pooled as {rows}, with the weights of least variance: {weights}")
 
     about = "" if all(map(counts_rows, bundles)) else "about "
-    counted = f"  {about}{summary['n_rows']} rows{_describe_noise(summary)}"
-    errors = summary["correlation_standard_error"]
-    if errors is not None:
-        estimated = summary["errors_are_estimates"]
-        error = (
-            "error of a correlation, estimated by the publisher," if estimated else "standard error of a correlation"
-        )
+    counted = f"  {about}{summary['n_rows']} rows"
+    if (shares := summary["noise_share_of_variance"]) is not None:
+        percents = [100.0 * share for share in shares.values()]
+        least, middle, most = min(percents), median(percents), max(percents)
+        counted += f"; noise makes up {least:.0f} to {most:.0f} % of the published variances (median {middle:.0f} %)"
+        counted += " and was subtracted"
+    if (errors := summary["correlation_standard_error"]) is not None:
+        error = "standard error of a correlation"
+        if summary["errors_are_estimates"]:
+            error = "error of a correlation, estimated by the publisher,"
         counted += f"; the typical {error} is {errors['with_noise']:.2g} ({errors['without']:.2g} without the noise)"
     lines.append(counted)
     if summary["kurtosis_factor"] > _TAILS:
         times = math.sqrt(summary["kurtosis_factor"])
         lines.append(f"  sampling errors count as {times:.3g} times those of Gaussian rows, for the rows' tails")
-    if any(_is_two_rounds(bundle) for bundle in bundles):
+    moments = [bundle.release.second_moments for bundle in bundles]
+    if any(each is not None and each.first_round is not None for each in moments):
         lines.append(_TWO_ROUNDS)
-
     if summary["drowned_columns"]:
         lines.append(f"  drowned by the noise, and left out: {_listed(summary['drowned_columns'])}")
     return lines
 
 
-def _is_two_rounds(bundle: Bundle) -> bool:
-    moments = bundle.release.second_moments
-    return moments is not None and moments.first_round is not None
+def _describe_definiteness(summary: Summary, *, with_cost: bool) -> list[str]:
+    """Return a sentence on how an indefinite matrix was treated, none where it is definite.
 
-
-def _describe_bundle(bundle: Bundle) -> str:
-    release = bundle.release
-    return (
-        f"{quote_path(bundle.path)}: release {release.lineage.number} of {quote_name(release.dataset.name)}, signed by "
-        f"{quote_name(bundle.signer.name)}, verified"
-    )
-
-
-def _describe_noise(summary: Summary) -> str:
-    if summary["noise_share_of_variance"] is None:
-        return ""
-    share = 100 * np.array(list(summary["noise_share_of_variance"].values()))
-    return (
-        f"; noise makes up {share.min():.0f} to {share.max():.0f} % of the published variances (median "
-        f"{median(share.tolist()):.0f} %) and was subtracted"
-    )
-
-
-def _describe_definiteness(summary: Summary) -> str:
-    """Return a sentence on how an indefinite matrix was treated, or nothing where it is definite."""
+    Its price is the distance of the repair, or the smallest alpha with a solution.
+    """
     eigenvalue, repair = summary["smallest_eigenvalue"], summary["repair"]
     if eigenvalue is None or eigenvalue > -_ROUNDING:
-        return ""
-    done = "solved as it is" if repair == RepairMethod.NONE else f"repaired by {repair}"
-    return f"the debiased matrix is indefinite (smallest eigenvalue {eigenvalue:.3g}) and was {done}"
-
-
-def _describe_cost(summary: GraphSummary) -> str:
-    """Return the price of an indefinite matrix: the distance of its repair, or the smallest alpha with a solution."""
-    if summary["repair"] != RepairMethod.NONE:
-        return f": no entry moved by more than {summary['repair_distance']:.3g}"
-    return f"; the smallest alpha with a solution is {summary['smallest_solvable_alpha']:.3g}"
+        return []
+    done, cost = f"repaired by {repair}", ": no entry moved by more than {repair_distance:.3g}"
+    if repair == RepairMethod.NONE:
+        done, cost = "solved as it is", "; the smallest alpha with a solution is {smallest_solvable_alpha:.3g}"
+    said = f"the debiased matrix is indefinite (smallest eigenvalue {eigenvalue:.3g}) and was {done}"
+    return [said + cost.format(**summary) if with_cost else said]
 
 
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(quote_name(name) for name in names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE) -> list[str]:
+    """Return how many edges there are, the first ten whose sign is sure, and how many may have the other sign.
+
+    Parameters
+    ----------
+    graph : GraphEstimate
+        With or without intervals; its edges in the order of its table.
+    shrunk : bool
+        Whether a penalty has shrunk the weights.
+    why_none : str
+        Why there is no edge, if there is none.
+    """
+    edges, fdr = graph.edge_columns, graph.fdr
+    n_edges, n_columns = len(edges["source"]), len(graph.columns)
+    found = f"  {n_edges} of {n_columns * (n_columns - 1) // 2} possible edges"
+    found += f" at a false discovery rate of {fdr:g}" if fdr else ""
+    if not n_edges:
+        return [f"{found}: {why_none}"]
+
+    sure = np.flatnonzero(has_sure_sign(edges))
+    unsure = f"may be absent or have the opposite sign, {_judged_by(edges)}"
+    if not len(sure):
+        return [f"{found}, {'which' if n_edges == 1 else 'all of which'} {unsure}"]
+
+    with_evidence, with_intervals = "evidence" in edges, "ci_low" in edges
+    several = ", where an end has several columns the largest one, without a sign"
+    ranked = f"partial correlations of the {'surest' if fdr or with_evidence else 'strongest'}"
+    ranked += ", shrunk by the penalty" if shrunk else ""
+    ranked += several if graph.variables is not None else ""
+    if with_intervals:
+        ranked += ", with desparsified estimates and 95 % intervals in brackets"
+    elif with_evidence:
+        ranked += ", ranked by evidence; there are no intervals"
+    shown = [{name: values[place] for name, values in edges.items()} for place in sure[:_SHOWN]]
+    lines = [line for edge in shown for line in (_describe_edge(edge), *_describe_levels(graph, edge))]
+    if with_intervals and not all(edge["ci_low"] <= edge["partial_correlation"] <= edge["ci_high"] for edge in shown):
+        penalty = ", and the penalty shrinks it" if shrunk else ""
+        lines.append(
+            "    a weight can lie outside its interval, as it assumes that pairs without an edge are unrelated"
+            f"{penalty}; what is in brackets does not depend on that"
+        )
+    if len(sure) > _SHOWN:
+        judged = " whose sign is sure" if with_intervals or with_evidence else ""
+        lines.append(f"    {len(sure) - _SHOWN} more{judged}: see edges.csv")
+    if len(sure) < n_edges:
+        lines.append(f"    {n_edges - len(sure)} more {unsure}")
+    return [f"{found}; {ranked}:", *lines]
+
+
+def describe_number(value: float) -> str:
+    """Return a signed number with three decimals, or with one digit where those would all be zero."""
+    return f"{value:+.1g}" if 0.0 < abs(value) < 0.0005 else f"{value:+.3f}"
+
+
+def has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
+    """Return a mask of the edges whose interval has the sign of their weight, or whose test or evidence is clear."""
+    weight = np.asarray(edges["partial_correlation"])
+    if "ci_low" in edges:
+        return np.asarray(np.where(weight > 0.0, edges["ci_low"] > 0.0, edges["ci_high"] < 0.0))
+    if "p_value" in edges:
+        return np.asarray(edges["p_value"] < _LEVEL)
+    if "evidence" in edges:
+        return np.asarray(edges["evidence"] > _ERRORS)
+    return np.ones(len(weight), dtype=bool)
+
+
+def _judged_by(edges: dict[str, Any]) -> str:
+    if "ci_low" in edges:
+        return "judging by the 95 % intervals"
+    return "judging by the tests" if "p_value" in edges else "as noise alone could account for the evidence"
+
+
+def _describe_levels(graph: GraphEstimate, edge: dict[str, Any]) -> list[str]:
+    """Return a line on the levels of a category that go together most with the other end of its edge."""
+    if graph.variables is None:
+        return []
+    strongest = graph.variables.strongest(edge["source"], edge["target"], _LEVELS)
+    said = [f"{' with '.join(map(quote_name, filter(None, pair)))} {effect:+.2f}" for *pair, effect in strongest]
+    return [f"             {', '.join(said)}"] if said else []
+
+
+def _describe_edge(edge: dict[str, Any]) -> str:
+    text = describe_number(edge["partial_correlation"])
+    if edge.get("degrees_of_freedom", 1) > 1:
+        text = f" {text.lstrip('+')}"
+    if "ci_low" in edge:
+        bracket = [describe_number(edge[name]) for name in ("desparsified", "ci_low", "ci_high")]
+        text += f" ({bracket[0]}, {bracket[1]} to {bracket[2]})"
+    return f"    {text}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"

@@ -3,49 +3,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import SHADES
-from dp_learn.output.arrangement import MOST_IN_CIRCLE, Box, Label, arrange_by_forces, arrange_in_circle
-from dp_learn.output.labels import Face, drawable_labels, drawable_title
-from dp_learn.output.sheet import Colour, Line, Mark, Point, Sheet, Text, draw_sheet, text_width
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.output.layout import place_nodes
+from dp_learn.output.sheet import Colour, Line, Mark, Point, Sheet, Text, draw_sheet, find_fonts, text_width
 from dp_learn.pipeline.graph import GraphEstimate
 
-_POSITIVE, _NEGATIVE = (tuple(bytes.fromhex(SHADES[name].light[1:])) for name in ("positive", "negative"))
+MOST_IN_CIRCLE = 20  # nodes
 _MAX_DRAWN_EDGES = 400
+_LONGEST_NAME = 36
+_FULL_WIDTH = 0.2  # a partial correlation of this size is drawn at full width, if there is no stronger one
+_MOST_IN_ROWS = 60  # of the columns that no edge reaches
+
 _INCH = 72.0  # points, as all lengths
-_CAPTION, _TITLE = 10.0, 12.0  # heights of letters
+_NAME, _CAPTION, _TITLE = 8.0, 10.0, 12.0  # heights of letters
 _LINE = 1.5  # of these heights
 _MARGIN = 0.12 * _INCH
 _SAMPLE, _APART = 20.0, 8.0  # of the legend: how long the lines are, and how far from their texts
 _IN_A_ROW = 2  # entries of the legend
-_LONGEST_NAME = 36
-_FULL_WIDTH = 0.2  # a partial correlation of this size is drawn at full width, if there is no stronger one
+_BESIDE, _AWAY = 6.0, 10.0  # so far from the middles of their nodes are names, and so far around the circle
+_HIGH = 1.3 * _NAME  # what a name fills, with what it needs around it,
+_DISC = 4.5  # and half of what a node fills
+_ROW = 14.0  # from one row of nodes without an edge to the next
+_CLEAR = 40.0  # degrees between a name and an edge of its node, where this can be had
+_AROUND = (0.0, 180.0, 90.0, 270.0, 45.0, 135.0, 225.0, 315.0)  # degrees: where a name is tried, from its node
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """The shape, size and colours of one kind of nodes and of their names."""
+class _Kind(NamedTuple):
+    """One kind of nodes: the colours of its outline, its inside and its names, and what a legend says of it."""
 
-    shape: str
-    size: float
-    fill: Colour
     outline: Colour
+    fill: Colour | None
     name: Colour
-
-    def mark(self, place: Point) -> Mark:
-        return Mark(place, self.shape, self.size, self.fill, self.outline)
+    said: str = ""
 
 
-_LINKED = _Kind("disc", 7.0, (242, 242, 238), (51, 51, 51), (34, 34, 34))
-_WEAKER = _Kind("disc", 7.0, (210, 210, 205), (51, 51, 51), (34, 34, 34))  # linked by edges that are not drawn
-_UNLINKED = _Kind("disc", 7.0, (242, 242, 238), (170, 170, 170), (170, 170, 170))
-_DROWNED = _Kind("cross", 8.0, (255, 255, 255), (138, 109, 26), (138, 109, 26))
-_BLACK = (0, 0, 0)
+_POSITIVE, _NEGATIVE = (tuple(bytes.fromhex(SHADES[name].light[1:])) for name in ("positive", "negative"))
+_BLACK, _DARK, _GREY, _BROWN = (0, 0, 0), (51, 51, 51), (170, 170, 170), (138, 109, 26)
+_LINKED = _Kind(_DARK, (242, 242, 238), (34, 34, 34))
+_WEAKER = _Kind(_DARK, (210, 210, 205), (34, 34, 34), "with weaker edges only")
+_UNLINKED = _Kind(_GREY, (242, 242, 238), _GREY, "without an edge")
+_DROWNED = _Kind(_BROWN, None, _BROWN, "drowned by the noise")
+
+
+class _Box(NamedTuple):
+    """A part of the sheet."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+@dataclass
+class _Arrangement:
+    """The places of nodes, by their numbers, the places and anchors of their names, and what is left out, in words."""
+
+    nodes: dict[int, Point] = field(default_factory=dict)
+    names: dict[int, tuple[Point, str]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
 
 
 def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequence[str] = ()) -> None:
@@ -61,107 +86,192 @@ def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequenc
 
 def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) -> Sheet:
     """Return the sheet with everything in its place."""
-    edges = _ranked_edges(estimate)
     names = [*estimate.columns, *drowned]
-    in_circle = len(names) <= MOST_IN_CIRCLE
-    labels, faces, numbered = drawable_labels(names, _LONGEST_NAME)
-    kinds = _kinds(estimate, edges, drowned)
+    fonts, missing = find_fonts([title, *names])
+    labels = [
+        f"column {place}" if missing.intersection(name) else _cut(name) for place, name in enumerate(names, start=1)
+    ]
+    said = "".join("\ufffd" if letter in missing else letter for letter in title).split("\n")
+    numbers = ["names that no font here can write are numbered as in the files"]
+    numbers = numbers if any(map(missing.intersection, names)) else []
+
+    ends, weights = _ranked_edges(estimate)
+    drawn = ends[:_MAX_DRAWN_EDGES]
+    kinds = [*[_UNLINKED] * len(estimate.columns), *[_DROWNED] * len(drowned)]
+    for kind, pairs in ((_WEAKER, ends), (_LINKED, drawn)):
+        for node in chain.from_iterable(pairs):
+            kinds[node] = kind
     entries = _entries(kinds, has_categories=bool(estimate.categories))
-    sheet = Sheet(_side(len(names), max(map(len, labels)), in_circle=in_circle))
 
-    said, title_faces = drawable_title(title)
-    numbers = ["names that no font here can write are numbered as in the files"] if numbered else []
-    above = _MARGIN + 1.2 * _LINE * _CAPTION * (said.count("\n") + 1)
-    lines = 1 + len(numbers) + (not in_circle) + math.ceil(len(entries) / _IN_A_ROW)
-    area = Box(_MARGIN, above, sheet.side - _MARGIN, sheet.side - 2 * _MARGIN - _LINE * _CAPTION * lines)
+    in_circle = len(names) <= MOST_IN_CIRCLE
+    longest = max(map(len, labels))
+    inches = 4 + 0.12 * len(names) + 0.1 * longest if in_circle else 4 + 0.8 * math.sqrt(len(names)) + 0.05 * longest
+    sheet = Sheet(_INCH * min(max(inches, 7), 24), fonts)
+    above = _MARGIN + _LINE * _TITLE * len(said)
+    n_lines = 1 + len(numbers) + (not in_circle) + math.ceil(len(entries) / _IN_A_ROW)
+    area = _Box(_MARGIN, above, sheet.side - _MARGIN, sheet.side - 2 * _MARGIN - _LINE * _CAPTION * n_lines)
+    widths = [text_width(label, _NAME, fonts) for label in labels]
+    arranged = _arrange_in_circle(widths, area) if in_circle else _arrange_by_forces(widths, drawn, area)
 
-    labelled = [Label(label, kind.name) for label, kind in zip(labels, kinds, strict=True)]
-    numbers_of = {name: number for number, name in enumerate(estimate.columns)}
-    ends = [(numbers_of[source], numbers_of[target]) for source, target, _ in edges[:_MAX_DRAWN_EDGES]]
-    circle = in_circle and arrange_in_circle(labelled, area, faces)
-    arranged = circle or arrange_by_forces(labelled, ends, area, faces)
-
-    places = arranged.places
-    _draw_edges(sheet, [(places[one], places[other]) for one, other in ends], [weight for _, _, weight in edges])
-    for drawn in (_LINKED, _WEAKER, _UNLINKED, _DROWNED):
-        sheet.marks.extend(kinds[number].mark(place) for number, place in places.items() if kinds[number] is drawn)
-    sheet.texts.extend(arranged.names)
-
-    for index, line in enumerate(said.split("\n")[::-1]):
-        place = _MARGIN, above - _LINE * _TITLE * (index + 0.6)
-        sheet.texts.append(Text(place, line, _TITLE, _BLACK, title_faces))
-    caption = [_caption(edges), *([arranged.left_out] if arranged.left_out else []), *numbers]
-    for index, line in enumerate(caption):
-        place = sheet.side / 2, area.bottom + _LINE * _CAPTION * (index + 0.6)
-        sheet.texts.append(Text(place, line, _CAPTION, _BLACK, faces[:1], "m"))
-    _draw_legend(sheet, entries, faces[:1])
+    at = arranged.nodes
+    strongest = max(map(abs, weights), default=1.0)
+    for (one, other), weight in list(zip(drawn, weights, strict=False))[::-1]:  # the strongest above the others
+        relative = abs(weight) / max(strongest, _FULL_WIDTH)
+        colour = (*(_POSITIVE if weight > 0 else _NEGATIVE), round(255 * (0.25 + 0.7 * relative)))
+        sheet.lines.append(Line(at[one], at[other], 0.4 + 4 * relative, colour, dashed=weight < 0))
+    for kind in (_LINKED, _WEAKER, _UNLINKED, _DROWNED):
+        sheet.marks.extend(Mark(at[node], kind.outline, kind.fill) for node in at if kinds[node] is kind)
+    for node, (place, anchor) in arranged.names.items():
+        sheet.texts.append(Text(place, labels[node], _NAME, kinds[node].name, anchor, halo=True))
+    for index, line in enumerate(said):
+        sheet.texts.append(Text((_MARGIN, _MARGIN + _LINE * _TITLE * (index + 0.5)), line, _TITLE, _BLACK))
+    caption = counted(len(ends), "edge")
+    caption += "" if len(ends) == len(drawn) else f" (the strongest {_MAX_DRAWN_EDGES} drawn)"
+    caption += f"; the widest line is a partial correlation of {strongest:.2f} in size" if ends else ""
+    for index, line in enumerate([caption, *filter(None, ["; ".join(arranged.left_out)]), *numbers]):
+        place = _MARGIN, area.bottom + _LINE * _CAPTION * (index + 0.6)
+        sheet.texts.append(Text(place, line, _CAPTION, _BLACK))
+    _draw_legend(sheet, entries)
     return sheet
 
 
-def _side(n_nodes: int, longest: int, *, in_circle: bool) -> float:
-    """Return the side of a sheet on which so many nodes and letters of names have room."""
-    inches = 4 + 0.12 * n_nodes + 0.1 * longest if in_circle else 4 + 0.8 * math.sqrt(n_nodes) + 0.05 * longest
-    return _INCH * float(np.clip(inches, 7, 24))
+def _cut(name: str) -> str:
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
 
 
-def _ranked_edges(estimate: GraphEstimate) -> list[tuple[str, str, float]]:
-    """Return the ends and the partial correlation of every edge, strongest first."""
-    edges = estimate.edge_columns
-    rows = zip(edges["source"], edges["target"], edges["partial_correlation"].tolist(), strict=True)
-    return sorted(rows, key=lambda edge: -abs(edge[2]))
-
-
-def _caption(edges: Sequence[tuple[str, str, float]]) -> str:
-    shown = "" if len(edges) <= _MAX_DRAWN_EDGES else f" (the strongest {_MAX_DRAWN_EDGES} drawn)"
-    widest = f"; the widest line is a partial correlation of {abs(edges[0][2]):.2f} in size" if edges else ""
-    return f"{len(edges)} edge{'' if len(edges) == 1 else 's'}{shown}{widest}"
-
-
-def _draw_edges(sheet: Sheet, ends: Sequence[tuple[Point, Point]], weights: Sequence[float]) -> None:
-    """Draw edges that are given strongest first, the weakest of them first."""
-    strongest = max((abs(weight) for weight in weights), default=1.0)
-    for (start, end), weight in list(zip(ends, weights, strict=False))[::-1]:
-        relative = abs(weight) / max(strongest, _FULL_WIDTH)
-        colour = (*(_POSITIVE if weight > 0 else _NEGATIVE), round(255 * (0.25 + 0.7 * relative)))
-        sheet.lines.append(Line(start, end, 0.4 + 4 * relative, colour, dashed=weight < 0))
-
-
-def _kinds(estimate: GraphEstimate, edges: Sequence[tuple[str, str, float]], drowned: Sequence[str]) -> list[_Kind]:
-    kinds = dict.fromkeys(estimate.columns, _UNLINKED)
-    for place, (source, target, _) in list(enumerate(edges))[::-1]:
-        kinds[source] = kinds[target] = _LINKED if place < _MAX_DRAWN_EDGES else _WEAKER
-    return [*kinds.values(), *(_DROWNED for _ in drowned)]
+def _ranked_edges(estimate: GraphEstimate) -> tuple[list[tuple[int, int]], list[float]]:
+    """Return the numbers of the ends and the partial correlation of every edge, strongest first."""
+    edges, numbers = estimate.edge_columns, {name: number for number, name in enumerate(estimate.columns)}
+    order = np.argsort(-np.abs(edges["partial_correlation"]), kind="stable")
+    ends = [(numbers[edges["source"][row]], numbers[edges["target"][row]]) for row in order]
+    return ends, edges["partial_correlation"][order].tolist()
 
 
 def _entries(kinds: Sequence[_Kind], *, has_categories: bool) -> list[tuple[Colour | _Kind, str]]:
     """Return the legend: both signs, and every kind of node that needs a word."""
     positive = "positive, or without a sign" if has_categories else "positive"
-    entries: list[tuple[Colour | _Kind, str]] = [(_POSITIVE, positive), (_NEGATIVE, "negative")]
-    labelled = (
-        (_WEAKER, "with weaker edges only"),
-        (_UNLINKED, "without an edge"),
-        (_DROWNED, "drowned by the noise"),
-    )
-    for kind, label in labelled:
-        count = sum(each is kind for each in kinds)
-        if count:
-            entries.append((kind, f"{count} column{'' if count == 1 else 's'} {label}"))
-    return entries
+    counts = [(kind, kinds.count(kind)) for kind in (_WEAKER, _UNLINKED, _DROWNED)]
+    words = [(kind, f"{counted(count, 'column')} {kind.said}") for kind, count in counts if count]
+    return [(_POSITIVE, positive), (_NEGATIVE, "negative"), *words]
 
 
-def _draw_legend(sheet: Sheet, entries: Sequence[tuple[Colour | _Kind, str]], faces: Sequence[Face]) -> None:
-    """Draw the legend in the lower right corner, some entries in a row."""
-    columns = [entries[first::_IN_A_ROW] for first in range(_IN_A_ROW)]
-    n_rows = max(map(len, columns))
-    right = sheet.side - _MARGIN
-    for column in columns[::-1]:
-        left = right - max(text_width(text, _CAPTION, faces) for _, text in column)
-        for row, (drawn, text) in enumerate(column):
-            y = sheet.side - _MARGIN - _LINE * _CAPTION * (n_rows - row - 0.5)
-            x = left - _APART - _SAMPLE
-            if isinstance(drawn, _Kind):
-                sheet.marks.append(drawn.mark((x + _SAMPLE / 2, y)))
-            else:
-                sheet.lines.append(Line((x, y), (x + _SAMPLE, y), 2.0, drawn, dashed=drawn is _NEGATIVE))
-            sheet.texts.append(Text((left, y), text, _CAPTION, _BLACK, faces))
-        right = left - 2 * _APART - _SAMPLE - _APART
+def _draw_legend(sheet: Sheet, entries: Sequence[tuple[Colour | _Kind, str]]) -> None:
+    """Draw the legend at the bottom, some entries in a row."""
+    n_rows = math.ceil(len(entries) / _IN_A_ROW)
+    for index, (drawn, text) in enumerate(entries):
+        row, column = divmod(index, _IN_A_ROW)
+        x, y = _MARGIN + column * sheet.side / _IN_A_ROW, sheet.side - _MARGIN - _LINE * _CAPTION * (n_rows - row - 0.5)
+        if isinstance(drawn, _Kind):
+            sheet.marks.append(Mark((x + _SAMPLE / 2, y), drawn.outline, drawn.fill))
+        else:
+            sheet.lines.append(Line((x, y), (x + _SAMPLE, y), 2.0, drawn, dashed=drawn is _NEGATIVE))
+        sheet.texts.append(Text((x + _SAMPLE + _APART, y), text, _CAPTION, _BLACK))
+
+
+def _arrange_in_circle(widths: Sequence[float], area: _Box) -> _Arrangement:
+    """Return nodes around a circle, narrower the longer their names are, which are written outside of it."""
+    x, y = (area.left + area.right) / 2, (area.top + area.bottom) / 2
+    across, up = x - area.left - _AWAY - max(widths), y - area.top - _AWAY - _HIGH
+    arranged = _Arrangement()
+    for number, width in enumerate(widths):
+        angle = 2 * math.pi * number / len(widths)
+        arranged.nodes[number] = x + across * math.cos(angle), y - up * math.sin(angle)
+        arranged.names[number] = _beside(arranged.nodes[number], math.degrees(angle), width, _AWAY)[:2]
+    return arranged
+
+
+def _arrange_by_forces(widths: Sequence[float], ends: Sequence[tuple[int, int]], area: _Box) -> _Arrangement:
+    """Return linked nodes near each other, the others in rows below, and as many names as have room.
+
+    Parameters
+    ----------
+    widths : sequence of float
+        Of the names of all nodes.
+    ends : sequence of tuple of int
+        The numbers of both ends of every edge that is drawn, strongest first; their names are the first to be placed.
+    area : _Box
+        The part of the sheet to use.
+    """
+    linked: dict[int, list[int]] = {}
+    for one, other in ends:
+        linked.setdefault(one, []).append(other)
+        linked.setdefault(other, []).append(one)
+    alone = sorted(set(range(len(widths))) - set(linked))
+    arranged = _arrange_in_rows(alone[:_MOST_IN_ROWS], widths, area)
+
+    least = min((y for _, y in arranged.nodes.values()), default=area.bottom + _ROW / 2)
+    room = _Box(area.left, area.top, area.right, least - 1.5 * _ROW)
+    low = np.array([room.left + 0.06 * (area.right - area.left), room.bottom - _ROW])
+    high = np.array([room.right - 0.06 * (area.right - area.left), room.top + _ROW])
+    aspect = (high[0] - low[0]) / (low[1] - high[1])
+    unit = 0.5 * (place_nodes(len(widths), np.array(ends, dtype=np.int64).reshape(-1, 2), aspect=aspect) + 1.0)
+    arranged.nodes |= {node: tuple((low + unit[node] * (high - low)).tolist()) for node in linked}
+
+    named = _place_names(linked, arranged.nodes, widths, room)
+    arranged.names |= named
+    unnamed, hidden = len(linked) - len(named), len(alone) - _MOST_IN_ROWS
+    if unnamed > 0:
+        arranged.left_out.append(f"{counted(unnamed, 'name')} without room {'is' if unnamed == 1 else 'are'} left out")
+    if hidden > 0:
+        more = counted(hidden, "more column")
+        arranged.left_out.append(f"{more} without a line {'is' if hidden == 1 else 'are'} not drawn")
+    return arranged
+
+
+def _arrange_in_rows(nodes: Sequence[int], widths: Sequence[float], area: _Box) -> _Arrangement:
+    """Return nodes in rows at the bottom of an area, each with its name to the right of it."""
+    arranged = _Arrangement()
+    widest = max((widths[node] for node in nodes), default=0.0) + 3 * _BESIDE
+    in_row = min(len(nodes), max(1, int((area.right - area.left) / widest)))
+    for position, node in enumerate(nodes):
+        row, column = divmod(position, in_row)
+        x = area.left + _BESIDE + column * (area.right - area.left) / in_row
+        y = area.bottom - _ROW * (math.ceil(len(nodes) / in_row) - row + 0.5)
+        arranged.nodes[node] = x, y
+        arranged.names[node] = (x + _BESIDE, y), "l"
+    return arranged
+
+
+def _place_names(
+    linked: Mapping[int, Sequence[int]], nodes: Mapping[int, Point], widths: Sequence[float], room: _Box
+) -> dict[int, tuple[Point, str]]:
+    """Return the names that can be written beside their nodes and over no node and no other name, in this order."""
+    discs = [_Box(x - _DISC, y - _DISC, x + _DISC, y + _DISC) for x, y in (nodes[node] for node in linked)]
+    taken = np.array([*discs, *[(math.inf,) * 4] * len(discs)])
+    written = {}
+    for position, (node, others) in enumerate(linked.items()):
+        around = np.delete(taken, position, axis=0)
+        for degrees in _directions(nodes[node], [nodes[other] for other in others]):
+            place, anchor, box = _beside(nodes[node], degrees, widths[node])
+            inside = room.left <= box.left and box.right <= room.right and room.top <= box.top
+            if inside and box.bottom <= room.bottom and not _overlaps(box, around):
+                taken[len(discs) + position] = box
+                written[node] = place, anchor
+                break
+    return written
+
+
+def _directions(node: Point, others: Sequence[Point]) -> list[float]:
+    """Return the directions in which a name is tried, those first that are away from all edges of its node."""
+    edges = [math.degrees(math.atan2(node[1] - y, x - node[0])) for x, y in others]
+
+    def is_near_an_edge(degrees: float) -> bool:
+        return min(abs((degrees - edge + 180.0) % 360.0 - 180.0) for edge in edges) < _CLEAR
+
+    return sorted(_AROUND, key=is_near_an_edge)
+
+
+def _beside(node: Point, degrees: float, width: float, away: float = _BESIDE) -> tuple[Point, str, _Box]:
+    """Return the place of a name in this direction from its node, its anchor, and the box that it fills."""
+    across, up = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    x, y = node[0] + away * across, node[1] - (away + 0.3 * _NAME * abs(up)) * up
+    anchor = "m" if abs(across) < 1e-9 else "l" if across > 0.0 else "r"
+    left = x - width * {"l": 0.0, "m": 0.5, "r": 1.0}[anchor]
+    return (x, y), anchor, _Box(left, y - _HIGH / 2, left + width, y + _HIGH / 2)
+
+
+def _overlaps(box: _Box, others: FloatArray) -> bool:
+    """Return whether a box has points in common with one of the others, given as rows."""
+    across = (box.left < others[:, 2]) & (others[:, 0] < box.right)
+    return bool(np.any(across & (box.top < others[:, 3]) & (others[:, 1] < box.bottom)))

@@ -1,40 +1,43 @@
-"""A picture of lines, marks and texts, drawn by Pillow: matplotlib takes half a second to import.
+"""A picture of lines, marks and texts, drawn by Pillow: matplotlib takes a fifth of a run's time to import.
 
-Lengths are in points, 1/72 inch, from the upper left corner. Shapes are drawn twice as large and reduced, which smooths
-them, a band at a time, which takes little memory; texts are turned before they are reduced. A picture has few colours,
-so that a palette of them makes it smaller, and sooner compressed.
+Lengths are in points, 1/72 inch, from the upper left corner. All is drawn twice as large and reduced, which smooths it,
+a band at a time, which takes little memory. A picture has few colours, so that a palette of them makes it smaller, and
+sooner compressed.
+
+Texts are written with matplotlib's own font, which has Latin, Greek, Cyrillic, Arabic and Hebrew. Other scripts need a
+font of the system's, and matplotlib to find it; a letter that no font has would be drawn as a box.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
+from importlib.util import find_spec
 from itertools import groupby
-from math import cos, hypot, radians, sin
+from math import hypot
 from pathlib import Path
+from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont
 
-from dp_learn.output.labels import Face
-
 Point = tuple[float, float]
 Colour = tuple[int, ...]  # red, green and blue up to 255, and opacity
+Fonts = Mapping[str, Path]  # by letters that the own font lacks
 
-_PIXELS = 130 / 72  # a point
 _FINE = 2  # times as large, before it is reduced
+_DOTS = 260 / 72  # of these to a point
 _BAND = 1024  # rows of pixels
 _DASH, _GAP = 6.0, 4.0
-_HALO = 5  # fine pixels around letters
-_CROSS = ((-1, -2), (0, -1), (1, -2), (2, -1), (1, 0), (2, 1), (1, 2), (0, 1), (-1, 2), (-2, 1), (-1, 0), (-2, -1))
-_UNIT = {  # the corners of marks of size one
-    "disc": [(0.5 * cos(radians(degrees)), 0.5 * sin(radians(degrees))) for degrees in range(0, 360, 20)],
-    "cross": [(x / 4, y / 4) for x, y in _CROSS],
-}
+_DISC, _CROSS = 4.0, 3.0  # half of what they fill
+_HALO = 5  # dots around letters
+_OWN = "DejaVu Sans"
+_OWN_FILE = Path("mpl-data", "fonts", "ttf", "DejaVuSans.ttf")
+_BOXES = "Last Resort"  # has every letter, as a box with the script's name
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A straight line, whole or dashed."""
 
     start: Point
@@ -44,20 +47,16 @@ class Line:
     dashed: bool = False
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A disc or a cross of this size, with an outline of one point."""
+class Mark(NamedTuple):
+    """A disc with an outline of this colour, or a cross if nothing fills it."""
 
     place: Point
-    shape: str
-    size: float
-    fill: Colour
-    outline: Colour
+    colour: Colour
+    fill: Colour | None
 
 
-@dataclass(frozen=True)
-class Text:
-    """One line of text, at one height with its anchor: "l", its left end, "m", its middle, or "r"; turned about it.
+class Text(NamedTuple):
+    """One line of text, at one height with its anchor: "l", its left end, "m", its middle, or "r".
 
     A halo of white keeps it readable over lines.
     """
@@ -66,9 +65,7 @@ class Text:
     text: str
     size: float
     colour: Colour
-    faces: Sequence[Face]
     anchor: str = "l"
-    degrees: float = 0.0
     halo: bool = False
 
 
@@ -77,6 +74,7 @@ class Sheet:
     """A square white sheet, with lines below marks below texts, each in their order."""
 
     side: float
+    fonts: Fonts
     lines: list[Line] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
@@ -84,111 +82,107 @@ class Sheet:
 
 def draw_sheet(sheet: Sheet, path: Path) -> None:
     """Draw a sheet to a PNG file."""
-    side = round(sheet.side * _PIXELS)
+    side = round(sheet.side * _DOTS / _FINE)
     image = Image.new("RGB", (side, side), "white")
-    shapes = [(min(ys), max(ys), xys, colour) for xys, colour in _shapes(sheet) for ys in [[y for _, y in xys]]]
     for top in range(0, side, _BAND):
-        height = min(_BAND, side - top)
-        first, end = top * _FINE, (top + height) * _FINE
-        band = Image.new("RGB", (side * _FINE, height * _FINE), "white")
-        draw = ImageDraw.Draw(band, "RGBA")  # which mixes what is not opaque with what is below it
-        for highest, lowest, corners, colour in shapes:
-            if highest < end and lowest >= first:
-                draw.polygon([(x, y - first) for x, y in corners], fill=colour)
+        band = Image.new("RGB", (side * _FINE, min(_BAND, side - top) * _FINE), "white")
+        _draw_band(ImageDraw.Draw(band, "RGBA"), sheet, top * _FINE)  # which mixes colours with those below
         image.paste(band.reduce(_FINE), (0, top))
-    for text in sheet.texts:
-        if text.halo:
-            _write(image, text, halo=_HALO)
-    for text in sheet.texts:
-        _write(image, text)
     few = image.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     few.putpalette([255 if part == 254 else part for part in few.getpalette() or []])  # as white is rounded down
-    few.save(path, "PNG", dpi=(72 * _PIXELS, 72 * _PIXELS), compress_level=1)
+    few.save(path, "PNG", dpi=(72 * _DOTS / _FINE, 72 * _DOTS / _FINE), compress_level=1)
 
 
-def text_width(text: str, size: float, faces: Sequence[Face]) -> float:
-    """Return the width of a text."""
-    return sum(_font(file, size).getlength(part) for part, file in _runs(text, faces)) / _PIXELS / _FINE
+def _draw_band(draw: ImageDraw.ImageDraw, sheet: Sheet, top: int) -> None:
+    """Draw what a sheet has from this row of dots on."""
 
+    def dots(place: Point) -> Point:
+        return place[0] * _DOTS, place[1] * _DOTS - top
 
-def _shapes(sheet: Sheet) -> Iterator[tuple[list[Point], Colour]]:
-    """Yield the corners of all shapes in fine pixels, and their colours, the lowest first."""
     for line in sheet.lines:
-        for start, end in _dashes(line) if line.dashed else [(line.start, line.end)]:
-            yield _strip(_fine(start), _fine(end), line.width * _PIXELS * _FINE), line.colour
+        for ends in _dashes(line) if line.dashed else [line[:2]]:
+            draw.line([dots(end) for end in ends], line.colour, max(1, round(line.width * _DOTS)))
     for mark in sheet.marks:
-        if mark.shape == "disc":
-            yield _corners(mark, mark.size + 1.0), mark.outline
-            yield _corners(mark, mark.size - 1.0), mark.fill
-            continue
-        corners = _corners(mark, mark.size)
-        yield corners, mark.fill
-        for corner, following in zip(corners, [*corners[1:], corners[0]], strict=True):
-            yield _strip(corner, following, _PIXELS * _FINE), mark.outline
+        (x, y), half = dots(mark.place), (_DISC if mark.fill else _CROSS) * _DOTS
+        if mark.fill:
+            draw.ellipse((x - half, y - half, x + half, y + half), mark.fill, mark.colour, round(_DOTS))
+        else:
+            draw.line((x - half, y - half, x + half, y + half), mark.colour, round(2.0 * _DOTS))
+            draw.line((x - half, y + half, x + half, y - half), mark.colour, round(2.0 * _DOTS))
+    for text in sheet.texts:
+        if text.halo:
+            _write(draw, dots(text.place), text._replace(colour=(255, 255, 255)), sheet.fonts, _HALO)
+    for text in sheet.texts:
+        _write(draw, dots(text.place), text, sheet.fonts)
 
 
 def _dashes(line: Line) -> Iterator[tuple[Point, Point]]:
     """Yield the ends of the dashes of a line."""
     (x, y), (u, v) = line.start, line.end
-    length = hypot(u - x, v - y)
-    at = 0.0
+    length, at = hypot(u - x, v - y), 0.0
     while at < length:
         first, last = at / length, min(1.0, (at + _DASH) / length)
         yield (x + first * (u - x), y + first * (v - y)), (x + last * (u - x), y + last * (v - y))
         at += _DASH + _GAP
 
 
-def _corners(mark: Mark, size: float) -> list[Point]:
-    """Return the corners of a mark of this size, in fine pixels."""
-    x, y = mark.place
-    return [_fine((x + dx * size, y + dy * size)) for dx, dy in _UNIT[mark.shape]]
-
-
-def _strip(start: Point, end: Point, width: float) -> list[Point]:
-    """Return the corners of a straight line of this width, all in fine pixels."""
-    (x, y), (u, v) = start, end
-    half = 0.5 * width / (hypot(u - x, v - y) or 1.0)
-    across, along = half * (y - v), half * (u - x)
-    return [(x + across, y + along), (u + across, v + along), (u - across, v - along), (x - across, y - along)]
-
-
-def _fine(place: Point) -> Point:
-    return place[0] * _PIXELS * _FINE, place[1] * _PIXELS * _FINE
-
-
-def _write(image: Image.Image, text: Text, *, halo: int = 0) -> None:
-    """Write a text, or its halo: drawn large, turned about its middle, and reduced on the image's own pixels."""
-    runs = [(part, _font(file, text.size)) for part, file in _runs(text.text, text.faces)]
-    width = sum(font.getlength(part) for part, font in runs)
-    room = Image.new("L", (round(width) + 4 + 2 * halo, round(2 * text.size * _PIXELS * _FINE)))
-    draw, x = ImageDraw.Draw(room), 2.0 + halo
-    for part, font in runs:
-        draw.text((x, room.height / 2), part, fill=255, font=font, anchor="lm", stroke_width=halo)
+def _write(draw: ImageDraw.ImageDraw, place: Point, text: Text, fonts: Fonts, halo: int = 0) -> None:
+    x = place[0] - {"l": 0.0, "m": 0.5, "r": 1.0}[text.anchor] * text_width(text.text, text.size, fonts) * _DOTS
+    for part, font in _runs(text.text, text.size, fonts):
+        draw.text((x, place[1]), part, text.colour, font, "lm", stroke_width=halo)
         x += font.getlength(part)
-    if text.degrees:
-        room = room.rotate(text.degrees, Image.Resampling.BILINEAR, expand=True)
-
-    to_middle = {"l": 0.5, "m": 0.0, "r": -0.5}[text.anchor] * width
-    x, y = _fine(text.place)
-    left = round(x + to_middle * cos(radians(text.degrees)) - room.width / 2)
-    top = round(y - to_middle * sin(radians(text.degrees)) - room.height / 2)
-    size = (room.width + 2 * _FINE) // _FINE * _FINE, (room.height + 2 * _FINE) // _FINE * _FINE
-    mask = Image.new("L", size)
-    mask.paste(room, (left % _FINE, top % _FINE))
-    colour = (255, 255, 255) if halo else text.colour[:3]
-    image.paste(colour, (left // _FINE, top // _FINE), mask.reduce(_FINE))
 
 
-def _runs(text: str, faces: Sequence[Face]) -> list[tuple[str, Path]]:
-    """Return the parts of a text that one font writes, and its file: the first that has the letter, or the first."""
-
-    def file_for(letter: str) -> Path:
-        return next((face.file for face in faces if face.has(letter)), faces[0].file)
-
-    return [("".join(letters), file) for file, letters in groupby(text, file_for)]
+def text_width(text: str, size: float, fonts: Fonts) -> float:
+    """Return the width of a text."""
+    return sum(font.getlength(part) for part, font in _runs(text, size, fonts)) / _DOTS
 
 
-@lru_cache
-def _font(file: Path, size: float) -> ImageFont.FreeTypeFont:
-    """Return a font in fine pixels."""
-    return ImageFont.truetype(str(file), size * _PIXELS * _FINE)
+def _runs(text: str, size: float, fonts: Fonts) -> list[tuple[str, ImageFont.FreeTypeFont]]:
+    """Return the parts of a text that one font writes, and the font in dots."""
+    own = _own_font()
+    parts = groupby(text, lambda letter: fonts.get(letter, own))
+    return [("".join(letters), _open_font(file, size * _DOTS)) for file, letters in parts]
+
+
+_open_font = cache(ImageFont.truetype)
+
+
+def find_fonts(texts: Iterable[str]) -> tuple[Fonts, set[str]]:
+    """Return fonts for the letters that the own font lacks, and the letters that no font of this machine has."""
+    fonts: dict[str, Path] = {}
+    missing = {letter for text in texts for letter in text if letter.isprintable() and not letter.isascii()}
+    if missing:
+        missing -= _letters(_own_font())
+    if missing:
+        from matplotlib import font_manager
+
+        for font in font_manager.fontManager.ttflist:
+            if missing and font.name != _OWN and not font.name.startswith(_BOXES):
+                found = missing & _letters(Path(font.fname))
+                fonts |= dict.fromkeys(found, Path(font.fname))
+                missing -= found
+    return fonts, missing
+
+
+@cache
+def _own_font() -> Path:
+    """Return the file of matplotlib's own font, without importing it where the file is where it usually is."""
+    package = find_spec("matplotlib")
+    if package is not None and package.origin and (file := Path(package.origin).parent / _OWN_FILE).is_file():
+        return file
+    from matplotlib import font_manager
+
+    return Path(font_manager.findfont(_OWN))
+
+
+def _letters(file: Path) -> set[str]:
+    """Return every letter that a font has."""
+    from matplotlib.ft2font import FT2Font
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of fonts of the system's that are not quite in order
+        try:
+            return {chr(code) for code in FT2Font(str(file)).get_charmap()}
+        except (OSError, RuntimeError):
+            return set()

@@ -1,10 +1,11 @@
-"""The contents of `summary.json`: numbers and names, and where they come from."""
+"""A result, and the contents of its `summary.json`: numbers and names, and where they come from."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -12,8 +13,12 @@ from dp_bundle import Bundle
 from dp_bundle.describe.sentences import describe_gaps
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import typical_errors
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
-from dp_learn.selection.path import Selection
+
+if TYPE_CHECKING:
+    import pandas as pd  # takes as long to import as a small graph takes to learn
 
 
 class BundleSummary(TypedDict):
@@ -36,8 +41,15 @@ class StandardError(TypedDict):
     without: float
 
 
-class Origin(TypedDict):
-    """The bundles that an estimate comes from, and what their rows and noise allow."""
+class Score(TypedDict):
+    """One alpha of the path, and the selection rule's score of it."""
+
+    alpha: float
+    score: float | None
+
+
+class Summary(TypedDict, total=False):
+    """The entries of every estimator's summary, and after these the entries of some."""
 
     bundles: list[BundleSummary]
     same_rows: bool
@@ -45,11 +57,6 @@ class Origin(TypedDict):
     correlation_standard_error: StandardError | None
     errors_are_estimates: bool
     kurtosis_factor: float
-
-
-class Summary(Origin):
-    """The entries that every estimator's summary has."""
-
     columns: list[str]
     drowned_columns: list[str]
     noise_share_of_variance: dict[str, float] | None
@@ -60,17 +67,9 @@ class Summary(Origin):
     alpha: float | None
     notes: list[str]
 
-
-class Score(TypedDict):
-    """One alpha of the path, and the selection rule's score of it."""
-
-    alpha: float
-    score: float | None
-
-
-class GraphSummary(Summary):
-    """The summary of a graphical lasso."""
-
+    # of a graph
+    n_edges: int
+    penalty_share: float
     n_features: int
     collinear_columns: list[str]
     smallest_solvable_alpha: float | None
@@ -82,8 +81,6 @@ class GraphSummary(Summary):
     n_iter: int
     objective: float
     duality_gap: float
-    penalty_share: float
-    n_edges: int
     fdr: float | None
     error_bars: bool
     weights: str
@@ -91,42 +88,49 @@ class GraphSummary(Summary):
     refit: bool
     penalize_diagonal: bool
 
-
-class EdgesSummary(Summary):
-    """The summary of a thresholded covariance."""
-
-    n_edges: int
-
-
-class PrecisionSummary(EdgesSummary):
-    """The summary of a precision matrix by another estimator."""
-
-    penalty_share: float
-
-
-class RegressionSummary(Summary):
-    """The summary of a regression."""
-
+    # of a regression or a discriminant analysis
     target: str
     intercept: float
     r_squared: float
     excess_bound: float | None
-
-
-class DiscriminantSummary(Summary):
-    """The summary of a discriminant analysis."""
-
-    target: str
     classes: list[float]
     priors: list[float]
-    intercept: float
 
 
-def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
+@dataclass(frozen=True, eq=False)
+class Result:
+    """An estimator's answer, as files, the page and messages have it.
+
+    Attributes
+    ----------
+    bundles : sequence of Bundle
+        Verified and open.
+    summary : Summary
+        Numbers and names, as in summary.json.
+    graph : GraphEstimate or None
+        Where the answer is a precision matrix.
+    learned : Learned or None
+        Where it is the graphical lasso's: how the graph was found.
+    tables : mapping of str to DataFrame
+        Further tables, by the name of their file.
+    lines : sequence of str
+        What another estimator than the graphical lasso has to say to a person.
+    """
+
+    bundles: Sequence[Bundle]
+    summary: Summary
+    graph: GraphEstimate | None = None
+    learned: Learned | None = None
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    lines: Sequence[str] = ()
+
+
+def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
     """Return the summary of a graph."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
     weights = settings.weights_for(blocks=not fit.nodes.are_numbers)
+    nodes = None if fit.nodes.are_numbers else fit.nodes.levels.nodes
 
     return {
         **describe_origin(bundles, learned.sample.pooled),
@@ -134,7 +138,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
         "columns": list(learned.estimate.columns),
         "drowned_columns": list(fit.drowned),
         "collinear_columns": list(learned.collinear),
-        "noise_share_of_variance": _share_by_node(learned),
+        "noise_share_of_variance": noise_shares(learned.sample.pooled, nodes),
         "contradictions": learned.contradictions,
         "smallest_eigenvalue": learned.smallest_eigenvalue,
         "smallest_solvable_alpha": None if math.isinf(learned.smallest_alpha) else learned.smallest_alpha,
@@ -144,7 +148,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
         "solver": solution.solver,
         "alpha": solution.alpha,
         "alpha_chosen_by": selection.rule if selection else "the user",
-        "path": [] if selection is None else _path(selection),
+        "path": [] if selection is None else _describe_path(selection.alphas, selection.scores),
         "status": str(solution.status),
         "n_iter": solution.n_iter,
         "objective": solution.objective,
@@ -161,18 +165,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> GraphSummary:
     }
 
 
-def _share_by_node(learned: Learned) -> dict[str, float] | None:
-    """Return the noise's share of the published variance, of a category the mean over its columns."""
-    shares = share_by_column(learned.sample.pooled)
-    if shares is None or learned.fit.nodes.are_numbers:
-        return shares
-    own: dict[str, list[float]] = {}
-    for node, share in zip(learned.fit.nodes.levels.nodes, shares.values(), strict=True):
-        own.setdefault(node, []).append(share)
-    return {node: sum(each) / len(each) for node, each in own.items()}
-
-
-def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Origin:
+def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summary:
     """Return the bundles with their weights, the number of rows, and the error that these leave."""
     described: list[BundleSummary] = [
         {
@@ -199,12 +192,24 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Orig
     }
 
 
-def share_by_column(pooled: PooledCovariance) -> dict[str, float] | None:
-    """Return the noise's share of each published variance by the column's name, None where it is unknown."""
-    share = pooled.noise_share
-    return None if share is None else dict(zip(pooled.columns, share.tolist(), strict=True))
+def noise_shares(pooled: PooledCovariance, nodes: Sequence[str] | None = None) -> dict[str, float] | None:
+    """Return the noise's share of the published variance by names, None where it is unknown.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        Of all columns.
+    nodes : sequence of str, optional
+        The names that the columns go by, where several may have one: they have the mean. Their own if left out.
+    """
+    if pooled.noise_share is None:
+        return None
+    own: dict[str, list[float]] = {}
+    for node, share in zip(nodes or pooled.columns, pooled.noise_share.tolist(), strict=True):
+        own.setdefault(node, []).append(share)
+    return {node: sum(shares) / len(shares) for node, shares in own.items()}
 
 
-def _path(selection: Selection) -> list[Score]:
-    scores = [None if np.isnan(score) else float(score) for score in selection.scores]
-    return [{"alpha": float(alpha), "score": score} for alpha, score in zip(selection.alphas, scores, strict=True)]
+def _describe_path(alphas: FloatArray, scores: FloatArray) -> list[Score]:
+    known = [None if np.isnan(score) else score for score in scores.tolist()]
+    return [{"alpha": alpha, "score": score} for alpha, score in zip(alphas.tolist(), known, strict=True)]

@@ -56,7 +56,7 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # one copy of the same numbers
     weights = _weights(sample, pooled, nodes, settings)
     problem = PathOptions(
-        solver=settings.solver if nodes.are_numbers else "cd",
+        solver=settings.solver,
         weights=weights,
         penalize_diagonal=settings.penalize_diagonal,
         groups=nodes.labels,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from dp_bundle.page.colours import DIVERGING, shade
 from dp_bundle.page.figures import FONT, Figure, figure_text, new_figure
 from dp_bundle.page.tables import number
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.page.findings import Findings
+from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate
 
 MOST_COLUMNS = 400  # that a map can show, and a page can hold
@@ -24,8 +24,7 @@ _ROUNDED = 0.005  # what two decimals show as nothing
 _BEYOND = 1.005  # what is larger after rounding cannot be a correlation
 
 
-@dataclass(frozen=True, eq=False)
-class HeatMap:
+class HeatMap(NamedTuple):
     """One map: its title, a sentence on what it shows, and the correlations, NaN where there is none."""
 
     name: str
@@ -43,22 +42,16 @@ class HeatMaps:
     left_out: str = ""
 
 
-def find_heat_maps(findings: Findings) -> HeatMaps | None:
+def find_heat_maps(found: Result) -> HeatMaps | None:
     """Return the maps that a result has, or None where it has no matrix."""
-    graph = findings.graph
+    graph = found.graph
     if graph is None or len(graph.columns) < 2:
         return None
 
     debiased = _correlation(graph.covariance)
-    maps = [
-        HeatMap(
-            "heat-debiased",
-            "Without the noise",
-            "The correlations after the noise's known part was subtracted.",
-            debiased,
-        )
-    ]
-    shares = findings.summary["noise_share_of_variance"]
+    caption = "The correlations after the noise's known part was subtracted."
+    maps = [HeatMap("heat-debiased", "Without the noise", caption, debiased)]
+    shares = found.summary["noise_share_of_variance"]
     if shares is not None:
         kept = np.sqrt([1.0 - shares[name] for name in graph.columns])
         published = debiased * np.outer(kept, kept)
@@ -68,7 +61,17 @@ def find_heat_maps(findings: Findings) -> HeatMaps | None:
     if (estimated := _implied(graph)) is not None:
         caption = "The correlations that the graph implies: what its links explain, and nothing else."
         maps.append(HeatMap("heat-estimated", "As estimated", caption, estimated))
-    return _in_order(graph, debiased, maps)
+
+    p = len(graph.columns)
+    kept = np.arange(p)
+    left_out = ""
+    if p > MOST_COLUMNS:
+        off_diagonal = np.abs(np.nan_to_num(debiased)) - np.eye(p)
+        kept = np.sort(np.argsort(-off_diagonal.max(axis=1), kind="stable")[:MOST_COLUMNS])
+        left_out = f"Of {p:,} columns, the {MOST_COLUMNS} with the strongest correlations are shown."
+    order = kept[_cluster(debiased[np.ix_(kept, kept)])]
+    shown = tuple(each._replace(correlation=each.correlation[np.ix_(order, order)]) for each in maps)
+    return HeatMaps(tuple(graph.columns[place] for place in order), shown, left_out)
 
 
 def _correlation(covariance: FloatArray) -> FloatArray:
@@ -89,21 +92,6 @@ def _implied(graph: GraphEstimate) -> FloatArray | None:
         return None
     inverse = np.linalg.inv(factor)
     return _correlation(inverse.T @ inverse)
-
-
-def _in_order(graph: GraphEstimate, debiased: FloatArray, maps: list[HeatMap]) -> HeatMaps:
-    """Return the maps with similar columns beside each other, of many columns those with the strongest links."""
-    p = len(graph.columns)
-    kept = np.arange(p)
-    left_out = ""
-    if p > MOST_COLUMNS:
-        off_diagonal = np.abs(np.nan_to_num(debiased)) - np.eye(p)
-        kept = np.sort(np.argsort(-off_diagonal.max(axis=1), kind="stable")[:MOST_COLUMNS])
-        left_out = f"Of {p:,} columns, the {MOST_COLUMNS} with the strongest correlations are shown."
-
-    order = kept[_cluster(debiased[np.ix_(kept, kept)])]
-    shown = [HeatMap(each.name, each.title, each.caption, each.correlation[np.ix_(order, order)]) for each in maps]
-    return HeatMaps(tuple(graph.columns[place] for place in order), tuple(shown), left_out)
 
 
 def _cluster(correlation: FloatArray) -> npt.NDArray[np.int64]:
@@ -131,30 +119,18 @@ def _draw(heat_map: HeatMap) -> Any:
     p = len(heat_map.correlation)
     hundredths = np.round(100.0 * np.nan_to_num(heat_map.correlation[::-1], nan=-128.0)).clip(-128, 127).astype(np.int8)
     source = ColumnDataSource({"image": [hundredths], "x": [0], "y": [0], "dw": [p], "dh": [p]}, name=heat_map.name)
-    span = Range1d(start=0, end=p)
     shape: dict[str, Any] = {"height": None, "sizing_mode": "scale_width", "aspect_ratio": _WIDE}
-    plot = new_figure(x_range=span, y_range=Range1d(start=0, end=p), **shape)
+    plot = new_figure(x_range=Range1d(start=0, end=p), y_range=Range1d(start=0, end=p), **shape)
     plot.axis.visible = plot.grid.visible = False
-    mapper = LinearColorMapper(
-        palette=[each.light for each in DIVERGING],
-        low=-100,
-        high=100,
-        low_color=shade("beyond").light,
-        high_color=shade("beyond").light,
-    )
+    beyond: dict[str, Any] = {"low_color": shade("beyond").light, "high_color": shade("beyond").light}
+    mapper = LinearColorMapper(palette=[each.light for each in DIVERGING], low=-100, high=100, **beyond)
     plot.image("image", "x", "y", "dw", "dh", source=source, color_mapper=mapper)
-    text: dict[str, Any] = {"text_color": shade("ink").light, "text_font": FONT, "text_font_size": "11px"}
-    bar = ColorBar(
-        color_mapper=mapper,
-        ticker=BasicTicker(desired_num_ticks=5),
-        orientation="horizontal",
-        height=10,
-        background_fill_color=None,
-        bar_line_color=None,
-        major_label_overrides={-100: "−1", -50: "−0.5", 0: "0", 50: "0.5", 100: "1"},
-        **{f"major_label_{name}": value for name, value in text.items()},
-    )
-    plot.add_layout(bar, "below")
+    labels = {-100: "−1", -50: "−0.5", 0: "0", 50: "0.5", 100: "1"}
+    font: dict[str, Any] = {"text_color": shade("ink").light, "text_font": FONT, "text_font_size": "11px"}
+    look: dict[str, Any] = {"background_fill_color": None, "bar_line_color": None, "major_label_overrides": labels}
+    look |= {f"major_label_{name}": value for name, value in font.items()}
+    ticker = BasicTicker(desired_num_ticks=5)
+    plot.add_layout(ColorBar(color_mapper=mapper, ticker=ticker, orientation="horizontal", height=10, **look), "below")
     return plot
 
 

@@ -20,7 +20,7 @@ from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import place_nodes
-from dp_learn.output.page.findings import Findings
+from dp_learn.output.summary import Result
 
 MOST_EDGES, MOST_NODES = 1500, 500  # that are drawn
 _SEED = 1  # of the search for communities
@@ -85,37 +85,26 @@ class Network:
         return sorted(found, key=lambda group: (-len(group), group))
 
 
-def find_network(findings: Findings) -> Network | None:
+def find_network(found: Result) -> Network | None:
     """Return the links of a result, or None if it has none to speak of, as a regression."""
-    if findings.graph is not None:
-        graph, edges = findings.graph, findings.graph.edge_columns
+    edges: Any = found.tables.get("edges.csv")
+    columns: Sequence[str] = found.summary.get("columns", ())
+    measure, categories = "correlation", frozenset[str]()
+    if (graph := found.graph) is not None:
+        edges, columns, measure = graph.edge_columns, graph.columns, "partial_correlation"
         categories = graph.categories
-        return _strongest(graph.columns, edges["source"], edges["target"], edges, "partial_correlation", categories)
-    if (frame := findings.tables.get("edges.csv")) is None:
+    elif edges is None:
         return None
-    numbers = {"correlation": frame["correlation"].to_numpy(dtype=float)}
-    return _strongest(findings.summary["columns"], list(frame["source"]), list(frame["target"]), numbers, "correlation")
 
-
-def _strongest(
-    columns: Sequence[str],
-    sources: list[str],
-    targets: list[str],
-    numbers: dict[str, FloatArray],
-    measure: str,
-    categories: frozenset[str] = frozenset(),
-) -> Network:
-    weights = numbers[measure]
+    weights = np.asarray(edges[measure], dtype=float)
     places = {name: place for place, name in enumerate(columns)}
-    ends = np.array([[places[name] for name in names] for names in (sources, targets)], dtype=np.int64).reshape(2, -1)
-    kept = _few(np.argsort(-np.abs(weights), kind="stable"), *ends.tolist())
+    ends = np.array([[places[name] for name in edges[end]] for end in ("source", "target")], dtype=np.int64)
+    kept = _few(np.argsort(-np.abs(weights), kind="stable"), *ends.reshape(2, -1).tolist())
     degrees = np.bincount(ends.ravel(), minlength=len(columns))
-    tests = {name: numbers[name][kept] for name in _TESTS if name in numbers}
+    tests = {name: np.asarray(edges[name])[kept] for name in _TESTS if name in edges}
     first, second = ends[:, kept]
-    with_category = np.isin(ends[:, kept], [places[name] for name in categories])
-    unsigned = with_category[0] | with_category[1]
-    measured = measure.replace("_", " ")
-    return Network(tuple(columns), first, second, weights[kept], measured, degrees, unsigned, tests)
+    unsigned = np.any(np.isin(ends[:, kept], [places[name] for name in categories]), axis=0)
+    return Network(tuple(columns), first, second, weights[kept], measure.replace("_", " "), degrees, unsigned, tests)
 
 
 def _few(order: Places, sources: Sequence[int], targets: Sequence[int]) -> Places:
@@ -155,9 +144,8 @@ def draw_network(network: Network) -> Figure:
 
     nodes = _source("graph-nodes", "x y name size community alpha ring width links noise")
     filled = {"fill_color": {"field": "community", "transform": communities}, "line_color": shade("ink").light}
-    discs = plot.scatter(
-        "x", "y", source=nodes, size="size", fill_alpha="alpha", line_alpha="ring", line_width="width", **filled
-    )
+    filled |= {"size": "size", "fill_alpha": "alpha", "line_alpha": "ring", "line_width": "width"}
+    discs = plot.scatter("x", "y", source=nodes, **filled)
     discs.selection_glyph = discs.nonselection_glyph = touched.nonselection_glyph = None
 
     labels = _source("graph-labels", "x y text dx dy align")

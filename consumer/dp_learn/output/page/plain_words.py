@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +12,9 @@ from dp_bundle.base.quoting import counted, round_up
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import number
-from dp_learn.output.edge_messages import has_sure_sign
-from dp_learn.output.page.findings import Findings
+from dp_learn.output.messages import has_sure_sign
 from dp_learn.output.page.network import Network
+from dp_learn.output.summary import Result
 
 _PREDICTED = {
     "regression": "“{target}” is predicted from the other columns of {names} by a weighted sum of their values.",
@@ -26,69 +28,64 @@ _NO_LINK = (
 )
 
 
-def summarize_plainly(findings: Findings, network: Network | None) -> list[str]:
+def summarize_plainly(found: Result, network: Network | None) -> list[str]:
     """Return what was found, what the noise did, and how sure it is."""
-    names = " and ".join(dict.fromkeys(f"“{_title(bundle)}”" for bundle in findings.bundles))
-    return [_found(findings, network, names), _noise(findings), _certainty(findings, network)]
+    datasets = [bundle.release.dataset for bundle in found.bundles]
+    titles = [figure_text(dataset.title or dataset.name, _LONGEST_TITLE) for dataset in datasets]
+    names = " and ".join(dict.fromkeys(f"“{title}”" for title in titles))
+    return [_found(found, network, names), _noise(found), _certainty(found, network)]
 
 
-def _title(bundle: object) -> str:
-    dataset = bundle.release.dataset  # type: ignore[attr-defined]
-    return figure_text(dataset.title or dataset.name, _LONGEST_TITLE)
-
-
-def _found(findings: Findings, network: Network | None, names: str) -> str:
+def _found(found: Result, network: Network | None, names: str) -> str:
     if network is None:
-        pattern = _PREDICTED[findings.summary["estimator"]]
-        return pattern.format(target=findings.summary["target"], names=names)  # type: ignore[typeddict-item]
-    p = len(network.columns)
+        pattern = _PREDICTED[found.summary["estimator"]]
+        return pattern.format(target=found.summary["target"], names=names)
+    pairs = f"the {math.comb(len(network.columns), 2):,} pairs of columns in {names}"
     if not network.n_edges:
-        return f"No link was found among the {p * (p - 1) // 2:,} pairs of columns in {names}."
-    linked = f"{network.n_edges:,} of the {p * (p - 1) // 2:,} pairs of columns in {names} are linked"
-    if network.n_edges == 1:
-        linked = linked.replace(" are linked", " is linked")
+        return f"No link was found among {pairs}."
+    linked = f"{network.n_edges:,} of {pairs} {'is' if network.n_edges == 1 else 'are'} linked"
     if network.measure == "correlation":
         return f"{linked}: when one of the two is high, the other tends to be high as well, or low."
     return f"{linked}: the two go together even among rows in which all other columns are the same."
 
 
-def _noise(findings: Findings) -> str:
-    releases = [bundle.release for bundle in findings.bundles]
+def _noise(found: Result) -> str:
+    releases = [bundle.release for bundle in found.bundles]
     why = "" if any(release.guarantee is None for release in releases) else ", to protect those whom the data are about"
-    shares = findings.summary["noise_share_of_variance"]
+    shares = found.summary["noise_share_of_variance"]
     if shares is None:
         sums = "No rows were published, but sums over all rows with random noise on them"
         return f"{sums}{why}; the noise was accounted for."
-    share = median(shares.values())
     return (
-        f"Random noise was added to every value before the data were published{why}; it makes up {_percent(share)} of "
-        "the variation of a typical column, and was subtracted from what is shown here."
+        f"Random noise was added to every value before the data were published{why}; it makes up "
+        f"{_percent(median(shares.values()))} of the variation of a typical column, and was subtracted from what is "
+        "shown here."
     )
 
 
-def _certainty(findings: Findings, network: Network | None) -> str:
-    summary = findings.summary
+def _certainty(found: Result, network: Network | None) -> str:
+    summary = found.summary
     if network is None:
         r_squared = summary.get("r_squared")
         if isinstance(r_squared, float) and 0.0 <= r_squared <= 1.0:
-            return f"The sum explains {_percent(r_squared)} of the variation of “{summary['target']}”."  # type: ignore[typeddict-item]
+            return f"The sum explains {_percent(r_squared)} of the variation of “{summary['target']}”."
         if summary["estimator"] == "regression":
             return "Under this much noise it cannot be said how well the sum predicts."
         return "Which class a row belongs to follows from the sign of the sum."
     if not network.n_edges:
         return _NO_LINK
 
-    first, second, value = _surest(findings, network)
-    ends = " and ".join(f"“{figure_text(name, _LONGEST_NAME)}”" for name in (first, second))
-    categories = frozenset() if findings.graph is None else findings.graph.categories
-    strength = number(value, ".2f" if {first, second} & categories else "+.2f")
+    edges: Any = found.tables["edges.csv"] if found.graph is None else found.graph.edge_columns
+    first = [str(edges[end][0]) for end in ("source", "target")]
+    ends = " and ".join(f"“{figure_text(name, _LONGEST_NAME)}”" for name in first)
+    categories = frozenset() if found.graph is None else found.graph.categories
+    strength = number(float(edges[network.measure.replace(" ", "_")][0]), ".2f" if {*first} & categories else "+.2f")
     surest = f"The surest link is between {ends} ({network.measure} {strength})"
     rate = summary.get("fdr")
     if isinstance(rate, float):
-        return f"{surest}; of the links listed, {_percent(rate)} are expected to be false.{_not_listed(findings)}"
-    if findings.graph is None:
+        return f"{surest}; of the links listed, {_percent(rate)} are expected to be false.{_not_listed(found)}"
+    if found.graph is None:
         return f"{surest}."
-    edges = findings.graph.edge_columns
     unsure = int(np.count_nonzero(~has_sure_sign(edges)))
     if "ci_low" not in edges and "evidence" not in edges:
         return f"{surest}; how sure the others are is not known."
@@ -98,25 +95,16 @@ def _certainty(findings: Findings, network: Network | None) -> str:
     return f"{surest}; {others} may be absent, or have the opposite sign."
 
 
-def _not_listed(findings: Findings) -> str:
+def _not_listed(found: Result) -> str:
     """Return a sentence on links of the fitted graph that the tests left out, if there are such."""
-    if findings.learned is None or findings.graph is None:
+    if found.learned is None or found.graph is None:
         return ""
-    fit = findings.learned.fit
+    fit = found.learned.fit
     n_fitted = int(np.count_nonzero(np.triu(fit.nodes.linked(fit.precision), 1)))
-    n_listed = len(findings.graph.edge_columns["source"])
+    n_listed = len(found.graph.edge_columns["source"])
     if n_fitted <= n_listed:
         return ""
     return f" The fitted graph has {counted(n_fitted, 'link')}; the tests at this rate found {n_listed:,} pairs."
-
-
-def _surest(findings: Findings, network: Network) -> tuple[str, str, float]:
-    """Return the ends and the strength of the first link of the table, which is the surest."""
-    if findings.graph is not None:
-        edges = findings.graph.edge_columns
-        return edges["source"][0], edges["target"][0], float(edges["partial_correlation"][0])
-    first = findings.tables["edges.csv"].iloc[0]
-    return str(first["source"]), str(first["target"]), float(first[network.measure])
 
 
 def _percent(share: float) -> str:
@@ -125,22 +113,23 @@ def _percent(share: float) -> str:
     return f"about {100.0 * share:.0f} %" if share <= 0.995 else "nearly all"
 
 
-def key_figures(findings: Findings, network: Network | None) -> list[tuple[str, str]]:
+def key_figures(found: Result, network: Network | None) -> list[tuple[str, str]]:
     """Return the few numbers that a reader looks for first, by labels."""
-    summary = findings.summary
+    summary = found.summary
     n_columns = len(summary["columns"])
     n_drowned = len(summary["drowned_columns"])
     n_published = len({*summary["columns"], *summary["drowned_columns"]})
-    shown = f"{n_columns:,} of {n_published:,}" if n_published > n_columns else f"{n_columns:,}"
-    label = "Columns analysed" if n_published > n_columns else "Columns"
-    figures = [("Rows", f"{summary['n_rows']:,}"), (label, shown)]
+    analysed = ("Columns", f"{n_columns:,}")
+    if n_published > n_columns:
+        analysed = ("Columns analysed", f"{n_columns:,} of {n_published:,}")
+    figures = [("Rows", f"{summary['n_rows']:,}"), analysed]
     if network is not None:
         figures.append(("Links", f"{network.n_edges:,}"))
     if n_drowned:
         figures.append(("Columns drowned by noise", f"{n_drowned:,} of {n_published:,}"))
     if (shares := summary["noise_share_of_variance"]) is not None:
         figures.append(("Noise in a typical column", f"{100.0 * median(shares.values()):.2g} %"))
-    guarantees = list(dict.fromkeys(_strength(bundle.release.guarantee) for bundle in findings.bundles))
+    guarantees = list(dict.fromkeys(_strength(bundle.release.guarantee) for bundle in found.bundles))
     more = f" and {len(guarantees) - _MOST_GUARANTEES} more" if len(guarantees) > _MOST_GUARANTEES else ""
     figures.append(("Privacy guarantee", "; ".join(guarantees[:_MOST_GUARANTEES]) + more))
     return figures
@@ -149,8 +138,5 @@ def key_figures(findings: Findings, network: Network | None) -> list[tuple[str, 
 def _strength(guarantee: Guarantee | None) -> str:
     if guarantee is None:
         return "none"
-    if guarantee.epsilon is not None:
-        return f"ε = {round_up(guarantee.epsilon, 3)}"
-    if guarantee.mu is not None:
-        return f"μ = {round_up(guarantee.mu, 3)}"
-    return f"ρ = {round_up(guarantee.rho, 3)}"
+    strengths = (("ε", guarantee.epsilon), ("μ", guarantee.mu), ("ρ", guarantee.rho))
+    return next(f"{symbol} = {round_up(value, 3)}" for symbol, value in strengths if value is not None)

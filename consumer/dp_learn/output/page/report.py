@@ -17,41 +17,36 @@ from dp_bundle.describe.sentences import describe_guarantee, describe_moments, d
 from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
-from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
-from dp_learn.output.page.findings import Findings
-from dp_learn.output.page.forest import draw_forest
+from dp_learn.output.page.curves import (
+    describe_visibility,
+    draw_paths,
+    draw_visibility,
+    explain_alpha,
+    find_visibility,
+    visibility_table,
+)
 from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
+from dp_learn.output.page.links import columns_table, draw_forest, edges_table, frame_table, loadings_table
 from dp_learn.output.page.network import draw_network, find_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
-from dp_learn.output.page.tables import columns_table, edges_table, frame_table, loadings_table
-from dp_learn.output.page.visible_links import describe_visibility, draw_visibility, find_visibility, visibility_table
+from dp_learn.output.summary import Result
 
 _LONGEST, _LONGEST_CITATION = 200, 600  # letters
+_SOFTWARE = f"dpgraph {version('dpgraph')}"  # which made the page
 _SPECIAL = re.compile(r"([\\{}$&#^_%~])")
 _SPELLED = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-
-
-def software_versions() -> str:
-    """Return the software that made the page, and its version."""
-    return f"dpgraph {version('dpgraph')}"
 
 
 def describe_release(bundle: Bundle) -> list[tuple[str, str]]:
     """Return what is known of one bundle, by labels."""
     release, dataset = bundle.release, bundle.release.dataset
     previous = release.lineage.previous
-    said = [
-        ("Title", dataset.title),
-        ("Description", dataset.description),
-        ("Creator", dataset.creator),
-        ("License", dataset.license),
-        ("Contact", dataset.contact),
-        ("URL", dataset.url),
-    ]
+    words = ("title", "description", "creator", "license", "contact")
+    said = {name.capitalize(): getattr(dataset, name) for name in words} | {"URL": dataset.url}
     return [
         ("File", bundle.path.name),
         ("Dataset", dataset.name),
-        *((f"{label}, in the publisher’s words", text) for label, text in said if text),
+        *((f"{label}, in the publisher’s words", text) for label, text in said.items() if text),
         ("Release", f"{release.lineage.number}, made {release.lineage.created} with {release.software}"),
         ("Size", describe_size(release)),
         ("Signed by", f"{bundle.signer.name} (as the key is named here), {bundle.signer.key.fingerprint}"),
@@ -68,9 +63,9 @@ def describe_promise(bundle: Bundle) -> list[str]:
     return [*words, *describe_guarantee(release), describe_total(release), *moments]
 
 
-def settings(findings: Findings) -> list[tuple[str, str]]:
+def settings(found: Result) -> list[tuple[str, str]]:
     """Return the settings of the estimate, by labels."""
-    summary = findings.summary
+    summary = found.summary
     facts = [("Estimator", summary["estimator"])]
     if summary["alpha"] is not None:
         chosen = summary.get("alpha_chosen_by")
@@ -93,9 +88,9 @@ def settings(findings: Findings) -> list[tuple[str, str]]:
     return facts
 
 
-def describe_prediction(findings: Findings) -> list[tuple[str, str]]:
+def describe_prediction(found: Result) -> list[tuple[str, str]]:
     """Return the numbers of a regression or a discriminant beside its coefficients, by labels."""
-    summary = cast(dict[str, Any], findings.summary)
+    summary = cast(dict[str, Any], found.summary)
     if summary["estimator"] == "regression":
         r_squared, bound = summary["r_squared"], summary["excess_bound"]
         return [
@@ -133,7 +128,7 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
         inner = ",\n".join(f"  {name:<6} = {{{value}}}" for name, value in fields.items())
         entries.append(f"@misc{{dpgraph-{digest[:12]},\n{inner}\n}}")
     made_from = "these releases" if len(bundles) > 1 else "it"
-    texts.append(f"This page was made from {made_from} with {software_versions()}.")
+    texts.append(f"This page was made from {made_from} with {_SOFTWARE}.")
     return "\n".join(texts), "\n\n".join(entries)
 
 
@@ -142,6 +137,7 @@ def _tex(text: str) -> str:
 
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_SCRIPTS = {"graph": "graph.js", "forest": "forest.js", "heat": "heat_maps.js"}
 _CAPTIONS = {
     "edges.csv": "The pairs of columns whose correlation exceeds the threshold, surest first.",
     "coefficients.csv": "The coefficient of every column.",
@@ -149,60 +145,64 @@ _CAPTIONS = {
 }
 
 
-def make_report(findings: Findings) -> str:
-    """Return the page of a result as one HTML document that needs no network, the same for the same result."""
-    network, maps, seen = find_network(findings), find_heat_maps(findings), find_visibility(findings)
-    drawn_network = network if network is not None and network.n_edges else None
+def make_report(found: Result, command: str) -> str:
+    """Return the page of a result as one HTML document that needs no network, the same for the same result.
+
+    Parameters
+    ----------
+    found : Result
+        Of any estimator.
+    command : str
+        The command that gives the same result, with the names of files but not where they are.
+    """
+    network, maps, seen = find_network(found), find_heat_maps(found), find_visibility(found)
+    graph = network if network is not None and network.n_edges else None
+    forest = None if found.graph is None else draw_forest(found.graph)
     figures = {
-        "graph": [] if drawn_network is None else [draw_network(drawn_network)],
-        "forest": [forest] if findings.graph is not None and (forest := draw_forest(findings.graph)) else [],
+        "graph": [] if graph is None else [draw_network(graph)],
+        "forest": [] if forest is None else [forest],
         "heat": [] if maps is None else draw_heat_maps(maps),
-        "alpha": draw_paths(findings),
+        "alpha": draw_paths(found),
         "visible": [] if seen is None else [draw_visibility(seen)],
     }
-    names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in findings.bundles]
-    text, bibtex = cite(findings.bundles)
+    names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in found.bundles]
+    text, bibtex = cite(found.bundles)
     values: dict[str, Any] = {
         "names": list(dict.fromkeys(names)),
-        "summary": findings.summary,
-        "sentences": summarize_plainly(findings, network),
-        "key_figures": key_figures(findings, network),
+        "summary": found.summary,
+        "sentences": summarize_plainly(found, network),
+        "key_figures": key_figures(found, network),
         "network": network,
         "figures": figures,
-        "tables": _tables(findings),
-        "columns": columns_table(findings, network),
+        "tables": _tables(found),
+        "columns": columns_table(found, network),
         "maps": maps,
-        "alpha": explain_alpha(findings),
+        "alpha": explain_alpha(found),
         "visible": [] if seen is None else describe_visibility(seen),
         "visible_table": None if seen is None else visibility_table(seen),
-        "promises": [(bundle, describe_promise(bundle)) for bundle in findings.bundles],
-        "releases": [(bundle, describe_release(bundle)) for bundle in findings.bundles],
-        "prediction": describe_prediction(findings),
-        "settings": settings(findings),
-        "command": findings.command,
-        "software": software_versions(),
+        "promises": [(bundle, describe_promise(bundle)) for bundle in found.bundles],
+        "releases": [(bundle, describe_release(bundle)) for bundle in found.bundles],
+        "prediction": describe_prediction(found),
+        "settings": settings(found),
+        "command": command,
+        "software": _SOFTWARE,
         "citation": text,
         "bibtex": bibtex,
     }
-    shares = findings.summary["noise_share_of_variance"]
-    data = {} if drawn_network is None else {"graph": network_data(drawn_network, shares)}
+    data = {} if graph is None else {"graph": network_data(graph, found.summary["noise_share_of_variance"])}
     data |= {} if maps is None else {"heat": heat_map_data(maps)}
-    title = f"{', '.join(values['names'])}: {findings.summary['estimator']}"
-    scripts = [
-        *([] if drawn_network is None else ["graph.js"]),
-        *(["forest.js"] if figures["forest"] else []),
-        *([] if maps is None else ["heat_maps.js"]),
-    ]
+    title = f"{', '.join(values['names'])}: {found.summary['estimator']}"
+    scripts = [script for name, script in _SCRIPTS.items() if figures[name]]
     drawn = [figure for group in figures.values() for figure in group]
     return render_page(Page(_TEMPLATES, "report.html", title, values, drawn, scripts, data))
 
 
-def _tables(findings: Findings) -> list[PageTable]:
-    if findings.graph is not None:
-        tables = [edges_table(findings.graph)] if findings.graph.edge_columns["source"] else []
-        return [*tables, *([loadings] if (loadings := loadings_table(findings.graph)) is not None else [])]
+def _tables(found: Result) -> list[PageTable]:
+    if found.graph is not None:
+        tables = [edges_table(found.graph) if found.graph.edge_columns["source"] else None, loadings_table(found.graph)]
+        return [table for table in tables if table is not None]
     return [
         frame_table(f"table-{place}", _CAPTIONS[file], frame, file)
-        for place, (file, frame) in enumerate(findings.tables.items())
+        for place, (file, frame) in enumerate(found.tables.items())
         if file in _CAPTIONS and len(frame)
     ]

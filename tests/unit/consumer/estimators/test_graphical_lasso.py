@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.covariance import GraphicalLasso
-from sklearn.datasets import load_wine
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.unit.consumer.estimators.tables import missed, noisy_chain, noisy_wine
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import DpGraphError, DrownedColumnError, NoSolutionError, ParameterError
@@ -42,13 +41,6 @@ def test_scikit_learn_conventions_by_other_rules(estimator: Any, check: Callable
     """They pass whichever rule selects alpha."""
     if check.func.__name__ != ARRAY_API:  # type: ignore[attr-defined]
         check(estimator)
-
-
-def noisy_wine(sigma: float = 0.7) -> pd.DataFrame:
-    """Return scikit-learn's wine table, standardised, with Gaussian noise."""
-    wine = load_wine(as_frame=True).data
-    rows = (wine - wine.mean()) / wine.std()
-    return rows + sigma * np.random.default_rng(3).normal(size=rows.shape)
 
 
 def test_without_noise_it_is_scikit_learns_estimate() -> None:
@@ -131,13 +123,7 @@ def test_bundle_is_read_with_its_own_noise(bundle: Receipt) -> None:
 @pytest.mark.parametrize("rule", ["cv", "mse", "ebic", "stars"])
 def test_every_rule_finds_the_chain(rule: str) -> None:
     """Each rule's graph has the edges of a chain with strong links, on rows as noisy as their signal."""
-    rng = np.random.default_rng(1)
-    precision = np.eye(8) + np.diag(np.full(7, 0.45), 1) + np.diag(np.full(7, 0.45), -1)
-    rows = rng.multivariate_normal(np.zeros(8), np.linalg.inv(precision), size=4000)
-    fitted = DebiasedGraphicalLassoCV(select=rule, noise_variance=1.0).fit(rows + rng.normal(size=rows.shape))
-
-    found = {(edge.source, edge.target) for edge in fitted.edges_.itertuples()}
-    assert {(f"x{index}", f"x{index + 1}") for index in range(7)} <= found
+    assert not missed(DebiasedGraphicalLassoCV(select=rule, noise_variance=1.0).fit(noisy_chain(4000)))
 
 
 @pytest.mark.parametrize(
@@ -159,10 +145,3 @@ def test_bad_settings_get_one_sentence(settings: dict[str, Any], error: type[DpG
     """A wrong parameter is named with what is allowed when the estimator is fitted."""
     with pytest.raises(error, match=sentence):
         DebiasedGraphicalLasso(**settings).fit(noisy_wine())
-
-
-def test_constant_column_is_named() -> None:
-    """A column without variance is named, not divided by."""
-    rows = noisy_wine(0.0).assign(alcohol=3.0)
-    with pytest.raises(DrownedColumnError, match="no variance is left in alcohol"):
-        DebiasedGraphicalLasso().fit(rows)

@@ -17,11 +17,11 @@ from sklearn.metrics import r2_score
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import DpGraphError, DrownedColumnError, EstimationError, ParameterError
 from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import combine_sources
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.estimators.lda import DebiasedLDA, class_moments
-from dp_learn.estimators.regression import DebiasedRidgeRegression, gradient_error, ridge_regression
+from dp_learn.estimators.lda import DebiasedLDA
+from dp_learn.estimators.ridge import DebiasedRidgeRegression, gradient_error, ridge_regression
 from dp_publish import Policy, Receipt, publish
 
 WINE = load_wine(as_frame=True)
@@ -29,22 +29,11 @@ X, LABELS = WINE.data, WINE.target
 NEGLIGIBLE = 1e-12  # a penalty that changes nothing within the tolerances below
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.01, 1.0])
-def test_coefficients_are_scikit_learns_ridge(alpha: float) -> None:
-    """From the covariance alone, the coefficients are those of Ridge on the rows with alpha times the divisor."""
-    rows = X.to_numpy() - X.to_numpy().mean(axis=0)
-    covariance = rows.T @ rows / len(rows)
-    for target in (0, 5):
-        others = np.delete(rows, target, axis=1)
-        theirs = Ridge(alpha * len(rows), solver="svd").fit(others, rows[:, target])
-        np.testing.assert_allclose(ridge_regression(covariance, target, alpha), theirs.coef_, rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize("target", ["alcohol", 0, "proline"])
-def test_regression_without_noise_is_scikit_learns(target: Any) -> None:
+@pytest.mark.parametrize(("target", "alpha"), [("alcohol", 0.3), (0, 0.01), ("proline", 0.0), ("alcohol", 1.0)])
+def test_regression_without_noise_is_scikit_learns(target: Any, alpha: float) -> None:
     """On standardised columns it is Ridge, and in data units it predicts and scores the same."""
     name = X.columns[target] if isinstance(target, int) else target
-    features, y, alpha = X.drop(columns=name), X[name], 0.3
+    features, y = X.drop(columns=name), X[name]
     d = features.std()
     theirs = Ridge(alpha * (len(X) - 1), solver="svd").fit((features - features.mean()) / d, y)
     ours = DebiasedRidgeRegression(target, alpha=alpha).fit(X)
@@ -74,10 +63,10 @@ def test_r_squared_of_clean_rows_is_seen_through_the_noise() -> None:
     np.testing.assert_allclose(told.coef_, [1.0, -1.0, 0.5], atol=0.1)
 
 
-def simulate_gradients(n_rows: int, draws: int) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the stated and simulated errors of the gradient, with the excess and the bound of every draw."""
+def test_gradient_error_and_its_bound_hold_in_simulation() -> None:
+    """The stated mean square is that of many draws of the noise, and the mean excess stays below its bound."""
     rng = np.random.default_rng(4)
-    rows = rng.normal(size=(n_rows, 4)) @ np.array(
+    rows = rng.normal(size=(300, 4)) @ np.array(
         [[1.0, 0.3, 0.0, 0.5], [0.0, 1.0, 0.2, 0.4], [0.0, 0.0, 1.0, -0.6], [0.0, 0.0, 0.0, 0.7]]
     )
     variance, alpha = np.array([0.5, 1.0, 0.8, 0.6]), 0.4
@@ -88,21 +77,17 @@ def simulate_gradients(n_rows: int, draws: int) -> tuple[float, np.ndarray, np.n
         u = np.append(-w, 1.0)
         return float(u @ clean @ u + alpha * w @ w)
 
-    truth = combine_sources("abcd", [NoisyCovariance(n_rows, clean + np.diag(variance), variance, np.zeros(4))])
-    gradients, excess, bounds = [], [], []
-    for _ in range(draws):
-        noisy = np.cov((rows + rng.normal(size=rows.shape) * np.sqrt(variance)).T)
-        pooled = combine_sources("abcd", [NoisyCovariance(n_rows, noisy, variance, np.zeros(4))])
-        gradients.append(float(np.sum(((pooled.covariance - clean)[:3] @ np.append(-best, 1.0)) ** 2)))
+    def pool(published: np.ndarray) -> PooledCovariance:
+        return combine_sources("abcd", [NoisyCovariance(len(rows), published, variance, np.zeros(4))])
+
+    draws = []
+    for _ in range(2000):
+        pooled = pool(np.cov((rows + rng.normal(size=rows.shape) * np.sqrt(variance)).T))
         w = ridge_regression(pooled.covariance, 3, alpha)
-        excess.append(objective(w) - objective(best))
-        bounds.append(gradient_error(pooled, 3, w) ** 2 / alpha)
-    return gradient_error(truth, 3, best), np.array(gradients), np.array(excess), np.array(bounds)
-
-
-def test_gradient_error_and_its_bound_hold_in_simulation() -> None:
-    """The stated mean square is that of many draws of the noise, and the mean excess stays below its bound."""
-    stated, gradients, excess, bounds = simulate_gradients(300, 2000)
+        gradient = np.sum(((pooled.covariance - clean)[:3] @ np.append(-best, 1.0)) ** 2)
+        draws.append((gradient, objective(w) - objective(best), gradient_error(pooled, 3, w) ** 2 / alpha))
+    gradients, excess, bounds = np.array(draws).T
+    stated = gradient_error(pool(clean + np.diag(variance)), 3, best)
     error = gradients.std() / np.sqrt(len(gradients))
 
     assert abs(gradients.mean() - stated**2) < 4 * error
@@ -115,7 +100,6 @@ def test_gradient_error_and_its_bound_hold_in_simulation() -> None:
 def test_unbounded_regression_names_the_smallest_alpha() -> None:
     """An indefinite matrix is solved from just above the alpha in the sentence."""
     s = np.array([[1.0, 0.9, 0.2], [0.9, 1.0, -0.9], [0.2, -0.9, 1.0]])
-    smallest = -np.linalg.eigvalsh(s[:2, :2])[0]
     assert ridge_regression(s, 2, 0.01).shape == (2,)
     smallest = -np.linalg.eigvalsh(np.array([[1.0, 1.2], [1.2, 1.0]]))[0]
     s[0, 1] = s[1, 0] = 1.2
@@ -138,14 +122,9 @@ def test_default_alpha_solves_an_indefinite_matrix() -> None:
     assert 0.0 < fitted.excess_bound_ < np.inf
 
 
-def theirs_lda(labels: Any) -> LinearDiscriminantAnalysis:
-    """Return scikit-learn's analysis of the wine table."""
-    return LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True).fit(X, labels)
-
-
-def assert_same_analysis(ours: DebiasedLDA, theirs: LinearDiscriminantAnalysis) -> None:
-    """Compare up to the divisor of the covariance within classes, n - 1 here and n there."""
-    n = len(X)
+def assert_same_analysis(ours: DebiasedLDA, labels: Any) -> None:
+    """Compare with scikit-learn's, up to the divisor of the covariance within classes, n - 1 here and n there."""
+    theirs, n = LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True).fit(X, labels), len(X)
     np.testing.assert_allclose(ours.priors_, theirs.priors_, rtol=1e-9)
     np.testing.assert_allclose(ours.means_, theirs.means_, rtol=1e-8)
     np.testing.assert_allclose(ours.covariance_ * (n - 1) / n, theirs.covariance_, rtol=1e-6, atol=1e-9)
@@ -155,30 +134,16 @@ def assert_same_analysis(ours: DebiasedLDA, theirs: LinearDiscriminantAnalysis) 
 
 
 def test_analysis_of_known_labels_is_scikit_learns() -> None:
-    """Without noise, three classes given as y have scikit-learn's means, covariance and coefficients."""
+    """Without noise, three classes given as y, or as a 0/1 column each, have its means, covariance and coefficients."""
     ours = DebiasedLDA(alpha=NEGLIGIBLE).fit(X, LABELS)
-
-    assert_same_analysis(ours, theirs_lda(LABELS))
+    assert_same_analysis(ours, LABELS)
     assert ours.score(X, LABELS) > 0.99
 
-
-def test_analysis_of_a_column_per_class_is_scikit_learns() -> None:
-    """The same from a table in which every class has a 0/1 column."""
-    table = X.assign(**{f"class_{k}": k == LABELS for k in range(3)}).astype(float)
     names = ["class_0", "class_1", "class_2"]
-    ours = DebiasedLDA(names, alpha=NEGLIGIBLE).fit(table)
-
-    assert_same_analysis_names(ours, names)
-    assert list(ours.feature_names_in_) == list(X.columns)
-
-
-def assert_same_analysis_names(ours: DebiasedLDA, names: list[str]) -> None:
-    """Compare with scikit-learn's analysis of labels with these names."""
-    labels = np.array(names)[LABELS]
-    theirs = theirs_lda(labels)
-    np.testing.assert_allclose(ours.means_, theirs.means_, rtol=1e-8)
-    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
-    assert (ours.predict(X) == theirs.predict(X)).all()
+    beside = DebiasedLDA(names, alpha=NEGLIGIBLE).fit(X.assign(**{names[k]: 1.0 * (k == LABELS) for k in range(3)}))
+    assert_same_analysis(beside, np.array(names)[LABELS])
+    assert list(beside.classes_) == names
+    assert list(beside.feature_names_in_) == list(X.columns)
 
 
 @pytest.mark.parametrize("classes", [(0, 1), (-1, 1), (2, 1)])
@@ -186,10 +151,9 @@ def test_analysis_of_one_column_with_two_values_is_scikit_learns(classes: tuple[
     """Two classes need one column, in whatever coding, even with the values in the other order."""
     labels = np.where(LABELS == 0, classes[0], classes[1])
     ours = DebiasedLDA("label", classes=classes, alpha=NEGLIGIBLE).fit(X.assign(label=labels))
-    theirs = theirs_lda(np.where(LABELS == 0, 0, 1))
     ours.classes_ = np.array([0, 1])
 
-    assert_same_analysis(ours, theirs)
+    assert_same_analysis(ours, np.where(LABELS == 0, 0, 1))
 
 
 @pytest.mark.parametrize("noise_variance", [0.0, 0.5])
@@ -226,18 +190,6 @@ def test_labels_of_any_share_and_origin_are_taken() -> None:
     DebiasedLDA("y").fit_covariance(pooled.pooled, pooled.location)
 
 
-def test_class_moments_are_those_of_the_rows() -> None:
-    """Means and pooled covariance from joint moments are what grouping the rows gives."""
-    onehot = np.eye(3)[LABELS]
-    joint = np.cov(np.column_stack((X, onehot)).T)
-    found = class_moments(joint[:13, :13], joint[:13, 13:], onehot.mean(axis=0), len(X))
-    groups = [X[k == LABELS].to_numpy() for k in range(3)]
-    within = sum((group - group.mean(axis=0)).T @ (group - group.mean(axis=0)) for group in groups) / (len(X) - 1)
-
-    np.testing.assert_allclose(found.means + X.mean().to_numpy(), [g.mean(axis=0) for g in groups], rtol=1e-10)
-    np.testing.assert_allclose(found.covariance, within, rtol=1e-8, atol=1e-9)
-
-
 @pytest.mark.parametrize("precision", ["ridge", "graphical-lasso"])
 def test_noisy_labels_and_columns_still_classify(precision: str) -> None:
     """With noise as large as the signal on columns and labels, clean rows are classified nearly as well as ever."""
@@ -258,14 +210,14 @@ def test_bundle_is_read_with_its_own_noise(bundle: Receipt, table: pd.DataFrame)
     """A column of a bundle is predicted from the others, and a bundle's labels are used as they are."""
     with open_bundle(bundle.path) as opened:
         fitted = DebiasedRidgeRegression("weight").fit(opened)
-        with pytest.raises(ParameterError, match="target must be one of the columns"):
-            DebiasedRidgeRegression("wight").fit(opened)
-        with pytest.raises(ParameterError, match="the name of a column of the bundle"):
-            DebiasedRidgeRegression().fit(opened)
-        with pytest.raises(ParameterError, match="noise_variance"):
-            DebiasedRidgeRegression("weight", noise_variance=1.0).fit(opened)
-        with pytest.raises(EstimationError, match=r"share of class .* is not positive"):
-            DebiasedLDA("weight").fit(opened)
+        for wrong, sentence in (
+            (DebiasedRidgeRegression("wight"), "target must be one of the columns"),
+            (DebiasedRidgeRegression(), "the name of a column of the bundle"),
+            (DebiasedRidgeRegression("weight", noise_variance=1.0), "noise_variance"),
+            (DebiasedLDA("weight"), r"share of class .* is not positive"),
+        ):
+            with pytest.raises((ParameterError, EstimationError), match=sentence):
+                wrong.fit(opened)
     clean = table[["height", "weight", "visits"]]
 
     assert list(fitted.feature_names_in_) == ["height", "visits"]
@@ -312,16 +264,23 @@ def test_drowned_predictors_are_left_out_and_named() -> None:
     np.testing.assert_allclose(analysis.decision_function(constant), shorter.decision_function(X.drop(columns="ash")))
 
 
-def test_bad_tables_get_one_sentence() -> None:
-    """A constant target, one class and a target given twice are named."""
-    with pytest.raises(DrownedColumnError, match="no variance is left in ash"):
-        DebiasedRidgeRegression("ash").fit(X.assign(ash=2.0))
-    with pytest.raises(DrownedColumnError, match="no variance is left in x0"):
-        DebiasedLDA().fit(np.ones((178, 1)), LABELS)
-    with pytest.raises(ParameterError, match="at least two classes"):
-        DebiasedLDA().fit(X, np.zeros(len(X)))
-    with pytest.raises(ParameterError, match="y must be left out"):
-        DebiasedRidgeRegression("ash").fit(X, X["ash"])
+@pytest.mark.parametrize(
+    ("estimator", "x", "y", "sentence"),
+    [
+        (DebiasedRidgeRegression("ash"), X.assign(ash=2.0), None, "no variance is left in ash"),
+        (DebiasedLDA(), np.ones((178, 1)), LABELS, "no variance is left in x0"),
+        (DebiasedLDA(), X, np.zeros(len(X)), "at least two classes"),
+        (DebiasedRidgeRegression("ash"), X, X["ash"], "y must be left out"),
+    ],
+)
+def test_bad_tables_get_one_sentence(estimator: Any, x: Any, y: Any, sentence: str) -> None:
+    """A constant target or predictor, one class and a target given twice are named."""
+    with pytest.raises((ParameterError, DrownedColumnError), match=sentence):
+        estimator.fit(x, y)
+
+
+def test_bad_covariances_get_one_sentence() -> None:
+    """NaN and a target that is no column are named by the function too."""
     with pytest.raises(ParameterError, match="finite"):
         ridge_regression([[1.0, np.nan], [np.nan, 1.0]], 0)
     with pytest.raises(ParameterError, match="target must be the position"):

@@ -21,7 +21,7 @@ from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso, solve
 from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges
 from dp_learn.inference.evidence import score_pairs
-from dp_learn.output.graph_files import write_estimate
+from dp_learn.output.folder import write_estimate
 from dp_learn.pipeline.graph import GraphEstimate
 
 P = 5

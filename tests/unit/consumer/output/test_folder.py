@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -21,11 +20,11 @@ from dp_bundle.files import new_files
 from dp_learn import estimate_moments
 from dp_learn.output import folder as results
 from dp_learn.output.folder import foreign_content, write_results
-from dp_learn.output.result import Result
-from dp_publish import Policy, Receipt, publish
+from dp_learn.output.summary import Result
+from dp_publish import Receipt
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 OURS = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64}]}
+NEW = Result([], {**OURS, "estimator": "new"})
 
 
 @pytest.fixture(params=["in one step", "in three steps"])
@@ -40,7 +39,7 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def result(tmp_path: Path) -> Path:
     """Write a result of two files."""
     folder = tmp_path / "result"
-    write_results(Result(None, OURS, {"edges.csv": pd.DataFrame({"source": ["a"]})}), "", folder)
+    write_results(Result([], OURS, tables={"edges.csv": pd.DataFrame({"source": ["a"]})}), folder)
     return folder
 
 
@@ -57,12 +56,12 @@ KILLED = """
 import os, pathlib, signal, sys
 import pandas as pd
 from dp_learn.output import folder
-from dp_learn.output.result import Result
+from dp_learn.output.summary import Result
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(folder, sys.argv[1], die)
 ours = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64}]}
-folder.write_results(Result(None, ours, {"edges.csv": pd.DataFrame({"source": ["a"]})}), "", pathlib.Path(sys.argv[2]))
+folder.write_results(Result([], ours, tables={"edges.csv": pd.DataFrame({"source": ["a"]})}), pathlib.Path(sys.argv[2]))
 """
 
 
@@ -72,7 +71,7 @@ def test_what_a_killed_run_left_is_removed(moment: str, result: Path, tmp_path: 
     assert subprocess.run([sys.executable, "-c", KILLED, moment, result], check=False).returncode == -signal.SIGKILL
     assert foreign_content(result) is None
     assert len(list(tmp_path.iterdir())) == 2
-    write_results(Result(None, OURS), "", result)
+    write_results(Result([], OURS), result)
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
 
 
@@ -81,7 +80,7 @@ def test_what_somebody_put_into_it_is_not_removed(result: Path, tmp_path: Path) 
     assert subprocess.run([sys.executable, "-c", KILLED, "_remove", result], check=False).returncode == -signal.SIGKILL
     (left,) = (path for path in tmp_path.iterdir() if path != result)
     (left / "notes.txt").write_text("mine")
-    write_results(Result(None, OURS), "", result)
+    write_results(Result([], OURS), result)
     assert (left / "notes.txt").read_text() == "mine"
 
 
@@ -110,7 +109,7 @@ def test_damaged_marker_makes_no_result(content: str, result: Path) -> None:
     (result / ".dpgraph-result.json").write_text(content)
     assert foreign_content(result) is not None
     with pytest.raises(DpGraphError, match="give another --out"):
-        write_results(Result(None, OURS), "", result)
+        write_results(Result([], OURS), result)
     assert (result / "edges.csv").exists()
 
 
@@ -137,7 +136,7 @@ def test_files_that_came_meanwhile_survive(
         take_over = results._take_over_permissions
         monkeypatch.setattr(results, "_take_over_permissions", lambda *folders: (take_over(*folders), put()))
     with pytest.raises(DpGraphError, match=r"notes\.txt.*give another --out"):
-        write_results(Result(None, {**OURS, "estimator": "new"}), "", result)
+        write_results(NEW, result)
     assert (result / "notes.txt").read_text() == "mine"
     assert (result / "edges.csv").exists()
     assert json.loads((result / "summary.json").read_text()) == OURS
@@ -154,7 +153,7 @@ def test_files_that_came_after_the_swap_survive(result: Path, tmp_path: Path, mo
 
     monkeypatch.setattr(results, "_remove", put_and_remove)
     with pytest.raises(DpGraphError, match="the result is written; files that others put") as caught:
-        write_results(Result(None, {**OURS, "estimator": "new"}), "", result)
+        write_results(NEW, result)
     assert json.loads((result / "summary.json").read_text())["estimator"] == "new"
     (earlier,) = (path for path in tmp_path.iterdir() if path.name.startswith(".result."))
     assert [path.name for path in earlier.iterdir()] == ["notes.txt"]
@@ -177,7 +176,7 @@ def test_an_earlier_result_survives_a_failure(
 
     monkeypatch.setattr(results.os, "rename", fail_once)
     with pytest.raises((DpGraphError, KeyboardInterrupt)):
-        write_results(Result(None, {**OURS, "estimator": "new"}), "", result)
+        write_results(NEW, result)
     assert json.loads((result / "summary.json").read_text()) == OURS
     assert [path for path in tmp_path.iterdir() if path.name != "home"] == [result]
 
@@ -194,39 +193,12 @@ def test_mode_stays_and_all_is_on_the_disk(result: Path, system: str, monkeypatc
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    write_results(Result(None, OURS, {"edges.csv": pd.DataFrame({"source": ["b"]})}), "", result)
+    write_results(Result([], OURS, tables={"edges.csv": pd.DataFrame({"source": ["b"]})}), result)
     assert stat.S_IMODE(result.stat().st_mode) == 0o750
     assert stat.S_IMODE((result / "edges.csv").stat().st_mode) == 0o640
     assert "b" in (result / "edges.csv").read_text()
     assert {"edges.csv", "summary.json", ".dpgraph-result.json", result.parent.name} <= set(synced)
     assert foreign_content(result) is None
-
-
-def test_handmade_files_survive_and_results_are_replaced(bundle: Receipt, command: Run, tmp_path: Path) -> None:
-    """Learning into a folder with somebody's own edges.csv is refused; learning twice into one folder is not."""
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "edges.csv").write_text("a,b\n")
-    refused = command("dp-learn", bundle.path, "--out", mine)
-    assert refused.returncode == 2
-    assert (mine / "edges.csv").read_text() == "a,b\n"
-
-    assert command("dp-learn", bundle.path, "--alpha", "0.2", "--out", "result").returncode == 0
-    assert command("dp-learn", bundle.path, "--alpha", "0.3", "--out", "result").returncode == 0
-    assert command("dp-learn", bundle.path, "--estimator", "ridge", "--out", "result").returncode == 0
-
-
-def test_what_many_bundles_have_in_common_is_said_once(
-    tmp_path: Path, table: object, policy: Policy, key: object, command: Run
-) -> None:
-    """Pooling releases under one guarantee prints a line for each file, and the guarantee once."""
-    names = [f"{place}.tar" for place in range(3)]
-    for name in names:
-        publish(table, policy, out=tmp_path / name, key=key)  # type: ignore[arg-type]
-    ended = command("dp-learn", *names, "--alpha", "0.2")
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("Replacing one row") == 1
-    assert sum(line.split(":")[0].endswith(".tar") for line in ended.stdout.splitlines()) == 3
 
 
 def test_moments_of_rows_are_not_asked_of_a_covariance_release(bundle: Receipt) -> None:

@@ -1,4 +1,4 @@
-"""Where the nodes of a picture are."""
+"""Where the nodes of a graph are drawn."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ import pytest
 from scipy.spatial import Delaunay
 from scipy.spatial.distance import pdist
 
-from dp_learn.output.arrangement import MOST_IN_CIRCLE
-from dp_learn.output.layout import _lay_out_parts, place_nodes
-from dp_learn.output.picture import lay_out
-from dp_learn.output.sheet import Text, text_width
-from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.output.layout import place_nodes
 
 
 def _ring(n_nodes: int, first: int = 0) -> list[tuple[int, int]]:
@@ -38,15 +34,6 @@ def test_nodes_have_places_of_their_own(n_nodes: int) -> None:
     assert np.abs(places[linked]).max() == pytest.approx(1.0)
     assert pdist(places[linked]).min() > 0.2 / np.sqrt(n_nodes)
     assert np.isnan(places[np.setdiff1d(np.arange(n_nodes), linked)]).all()
-
-
-def test_a_graph_is_laid_out_once_for_areas_of_different_shapes() -> None:
-    """The picture, which knows the same edges in another order and direction, takes what the page has computed."""
-    ends = _random_edges(30, 40)
-    place_nodes(30, ends, aspect=1.5)
-    before = _lay_out_parts.cache_info()
-    place_nodes(30, ends[::-1, ::-1], aspect=1.0)
-    assert _lay_out_parts.cache_info().hits == before.hits + 1
 
 
 def test_linked_nodes_are_near_each_other() -> None:
@@ -93,61 +80,3 @@ def test_places_do_not_depend_on_the_process() -> None:
 
     assert runs[0] == runs[1]
     assert len(runs[0]) > 170 * 16
-
-
-def _corners(text: Text) -> tuple[float, float, float, float]:
-    width = text_width(text.text, text.size, text.faces)
-    left = text.place[0] - width * {"l": 0.0, "m": 0.5, "r": 1.0}[text.anchor]
-    return left, text.place[1] - text.size / 2, left + width, text.place[1] + text.size / 2
-
-
-@pytest.mark.parametrize("n_columns", [MOST_IN_CIRCLE + 1, 64, 300])
-def test_larger_pictures_show_every_column(n_columns: int) -> None:
-    """Every linked, unlinked and drowned column has a mark, names are over no other, and all is on the sheet."""
-    rng = np.random.default_rng(0)
-    precision = np.eye(n_columns)
-    for one, other in _random_edges(n_columns - 5, n_columns):
-        precision[one, other] = precision[other, one] = rng.uniform(-0.5, 0.5)
-    names = tuple(f"column {number}" for number in range(n_columns))
-    sheet = lay_out(GraphEstimate(names, precision, precision), "A title", ["gone"])
-    boxes = np.array([_corners(text) for text in sheet.texts])
-    over = (boxes[:, None, :2] < boxes[None, :, 2:]).all(axis=2)
-    marks = [mark for mark in sheet.marks if mark.place[1] < boxes[-1, 1] - 60]
-
-    n_unlinked = int((np.count_nonzero(precision, axis=0) == 1).sum())
-    left_out = max(0, n_unlinked + 1 - 60)
-    assert len(marks) == n_columns + 1 - left_out
-    assert any(f"{left_out} more column" in text.text for text in sheet.texts) == bool(left_out)
-    assert np.count_nonzero(over & over.T) == len(boxes)  # each with itself
-    assert boxes.min() >= 0.0
-    assert boxes.max() <= sheet.side
-
-
-def test_no_edge_at_all_is_drawn_as_rows() -> None:
-    """Many columns without a single edge stand in rows with their names, and nothing is wrong."""
-    names = tuple(f"column {number}" for number in range(30))
-    sheet = lay_out(GraphEstimate(names, np.eye(30), np.eye(30)), "A title")
-
-    assert {text.text for text in sheet.texts} >= set(names)
-    assert len(sheet.lines) == 2  # the legend's
-
-
-def test_negative_edges_are_dashed() -> None:
-    """A picture without colours still tells the signs apart, in its lines and in its legend."""
-    precision = np.eye(3)
-    precision[0, 1] = precision[1, 0] = 0.4
-    precision[1, 2] = precision[2, 1] = -0.4
-    sheet = lay_out(GraphEstimate(("a", "b", "c"), precision, precision), "A title")
-
-    assert sorted(line.dashed for line in sheet.lines) == [False, False, True, True]
-
-
-def test_columns_with_weaker_edges_only_are_told_from_those_without_any() -> None:
-    """Of 450 pairs of columns only 400 are drawn as linked: the legend counts the others' columns."""
-    precision = np.eye(902)
-    first = np.arange(0, 900, 2)
-    precision[first, first + 1] = precision[first + 1, first] = np.linspace(-0.5, -0.1, 450)
-    sheet = lay_out(GraphEstimate(tuple(f"c{place}" for place in range(902)), precision, precision), "A title")
-    said = {text.text for text in sheet.texts}
-
-    assert {"100 columns with weaker edges only", "2 columns without an edge"} <= said

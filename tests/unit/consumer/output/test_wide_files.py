@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
-from dp_learn.output.graph_files import write_graphml, write_square, write_table
+from dp_learn.output.folder import write_graphml, write_square, write_table
 
 NAMES = ['a, "b"', "µ <x> & 'y'", "", "d"]
 

@@ -15,7 +15,7 @@ from dp_learn.covariance.debias import NoisyCovariance
 from dp_learn.covariance.estimate import combine_sources
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.nodes import block_statistics
-from dp_learn.output.edge_messages import describe_edges
+from dp_learn.output.messages import describe_edges
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.nodes import score_nodes

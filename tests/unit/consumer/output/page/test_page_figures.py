@@ -14,12 +14,17 @@ from tests.conftest import make_policy
 
 from dp_bundle import Bundle, open_bundle
 from dp_learn import learn_graph
-from dp_learn.output.page.alpha_path import draw_paths, explain_alpha
-from dp_learn.output.page.findings import Findings
-from dp_learn.output.page.forest import draw_forest
+from dp_learn.output.page.curves import (
+    Visibility,
+    describe_visibility,
+    draw_paths,
+    draw_visibility,
+    explain_alpha,
+    find_visibility,
+)
 from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
-from dp_learn.output.page.visible_links import Visibility, describe_visibility, draw_visibility, find_visibility
-from dp_learn.output.summary import summarize
+from dp_learn.output.page.links import draw_forest
+from dp_learn.output.summary import Result, summarize
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.selection.path import Selection
 from dp_publish import publish
@@ -41,14 +46,14 @@ def opened(tmp_path: Path, key: Ed25519PrivateKey) -> Iterator[Bundle]:
         yield bundle
 
 
-def findings_of(bundle: Bundle, **options: object) -> Findings:
+def findings_of(bundle: Bundle, **options: object) -> Result:
     """Return what a page is made from."""
     learned = learn_graph(bundle, **options)  # type: ignore[arg-type]
-    return Findings([bundle], summarize(learned, [bundle]), "dp-learn chain.tar", learned.estimate, learned)
+    return Result([bundle], summarize(learned, [bundle]), learned.estimate, learned)
 
 
 def test_heat_maps_are_of_the_published_and_of_the_debiased_rows(opened: Bundle) -> None:
-    """Both maps are what NumPy finds in the published values, in one order for all; linked columns are neighbours."""
+    """They are what NumPy finds in the published values, in hundredths, with linked columns as neighbours."""
     maps = find_heat_maps(findings_of(opened))
     rows = pd.concat([batch.to_pandas() for batch in opened.batches()])
     noise = {column.name: column.cell_noise.variance for column in opened.release.columns}
@@ -62,17 +67,9 @@ def test_heat_maps_are_of_the_published_and_of_the_debiased_rows(opened: Bundle)
     assert np.abs(debiased).sum() > np.abs(published).sum()
     assert np.abs(estimated - debiased).max() < 0.2
     assert abs(maps.names.index("a") - maps.names.index("b")) == 1
-
-
-def test_drawn_heat_maps_are_the_correlations_in_hundredths(opened: Bundle) -> None:
-    """The image that a browser draws has the first column at the top left, and whole hundredths."""
-    maps = find_heat_maps(findings_of(opened))
-    figure = draw_heat_maps(maps)[0]
-    image = figure.model.select_one({"name": "heat-published"}).data["image"][0]
-
-    np.testing.assert_array_equal(image[::-1], np.round(100 * maps.maps[0].correlation).astype(np.int8))
+    image = draw_heat_maps(maps)[0].model.select_one({"name": "heat-published"}).data["image"][0]
+    np.testing.assert_array_equal(image[::-1], np.round(100 * published).astype(np.int8))  # from the top left
     assert image.dtype == np.int8
-    assert max(maps.names) in "abcdef"
 
 
 def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
@@ -80,7 +77,7 @@ def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
     covariance = np.array([[1.0, 1.2, 0.1], [1.2, 1.0, 0.2], [0.1, 0.2, 1.0]])
     summary = {"noise_share_of_variance": None}
     graph = GraphEstimate(("a", "b", "c"), np.eye(3), covariance)
-    maps = find_heat_maps(Findings([], summary, "", graph))  # type: ignore[arg-type]
+    maps = find_heat_maps(Result([], summary, graph))  # type: ignore[arg-type]
     assert [each.name for each in maps.maps] == ["heat-debiased", "heat-estimated"]
     assert "1 pair is beyond 1 in size" in draw_heat_maps(maps)[0].caption
 
@@ -88,7 +85,7 @@ def test_impossible_correlations_are_counted_and_many_columns_reduced() -> None:
     wide = np.eye(p)
     wide[p - 2, p - 1] = wide[p - 1, p - 2] = 0.5
     names = tuple(f"c{place}" for place in range(p))
-    maps = find_heat_maps(Findings([], summary, "", GraphEstimate(names, np.eye(p), wide)))  # type: ignore[arg-type]
+    maps = find_heat_maps(Result([], summary, GraphEstimate(names, np.eye(p), wide)))  # type: ignore[arg-type]
     assert len(maps.names) == MOST_COLUMNS
     assert {f"c{p - 2}", f"c{p - 1}"} <= set(maps.names)
     assert f"Of {p} columns, the {MOST_COLUMNS}" in maps.left_out
@@ -138,14 +135,6 @@ def test_axis_of_alpha_has_round_numbers(opened: Bundle, low: float, high: float
     assert all(low / 2.0 <= tick <= 2.0 * high and float(f"{tick:.2g}") == tick for tick in axis.ticker.ticks)
 
 
-def test_given_alpha_has_no_path(opened: Bundle) -> None:
-    """A penalty that was given is said to be, and there is no figure of a choice."""
-    findings = findings_of(opened, alpha=0.2)
-
-    assert draw_paths(findings) == []
-    assert "alpha = 0.2 was given" in explain_alpha(findings)[0]
-
-
 def test_visible_links_are_told_with_and_without_noise(opened: Bundle) -> None:
     """Noise makes the smallest link that can be found larger, and all pairs at once need more than one pair."""
     seen = find_visibility(findings_of(opened))
@@ -161,9 +150,11 @@ def test_visible_links_are_told_with_and_without_noise(opened: Bundle) -> None:
 
 
 def test_links_that_a_later_fit_dropped_are_counted(opened: Bundle) -> None:
-    """Where the fit on the chosen graph left fewer links than the penalty did, both numbers are told."""
+    """A given penalty has no path; where the fit that followed left fewer links than it did, both numbers are told."""
     findings = findings_of(opened, alpha=0.02)
     fit = findings.learned.fit
+    assert draw_paths(findings) == []
+    assert explain_alpha(findings)[0] == "The penalty alpha = 0.02 was given with the command."
     assert not any("of them" in sentence for sentence in explain_alpha(findings))
 
     fewer = fit.precision.copy()

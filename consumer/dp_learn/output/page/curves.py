@@ -1,0 +1,243 @@
+"""Two choices as curves: the path of penalties that alpha was chosen from, and the links that could be found at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource, FixedTicker, PrintfTickFormatter, Range1d
+from bokeh.models.annotations import BoxAnnotation, Span
+
+from dp_bundle.base.quoting import counted
+from dp_bundle.page.colours import shade
+from dp_bundle.page.figures import FONT, Figure, hover, new_figure
+from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_learn.inference.evidence import LEVEL, POWER, detection_power, rows_to_see, smallest_visible
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.output.summary import Result
+from dp_learn.pipeline.learn import Learned
+from dp_learn.selection.path import Selection
+
+_ROOM = 1.15  # beyond the path, on either side
+_SIZE = 0.1  # the partial correlation that readers ask about
+_POINTS = 101
+
+
+def explain_alpha(found: Result) -> list[str]:
+    """Return sentences on how alpha was chosen, and from which alpha on there is a solution; none without a path."""
+    learned = found.learned
+    if learned is None:
+        return []
+    said = []
+    alpha = number(learned.fit.solution.alpha, ".3g")
+    if learned.estimate.fdr is not None:
+        said.append("The links listed were found by tests; alpha decides on the graph that the tests start from.")
+    if (selection := learned.fit.selection) is None:
+        said.append(f"The penalty alpha = {alpha} was given with the command.")
+    else:
+        said.append(f"Of {len(selection.alphas)} penalties, alpha = {alpha} was chosen by {selection.rule}.")
+
+    estimates = (learned.fit.solution.precision, learned.fit.precision)
+    chosen, left = (int(np.count_nonzero(np.triu(each, 1))) for each in estimates)
+    if left != chosen:
+        said.append(
+            f"It leaves {counted(chosen, 'link')}; the fit on these that followed keeps {learned.fit.share:.0%} of the "
+            f"penalty, and left {left:,} of them."
+        )
+    return [*said, _solvable(learned)]
+
+
+def _solvable(learned: Learned) -> str:
+    smallest = learned.smallest_alpha
+    if smallest == 0.0:
+        return "Every penalty has a solution, as the matrix is positive definite."
+    if math.isinf(smallest):
+        return "Which penalties have a solution is not known."
+    return (
+        f"Only penalties above {number(smallest, '.2g')} have a solution: with the noise subtracted the matrix is "
+        f"indefinite, its smallest eigenvalue being {number(learned.smallest_eigenvalue, '.2g')}."
+    )
+
+
+def draw_paths(found: Result) -> list[Figure]:
+    """Return the figures of the scores and of the numbers of edges, none where alpha was not chosen from a path."""
+    learned = found.learned
+    selection = None if learned is None else learned.fit.selection
+    if learned is None or selection is None or np.isfinite(selection.scores).sum() < 2:
+        return []
+    smallest = learned.smallest_alpha
+    best = int(np.flatnonzero(selection.alphas == selection.alpha)[0])
+
+    known = np.isfinite(selection.scores)
+    low, high = selection.scores[known].min(), selection.scores[known].max()
+    told = (
+        f"The score is known at {int(known.sum())} of {len(selection.alphas)} penalties, from {number(low, '.4g')} to "
+        f"{number(high, '.4g')}; at the chosen one it is {number(selection.scores[best], '.4g')}."
+    )
+    left = "" if known.all() else " The rule ended before the smallest penalties of the path."
+    caption = f"The score of each penalty by the rule that chose; the line marks the choice.{left}"
+    plot = _draw_path(selection, selection.scores, smallest, "score (larger is better)")
+    scores = Figure("alpha-scores", "Score of each penalty", caption, told, plot)
+
+    n_chosen, most = int(selection.n_edges[best]), int(np.nanmax(selection.n_edges))
+    are = "is" if n_chosen == 1 else "are"
+    told = f"There {are} {counted(n_chosen, 'link')} at the chosen penalty, and up to {most:,} at others."
+    shaded = " The shaded range has no solution." if 0.0 < smallest < math.inf else ""
+    caption = f"The number of links at each penalty: a smaller penalty allows more of them.{shaded}"
+    plot = _draw_path(selection, selection.n_edges, smallest, "links")
+    return [scores, Figure("alpha-edges", "Links at each penalty", caption, told, plot)]
+
+
+def _draw_path(selection: Selection, values: FloatArray, smallest: float, label: str) -> Any:
+    known = np.isfinite(values)
+    alphas, shown = selection.alphas[known], values[known]
+    columns = {"alpha": alphas, "value": shown, "is_chosen": np.where(alphas == selection.alpha, 10, 6).tolist()}
+    words = {"words": [f"{value:.5g}" for value in shown], "penalty": [f"{alpha:.3g}" for alpha in alphas]}
+    source = ColumnDataSource(columns | words)
+    shaded = 0.0 < smallest < math.inf
+    least = min(alphas.min(), smallest) if shaded else alphas.min()
+    low, high = float(least / _ROOM**2), float(alphas.max() * _ROOM)
+    span = Range1d(start=low, end=high)
+    plot = new_figure(height=300, x_axis_type="log", x_range=span, x_axis_label="penalty alpha", y_axis_label=label)
+    plot.xaxis.ticker = FixedTicker(ticks=_round_numbers(low, high))
+    plot.xaxis.formatter = PrintfTickFormatter(format="%g")
+    if shaded:
+        area: dict[str, Any] = {"fill_color": shade("faint").light, "fill_alpha": 0.45, "line_color": None}
+        plot.add_layout(BoxAnnotation(right=smallest, **area))
+    line: dict[str, Any] = {"line_color": shade("negative").light, "line_width": 2}
+    plot.add_layout(Span(location=selection.alpha, dimension="height", **line))
+    plot.line("alpha", "value", source=source, line_color=shade("positive").light, line_width=2)
+    colours = {"fill_color": shade("positive").light, "line_color": shade("paper").light}
+    discs = plot.scatter("alpha", "value", source=source, size="is_chosen", **colours)
+    plot.add_tools(hover([("alpha", "@penalty"), (label.split(" ")[0], "@words")], renderers=[discs]))
+    return plot
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times powers of ten in a range, or numbers closer to each other where these are few."""
+    powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    for digits in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)):
+        ticks = [float(f"{digit}e{power}") for power in powers for digit in digits]
+        ticks = [each for each in ticks if low <= each <= high]
+        if len(ticks) > 2:
+            break
+    return ticks
+
+
+@dataclass(frozen=True)
+class Visibility:
+    """The strength that a link must have to be found.
+
+    Attributes
+    ----------
+    standard_error : float
+        Of the partial correlation of a typical pair: the median over all pairs.
+    without_noise : float
+        The same for the same rows without noise.
+    smallest, strictest : float
+        The partial correlation that is found with 80 % power at a 5 % level: of one pair that was named beforehand, and
+        among all pairs (the level divided by their number).
+    clean : float
+        The smallest, without noise.
+    n_rows : int
+        Rows that there are.
+    n_rows_to_see : float or None
+        About the rows that would show a partial correlation of 0.1 in one pair, where that is known.
+    """
+
+    standard_error: float
+    without_noise: float
+    smallest: float
+    strictest: float
+    clean: float
+    n_rows: int
+    n_rows_to_see: float | None
+
+
+def find_visibility(found: Result) -> Visibility | None:
+    """Return how strong a link must be, or None where there are no tests."""
+    graph, learned = found.graph, found.learned
+    if graph is None or learned is None or graph.inference is None:
+        return None
+
+    p = len(graph.columns)
+    errors = np.sqrt(graph.inference.errors.products[np.triu_indices(p, 1)])
+    error = float(np.median(errors))
+    pooled = learned.fit.pooled
+    clean = min(math.sqrt(pooled.sampling_factor), error)
+    return Visibility(
+        error,
+        clean,
+        smallest_visible(error),
+        smallest_visible(error, LEVEL / len(errors)),
+        smallest_visible(clean),
+        pooled.n_rows,
+        rows_to_see(pooled, error, _SIZE),
+    )
+
+
+def describe_visibility(seen: Visibility) -> list[str]:
+    """Return what could have been seen, in sentences."""
+    if seen.smallest >= 1.0:
+        first = "No link between two columns, however strong, would have been found reliably in these data."
+    else:
+        first = (
+            "A link between two columns that were named beforehand is found about four times out of five if its "
+            f"partial correlation is {_size(seen.smallest)} or more."
+        )
+    takes = f" it takes {_size(seen.strictest)}" if seen.strictest < 1.0 else ", none would be found reliably"
+    said = [first, f"Without the noise, {_size(seen.clean)} would do.", f"Among all pairs at once{takes}."]
+    if (wanted := seen.n_rows_to_see) is not None:
+        digits = max(0, math.floor(math.log10(wanted)) - 1) if wanted >= 1.0 else 0
+        rounded = max(1, round(wanted / 10.0**digits) * int(10**digits))
+        enough = "would show" if wanted > seen.n_rows else "are enough to show"
+        said.append(
+            f"About {rounded:,} rows with the same noise {enough} a partial correlation of {_SIZE}; there are "
+            f"{seen.n_rows:,}."
+        )
+    return [*said, "A pair that is not listed may therefore still be linked, more weakly."]
+
+
+def draw_visibility(seen: Visibility) -> Figure:
+    """Return the figure of the chance to find a link, by its strength."""
+    sizes = np.linspace(0.0, min(1.0, max(0.2, 1.6 * seen.smallest)), _POINTS)
+    with_noise = 100.0 * detection_power(sizes, seen.standard_error)
+    without = 100.0 * detection_power(sizes, seen.without_noise)
+    source = ColumnDataSource({"size": sizes, "noisy": with_noise, "clean": without})
+    ranges = {"x_range": Range1d(start=0.0, end=sizes[-1]), "y_range": Range1d(start=0.0, end=103.0)}
+    labels = {"x_axis_label": "partial correlation, in size", "y_axis_label": "chance to be found, %"}
+    plot = new_figure(height=320, **ranges, **labels)
+    dotted: dict[str, Any] = {"line_color": shade("control").light, "line_dash": "dotted"}
+    plot.add_layout(Span(location=100.0 * POWER, dimension="width", **dotted))
+    dashed = {"line_color": shade("node").light, "line_dash": "dashed", "line_width": 2}
+    plot.line("size", "clean", source=source, legend_label="without the noise", **dashed)
+    whole = {"line_color": shade("positive").light, "line_width": 3}
+    noisy = plot.line("size", "noisy", source=source, legend_label="as published", **whole)
+    text = {"label_text_color": shade("ink").light, "label_text_font": FONT, "label_text_font_size": "12px"}
+    plot.legend[0].update(location="bottom_right", background_fill_alpha=0.0, border_line_color=None, **text)
+    lines = [("partial correlation", "@size{0.00}"), ("found", "@noisy{0} %"), ("without the noise", "@clean{0} %")]
+    plot.add_tools(hover(lines, renderers=[noisy], mode="vline"))
+    caption = (
+        "How often a test at the 5 % level finds a link of this strength in a typical pair of columns; the dotted line "
+        "is four times out of five. Even a pair without a link is found 5 % of the time."
+    )
+    at = f"a partial correlation of {_size(seen.smallest)}" if seen.smallest < 1.0 else "no partial correlation"
+    told = f"With the noise, four times out of five are reached at {at}; without it, at {_size(seen.clean)}."
+    return Figure("visible", "Which links could be found", caption, told, plot)
+
+
+def visibility_table(seen: Visibility) -> PageTable:
+    """Return the numbers of the figure."""
+    sizes = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.5])
+    columns = [
+        TableColumn("Partial correlation", sizes.tolist(), ".2f"),
+        TableColumn("Found, %", (100.0 * detection_power(sizes, seen.standard_error)).tolist(), ".0f"),
+        TableColumn("without the noise, %", (100.0 * detection_power(sizes, seen.without_noise)).tolist(), ".0f"),
+    ]
+    return PageTable("visible-table", "How often a link is found by a test at the 5 % level.", columns)
+
+
+def _size(value: float) -> str:
+    return number(value, ".2f") if value >= 0.095 else number(value, ".2g")

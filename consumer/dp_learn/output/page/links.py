@@ -1,0 +1,211 @@
+"""The links of a result and its columns: in tables, and the surest links with their intervals in a figure.
+
+In the figure names are at the left, or above each interval where the screen is narrow. The script forest.js chooses
+between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bokeh.models import ColumnDataSource, FixedTicker, Range1d
+from bokeh.models.annotations import Span
+
+from dp_bundle.manifest.sources import NO_VALUE
+from dp_bundle.page.colours import shade
+from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
+from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_learn.output.page.network import Network
+from dp_learn.output.summary import Result
+from dp_learn.pipeline.graph import VALUE, GraphEstimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_ROWS = 1000
+_LEAST = 0.0001  # of q-values that are told apart
+_DROWNED = "left out: its variance cannot be told from the noise"
+_COLLINEAR = "others determine it: its links cannot be told apart"
+_EDGES = {
+    "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, on this graph."),
+    "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
+    "degrees_of_freedom": ("Entries", ".0f", "of the test: for a category each level but one."),
+    "desparsified": ("Desparsified", "+.3f", "an estimate that assumes no graph; intervals and tests are about it."),
+    "ci_low": ("95 % from", "+.3f", ""),
+    "ci_high": ("to", "+.3f", ""),
+    "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
+}
+_MOST = 30
+_LINE = 36  # pixels, a name and its interval
+_ABOVE = 13  # pixels
+_LONGEST_NAME = 24
+
+
+def edges_table(graph: GraphEstimate) -> PageTable:
+    """Return the table of edges, surest first."""
+    edges = graph.edge_columns
+    n_edges = len(edges["source"])
+    shown = min(n_edges, MOST_ROWS)
+    columns = [TableColumn("Column", edges["source"][:shown]), TableColumn("linked to", edges["target"][:shown])]
+    described = dict(_EDGES)
+    if graph.categories:
+        label, _, about = described["partial_correlation"]
+        without = f"{about[:-1]}; of a category, or a number with gaps, the largest of its columns, without a sign."
+        described["partial_correlation"] = label, ".3f", without
+    columns += [
+        TableColumn(label, edges[name][:shown].tolist(), form, about, _LEAST if name == "q_value" else -math.inf)
+        for name, (label, form, about) in described.items()
+        if name in edges
+    ]
+    more = "" if shown == n_edges else f"The {shown} surest of {n_edges:,} links; edges.csv has all of them."
+    return PageTable("edges-table", "The links of the graph, surest first.", columns, more, headings=2)
+
+
+def loadings_table(graph: GraphEstimate) -> PageTable | None:
+    """Return the table of how levels go together with the other ends of links, strongest first; None without any."""
+    if graph.variables is None or not len(graph.variables.loadings["effect"]):
+        return None
+    table = graph.variables.loadings
+    order = np.argsort(-np.abs(table["effect"]), kind="stable")[:MOST_ROWS]
+    effect = "in standard deviations of a number, or by how much more frequent a level is, all else being equal."
+    if VALUE in table["level"]:
+        effect += f" {VALUE} is a number that is one standard deviation larger, {NO_VALUE} where there is none."
+    labels = {"source": "Column", "level": "where it is", "target": "changes", "target_level": "level"}
+    columns = [TableColumn(label, [table[name][row] for row in order]) for name, label in labels.items()]
+    columns.append(TableColumn("by", [float(table["effect"][row]) for row in order], "+.3f", effect))
+    n_all = len(table["effect"])
+    more = "" if len(order) == n_all else f"The {len(order)} strongest of {n_all:,}; see loadings.csv."
+    return PageTable("loadings-table", "How levels go together with linked columns, strongest first.", columns, more)
+
+
+def columns_table(found: Result, network: Network | None) -> PageTable:
+    """Return the table of columns: their links, their group, their noise, and why some were left out."""
+    summary = found.summary
+    drowned, collinear = summary["drowned_columns"], set(summary.get("collinear_columns", ()))
+    names = [*summary["columns"], *(name for name in drowned if name not in summary["columns"])][:MOST_ROWS]
+    columns = [TableColumn("Column", names)]
+    if network is not None:
+        columns += _link_columns(network, names)
+    if (shares := summary["noise_share_of_variance"]) is not None:
+        percent = [100.0 * shares[name] for name in names]
+        columns.append(TableColumn("Noise, %", percent, ".1f", "the share of the noise in the published variance."))
+    if drowned or collinear:
+        said = [_DROWNED if name in drowned else _COLLINEAR if name in collinear else "" for name in names]
+        columns.append(TableColumn("Remark", said))
+    n_columns = len(set(summary["columns"]) | set(drowned))
+    cut = f"The first {len(names)} of {n_columns} columns; summary.json has all of them."
+    more = "" if len(names) == n_columns else cut
+    return PageTable("columns-table", "The columns of the data.", columns, more)
+
+
+def _link_columns(network: Network, names: Sequence[str]) -> list[TableColumn]:
+    """Return the number of links, the strongest link and the group of every column."""
+    known = {name: place for place, name in enumerate(network.columns)}
+    groups = {place: number for number, group in enumerate(network.communities, start=1) for place in group}
+    strongest: dict[int, str] = {}
+    links = zip(network.sources.tolist(), network.targets.tolist(), network.weights, network.unsigned, strict=True)
+    for source, target, weight, unsigned in links:
+        said = number(float(weight), ".2f" if unsigned else "+.2f")
+        for place, other in ((source, target), (target, source)):
+            strongest.setdefault(place, f"{network.columns[other]} ({said})")
+    places = [known.get(name, -1) for name in names]
+    n_links = [float(network.degrees[place]) if place >= 0 else math.nan for place in places]
+    group = [groups.get(place, math.nan) for place in places]
+    return [
+        TableColumn("Links", n_links, ".0f"),
+        TableColumn("Strongest link", [strongest.get(place, "") for place in places]),
+        TableColumn("Group", group, ".0f", "columns linked among each other."),
+    ]
+
+
+def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> PageTable:
+    """Return any table of an estimator, in the order that it has."""
+    import pandas as pd
+
+    if not isinstance(frame.index, pd.RangeIndex):
+        frame = frame.reset_index(names="Class")
+    shown = frame.head(MOST_ROWS)
+    columns = []
+    for label in shown:
+        values, heading = shown[label].tolist(), str(label)[:1].upper() + str(label)[1:].replace("_", " ")
+        if all(isinstance(value, int | float) for value in values):
+            columns.append(TableColumn(heading, [float(value) for value in values], ".4g"))
+        else:
+            columns.append(TableColumn(heading, [str(value) for value in values]))
+    more = "" if len(shown) == len(frame) else f"The first {len(shown)} of {len(frame)} rows; {file} has all of them."
+    return PageTable(name, caption, columns, more)
+
+
+def draw_forest(graph: GraphEstimate) -> Figure | None:
+    """Return the figure of the surest links, None without links or without intervals."""
+    edges = graph.edge_columns
+    n_edges = len(edges["source"])
+    if not n_edges or "ci_low" not in edges:
+        return None
+
+    shown = min(n_edges, _MOST)
+    value, low, high = (edges[name][:shown] for name in ("desparsified", "ci_low", "ci_high"))
+    fitted, q_value = edges["partial_correlation"][:shown], edges["q_value"][:shown]
+    pairs = list(zip(edges["source"][:shown], edges["target"][:shown], strict=True))
+    ends, long_ends = (
+        [" – ".join(figure_text(name, longest) for name in pair) for pair in pairs] for longest in (_LONGEST_NAME, 80)
+    )
+    spelled = [[number(float(each), "+.3f") for each in values] for values in (value, low, high)]
+    source = ColumnDataSource(
+        {
+            "row": -np.arange(shown),
+            "pair": ends,
+            "ends": long_ends,
+            "value": value,
+            "low": low,
+            "high": high,
+            "fitted": fitted,
+            "sign": ["+" if each > 0.0 else "-" for each in value],
+            "words": [f"{middle} ({least} to {most})" for middle, least, most in zip(*spelled, strict=True)],
+            "graph": [number(each, "+.3f") for each in fitted],
+            "q": [f"{each:.2g}" for each in q_value],
+        }
+    )
+    largest = min(1.02, 1.06 * float(np.nanmax(np.abs([low, high, fitted, value]))))
+    least = -largest if np.nanmin(low) < 0.0 else -0.02
+    ranges = {"x_range": Range1d(start=least, end=largest), "y_range": Range1d(start=0.5 - shown, end=0.7)}
+    plot = new_figure(height=70 + _LINE * shown, x_axis_label="partial correlation", **ranges)
+    rows, axis = plot.ygrid[0], plot.yaxis[0]
+    rows.name, axis.name = "forest-rows", "forest-axis"
+    rows.visible = axis.visible = False
+    rows.ticker = axis.ticker = FixedTicker(ticks=[-place for place in range(shown)], minor_ticks=[])
+    axis.major_label_overrides = {float(-place): pair for place, pair in enumerate(ends)}
+    axis.axis_line_color = axis.major_tick_line_color = None
+    plot.add_layout(Span(location=0.0, dimension="height", line_color=shade("control").light, line_width=1))
+    font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade("ink").light}
+    above = plot.text(least, "row", "pair", source=source, x_offset=4, y_offset=-_ABOVE, text_baseline="middle", **font)
+    above.name = "forest-names"
+    colour = by_sign("sign")
+    plot.segment("low", "row", "high", "row", source=source, line_width=2.5, line_color=colour, line_cap="round")
+    discs = plot.scatter("value", "row", source=source, size=9, fill_color=colour, line_color=shade("paper").light)
+    cross = {"marker": "x", "size": 11, "line_color": shade("ink").light, "fill_color": None, "line_width": 1.5}
+    plot.scatter("fitted", "row", source=source, **cross)
+    lines = [("", "<b>@ends</b>"), ("without a graph, 95 %", "@words"), ("on this graph", "@graph"), ("q-value", "@q")]
+    plot.add_tools(hover(lines, renderers=[discs]))
+
+    penalised = " The links were chosen by the sparse estimate, not by tests: an interval may hold zero."
+    caption = (
+        "Each disc is an estimate that assumes no graph, with its 95 % interval, which accounts for the noise; blue is "
+        "positive and orange negative. Each cross is the estimate on this graph, which supposes that all other links "
+        f"are absent.{'' if graph.fdr is not None else penalised} An interval holds for one pair at a time, not for "
+        "all of them at once."
+    )
+    sure = int(np.count_nonzero((low > 0.0) | (high < 0.0)))
+    whole = f"{sure} of these {shown} intervals exclude"
+    if shown == 1:
+        whole = f"The interval {'excludes' if sure else 'includes'}"
+    first, second = map(figure_text, pairs[0])
+    told = (
+        f"{whole} zero; the first link is between “{first}” and “{second}”, {spelled[0][0]}, from {spelled[1][0]} to "
+        f"{spelled[2][0]}. All numbers are in the table of links."
+    )
+    title = f"The {shown} surest links" if shown < n_edges else f"{shown} link{'' if shown == 1 else 's'}"
+    return Figure("forest", f"{title}, with intervals", caption, told, plot)
