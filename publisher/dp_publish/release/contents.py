@@ -1,107 +1,59 @@
-"""The protocol of a kind of release: `publish` pays for it, seals it and gives it its name."""
+"""The contents of a release that was drawn, and the errors that could tell something of them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol, TypeAlias, TypeVar
+from typing import Any, BinaryIO, NamedTuple, cast
 
-import pyarrow as pa
+from pydantic import ConfigDict, with_config
 
 from dp_bundle.base.errors import DataError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_publish.accounting.conversions import Cost
+from dp_bundle.manifest.release import Release
 from dp_publish.data.missing import RowReport
-from dp_publish.sampling.keystream import Keystream
-
-T = TypeVar("T")
-Read: TypeAlias = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
-NewFile: TypeAlias = Callable[[], BinaryIO]
-Progress: TypeAlias = Callable[[int], None]
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a bundle: its data members, and what the manifest says of them.
+    """What the manifest says of the data members of a bundle, and what its publisher is told of them.
 
-    `digests` are the SHA-256 of the parts, if they were taken when the parts were written.
+    `report`, and it alone, tells of private values. `remark` says what was chosen for her, and why; it holds nothing
+    private.
     """
 
-    parts: list[BinaryIO]
     n_rows: int
     columns: tuple[Column, ...]
     guarantee: Guarantee | None
+    report: RowReport
+    remark: str | None = None
     conditional_mu: float | None = None
     second_moments: SecondMoments | None = None
-    digests: list[str] | None = None
 
 
-class Records(Protocol):
-    """Records of what was drawn by a process that ended since, and by this one."""
+class Part(NamedTuple):
+    """A data member that was written: its place among all, its file and the SHA-256 of that."""
 
-    def once(self, name: str, draw: Callable[[], T]) -> T:
-        """Return what is recorded under a name, or draw and record it: what JSON can hold."""
-
-    def new_file(self) -> BinaryIO:
-        """Open a new file for a part."""
-
-    def part(self, place: int) -> tuple[BinaryIO, str, RowReport] | None:
-        """Return the part that was recorded for a place, with its digest and what was done to its rows."""
-
-    def record_part(self, place: int, file: BinaryIO, sha256: str, report: RowReport) -> None:
-        """Record the part for a place."""
+    place: int
+    file: BinaryIO
+    sha256: str
 
 
+@with_config(ConfigDict(extra="forbid", ser_json_bytes="hex", val_json_bytes="hex"))
 @dataclass(frozen=True)
-class Making:
-    """The parts that a release is made with.
+class Sealed:
+    """A bundle that was written and signed; `blake2b` is the BLAKE2b-512 digest of the whole file."""
 
-    Attributes
-    ----------
-    keystream : Keystream
-        Where random bits come from, unless several threads or workers have bits of their own.
-    new_file : callable
-        Opens a new file for a data member.
-    drawn : ExitStack
-        From the moment at which an error could reveal noisy numbers, it holds a `could_reveal_noise`.
-    progress : callable, optional
-        Called with the number of rows done.
-    records : Records, optional
-        What they have is not drawn again.
-    """
-
-    keystream: Keystream
-    new_file: NewFile
-    drawn: contextlib.ExitStack
-    progress: Progress | None = None
-    records: Records | None = None
-
-
-class Maker(Protocol):
-    """A release in the making.
-
-    Attributes
-    ----------
-    cost : Cost
-        What it will cost, known before anything is drawn.
-    remark : str or None
-        A sentence for the publisher about a choice that was made for her; it holds nothing private.
-    """
-
-    @property
-    def cost(self) -> Cost:
-        """Return what the release costs."""
-
-    @property
-    def remark(self) -> str | None:
-        """Return what the publisher should be told."""
-
-    def make(self, making: Making) -> Contents:
-        """Read the table, draw the noise, and write the data members."""
+    release: Release
+    manifest_sha256: str
+    blake2b: bytes
+    report: RowReport
+    remark: str | None
 
 
 _REVEAL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before them
@@ -138,10 +90,7 @@ def may_reveal_noise(error: BaseException) -> bool:
     return _MARK in vars(error)
 
 
-def one_ahead(batches: Iterator[T]) -> Iterator[T]:
-    """Yield the batches while a thread makes the next one, so that both sides take a core each."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        upcoming = pool.submit(next, batches, None)
-        while (batch := upcoming.result()) is not None:
-            upcoming = pool.submit(next, batches, None)
-            yield batch
+def digest_of(file: BinaryIO) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    file.seek(0)
+    return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()

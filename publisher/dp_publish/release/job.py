@@ -18,17 +18,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
+from pydantic import TypeAdapter
+
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.locking import locked_folder
 from dp_bundle.files.new_files import settle, write_whole
 from dp_bundle.files.ownership import require_private
 from dp_bundle.files.renaming import sync_folder
-from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_publish.data.missing import RowReport
-from dp_publish.release.contents import Contents
+from dp_publish.release.contents import Contents, Part, Sealed, digest_of
 
 T = TypeVar("T")
 
@@ -159,8 +158,8 @@ class Job:
         path = self.folder / f"{_DRAWN}{secrets.token_hex(8)}"
         return cast(BinaryIO, self._files.enter_context(path.open("x+b")))
 
-    def part(self, place: int) -> tuple[BinaryIO, str, RowReport] | None:
-        """Return the part that was recorded for a place, with its digest and what was done to its rows.
+    def part(self, place: int) -> tuple[Part, RowReport] | None:
+        """Return the part that was recorded for a place, and what was done to its rows.
 
         Raises
         ------
@@ -171,50 +170,43 @@ class Job:
         if found is None:
             return None
         with self.reading(_part_name(place)):
-            return self._open(found["file"], found["sha256"]), found["sha256"], RowReport(**found["report"])
+            part = Part(place, self._open(found["file"], found["sha256"]), found["sha256"])
+            return part, RowReport(**found["report"])
 
-    def record_part(self, place: int, file: BinaryIO, sha256: str, report: RowReport) -> None:
-        """Record the part for a place."""
-        settle(file)
+    def record_part(self, part: Part, report: RowReport) -> None:
+        """Record the part for its place, and what was done to its rows."""
+        settle(part.file)
         sync_folder(self.folder)
-        self.record(_part_name(place), {"file": Path(file.name).name, "sha256": sha256, "report": asdict(report)})
+        file = Path(part.file.name).name
+        self.record(_part_name(part.place), {"file": file, "sha256": part.sha256, "report": asdict(report)})
 
-    def contents(self) -> tuple[Contents, RowReport, str | None] | None:
-        """Return what was drawn in all, with what was done to the rows and the remark, if that is recorded."""
+    def contents(self) -> tuple[Contents, list[Part]] | None:
+        """Return what was drawn in all, if that is recorded."""
         found = self.read("contents")
         if found is None:
             return None
         with self.reading("contents"):
-            parts = [self._open(name, digest) for name, digest in zip(found["files"], found["digests"], strict=True)]
-            contents = Contents(
-                parts,
-                found["n_rows"],
-                tuple(Column.model_validate_json(each) for each in found["columns"]),
-                None if found["guarantee"] is None else Guarantee.model_validate_json(found["guarantee"]),
-                found["conditional_mu"],
-                None if found["moments"] is None else SecondMoments.model_validate_json(found["moments"]),
-                found["digests"],
-            )
-            return contents, RowReport(**found["report"]), found["remark"]
+            named = enumerate(zip(found.pop("files"), found.pop("digests"), strict=True))
+            parts = [Part(place, self._open(name, sha256), sha256) for place, (name, sha256) in named]
+            return TypeAdapter(Contents).validate_json(json.dumps(found)), parts
 
-    def record_contents(self, contents: Contents, report: RowReport, remark: str | None) -> None:
+    def record_contents(self, contents: Contents, parts: list[Part]) -> None:
         """Record what was drawn in all."""
-        for part in contents.parts:
-            settle(part)
+        for part in parts:
+            settle(part.file)
         sync_folder(self.folder)
-        guarantee, moments = contents.guarantee, contents.second_moments
-        document = {
-            "files": [Path(part.name).name for part in contents.parts],
-            "digests": contents.digests or [_digest(part) for part in contents.parts],
-            "n_rows": contents.n_rows,
-            "columns": [column.model_dump_json() for column in contents.columns],
-            "guarantee": None if guarantee is None else guarantee.model_dump_json(),
-            "conditional_mu": contents.conditional_mu,
-            "moments": None if moments is None else moments.model_dump_json(),
-            "report": asdict(report),
-            "remark": remark,
-        }
-        self.record("contents", document)
+        files = {"files": [Path(part.file.name).name for part in parts], "digests": [part.sha256 for part in parts]}
+        self.record("contents", TypeAdapter(Contents).dump_python(contents, mode="json") | files)
+
+    def sealed(self) -> Sealed | None:
+        """Return the bundle that was made, if that is recorded."""
+        found = self.read("sealed")
+        with self.reading("sealed"):
+            return None if found is None else TypeAdapter(Sealed).validate_json(json.dumps(found))
+
+    def record_sealed(self, sealed: Sealed) -> None:
+        """Record a bundle that was made."""
+        self.record("sealed", TypeAdapter(Sealed).dump_python(sealed, mode="json"))
 
     def sweep(self) -> None:
         """Delete what was written and not recorded."""
@@ -247,7 +239,7 @@ class Job:
             file = self._files.enter_context((self.folder / name).open("rb"))
         except OSError as error:
             raise self._changed(name) from error
-        if _digest(file) != sha256:
+        if digest_of(file) != sha256:
             raise self._changed(name)
         return file
 
@@ -358,8 +350,3 @@ def _no_job(folder: Path) -> DpGraphError:
 
 def _part_name(place: int) -> str:
     return f"place-{place:05d}"
-
-
-def _digest(file: BinaryIO) -> str:
-    file.seek(0)
-    return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()

@@ -28,8 +28,8 @@ from dp_bundle.manifest.sources import Source
 from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
-from dp_publish.release.contents import Making, Progress, stays_booked
-from dp_publish.release.parts import Part, RowRange, Told, choose_ranges
+from dp_publish.release.contents import Part, stays_booked
+from dp_publish.release.parts import Making, RowRange, Told, choose_ranges
 from dp_publish.release.workers.cluster import (
     Cluster,
     changed_there,
@@ -58,7 +58,7 @@ _COPIED = 2**23  # bytes at a time
 
 
 class ClusterJob:
-    """Work at the rows of a table by the workers of a cluster; see `RowWork`.
+    """Work at the rows of a table by the workers of a cluster, as `LocalWork` is by this process.
 
     Parameters
     ----------
@@ -115,9 +115,9 @@ class ClusterJob:
         kinds: dict[str, str],
         add: Callable[[Iterator[pa.RecordBatch]], T],
         merge: Callable[[T, T], T],
-        progress: Progress | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> T:
-        """Return what comes of all rows; see `RowWork`."""
+        """Return what comes of all rows; see `LocalWork`."""
         told, tasks = Told(progress), self._split_tasks()
 
         def results() -> Iterator[T]:
@@ -129,13 +129,7 @@ class ClusterJob:
         _log.info("a pass over %d rows of %d columns is done by workers", self._edges[-1], len(kinds))
         return total
 
-    def write(
-        self,
-        kinds: dict[str, str],
-        columns: tuple[Column, ...],
-        making: Making,
-        report: RowReport,
-    ) -> list[Part]:
+    def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
         """Have noise added to all rows, and return the parts that won, in order; workers have keystreams of their own.
 
         Raises
@@ -146,14 +140,14 @@ class ClusterJob:
             The staging place cannot be used.
         """
         # 1. What is published, and where it lies in the raw table.
-        rows = self._published_rows(kinds, columns)
+        rows, report = self._published_rows(kinds, columns), self.report
         if isinstance(rows, PublishedRows):
             report.n_dropped = self._edges[-1] - report.n_over_cap - rows.n_rows
 
         # 2. Workers add the noise, and claim parts; from here on noisy numbers lie outside of this process.
         tasks = self._part_tasks(rows, kinds, columns)
-        if making.records is not None:
-            making.records.once("staged", lambda: True)
+        if making.job is not None:
+            making.job.once("staged", lambda: True)
         self.has_staged_noise = True
         making.drawn.enter_context(stays_booked())
         receipts: dict[int, PartReceipt] = {}
@@ -175,7 +169,7 @@ class ClusterJob:
             Part(place, _open_staged(self._store, receipts[place], kept=self._kept), receipts[place].sha256)
             for place in sorted(receipts)
         ]
-        return parts if making.records is None else [_copy(part, making.new_file()) for part in parts]
+        return parts if making.job is None else [_copy(part, making.new_file()) for part in parts]
 
     def require_unchanged(self) -> None:
         """Raise `SchemaError` if rows may have passed their cap, as their table was changed."""

@@ -48,7 +48,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, when: C
 
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, call)
-        patch.setattr("dp_publish.release.recorded._take_back_or_explain", nothing)
+        patch.setattr("dp_publish.release.publishing._take_back_or_explain", nothing)
         with pytest.raises(KilledError):
             yield
 

@@ -254,7 +254,7 @@ def test_a_killed_driver_is_resumed_with_what_was_claimed(
     write = distributed.ClusterJob.write
     with monkeypatch.context() as patch:
         patch.setattr(distributed.ClusterJob, "write", killed)
-        patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
+        patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
         with pytest.raises(SystemExit):
             publish(source, policy_for(), out=tmp_path / "d.tar", key=key, cluster=cluster, job=tmp_path / "d.job")
     assert staged(cluster)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -147,7 +146,7 @@ def test_one_thread_publishes_where_rows_or_bits_have_an_order(
     def refuse(*_words: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(writing.ParallelWriter, "write", refuse)
+    monkeypatch.setattr(writing, "plan_for_cores", refuse)
     source: Any = pa.table({"x": values})
     if alone == "text":
         source = tmp_path / "raw.csv"
@@ -216,14 +215,14 @@ def test_table_that_shrinks_is_refused(
     """Fewer rows than were counted are an error of the data, not a shorter release."""
     path = tmp_path / "raw.parquet"
     pq.write_table(pa.table({"x": values}), path, row_group_size=1000)
-    plan = writing.ParallelWriter.plan
+    plan = writing.plan_for_cores
 
-    def shrink(self: writing.ParallelWriter) -> list[writing.RowRange]:
-        planned = plan(self)
+    def shrink(*given: Any) -> list[writing.RowRange]:
+        planned = plan(*given)
         pq.write_table(pa.table({"x": values[:9000]}), path, row_group_size=900)
         return planned
 
-    monkeypatch.setattr(writing.ParallelWriter, "plan", shrink)
+    monkeypatch.setattr(writing, "plan_for_cores", shrink)
     with pytest.raises(SchemaError, match="changed while it was read"):
         publish(path, policy_for(), out=tmp_path / "a.tar", key=key)
     assert nothing_happened(tmp_path, {path})
@@ -268,13 +267,9 @@ def test_long_ranges_come_first(n_workers: int) -> None:
 
 def test_ranges_of_few_rows_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads for one batch after the other are as quick as a thread for each of very few parts."""
-    monkeypatch.setattr(memory, "count_cores", lambda: 2)
     monkeypatch.setattr(parts, "_PART_CELLS", parts.batch_rows(1))
-    size = parts.part_rows(1)
-    column = policy_for()
-    found = []
+    size, found = parts.part_rows(1), []
     for n_rows in (size, 2 * size, 2 * size + 1, 3 * size, 4 * size):
         ranges = open_table(pa.table({"x": np.zeros(n_rows)})).ranges()
-        kinds: Callable[[], Any] = dict
-        found.append(len(writing.ParallelWriter(ranges, kinds(), (column,)).plan()))  # type: ignore[arg-type]
+        found.append(len(writing.plan_for_cores(ranges.raw, 1, 2)))
     assert found == [1, 2, 1, 1, 4]

@@ -168,7 +168,7 @@ def test_quotas_are_not_drawn_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(ClusterJob, "_part_tasks", killed)
-        patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
+        patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
         with pytest.raises(SystemExit):
             publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster, job=tmp_path / "a.job")
     assert sum("/quotas-" in name for name in seen) == 4

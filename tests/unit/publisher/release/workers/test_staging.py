@@ -85,7 +85,7 @@ def test_what_lies_in_the_staging_place_is_not_trusted(
     honest = ClusterJob.write
     with monkeypatch.context() as patch:
         patch.setattr(ClusterJob, "write", killed)
-        patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
+        patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
         with pytest.raises(SystemExit):
             publish(source, CAPPED, out=tmp_path / "a.tar", key=key, cluster=cluster, job=tmp_path / "a.job")
     (path,) = (Path(cluster.staging) / each for each in seen if each.endswith(f"/{name}"))
@@ -160,7 +160,7 @@ def test_a_release_that_cannot_be_finished_leaves_nothing_staged(
         {"dataset": {"name": "d"}, "privacy": {"sigma": 9.0, "unit": unit}, "columns": columns}
     )
     with monkeypatch.context() as patch:
-        patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
+        patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
         with pytest.raises(MissingValuesError):
             publish(
                 tmp_path / "raw.parquet", policy, out=tmp_path / "a.tar", key=key, cluster=cluster, job=tmp_path / "j"
