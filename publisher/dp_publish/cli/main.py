@@ -143,7 +143,7 @@ def publish_command(
     from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
     from dp_publish.data.row_ranges import rows_known
     from dp_publish.forecast.refusal import check_in_advance
-    from dp_publish.ledger.opening import open_ledger
+    from dp_publish.ledger.ledger import open_ledger
     from dp_publish.release.job import require_new_job
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
@@ -423,7 +423,7 @@ def _resume_words(job: Path, key: str) -> str:
 def _account_of(plan: Plan, ledger_place: str | None) -> Spending:
     """Return what the ledger has of the dataset that a plan is about."""
     from dp_publish.forecast.page.budget import Spending, budget_of
-    from dp_publish.ledger.opening import open_ledger
+    from dp_publish.ledger.ledger import open_ledger
 
     ledger, name, privacy = open_ledger(ledger_place), plan.policy.dataset.name, plan.policy.privacy
     budget = budget_of(privacy, ledger.budgets(name))

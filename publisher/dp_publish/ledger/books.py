@@ -1,7 +1,12 @@
 """The books that a log of events adds up to: releases, their states, and budgets.
 
 A log is a list of lines, each one event as JSON. The hash of a line covers the hash of the one before, so that the last
-one, the head, stands for all of them.
+one, the head, stands for all of them, and nothing in it changes unseen; but whoever chains it anew can write anything
+into it, so that each line must be an event before it is believed.
+
+A change of the ledger reads the log, decides, and appends one line. On a file that is done under a lock. On shared
+storage there is none: whoever comes second is told so, and reads, decides and appends again. So all rules about budgets
+exist once, in `Ledger`.
 """
 
 from __future__ import annotations
@@ -9,20 +14,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
 from dp_publish.accounting.conversions import Cost, rho_for_mu
 from dp_publish.ledger.budget import Account, Entry
-from dp_publish.ledger.events import read_event
 
 BOOKED = (  # one is in the line of every release, and neither in any text within a line, where quotes are escaped
     '"event":"reserved"',
     '"event":"restored"',
 )
+_MOST_RELEASES = 10**9
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
 
 
@@ -56,12 +63,6 @@ class Books:
     def first(self) -> str | None:
         """The first line, by which a ledger is known wherever it is; None if there is none."""
         return self.lines[0] if self.lines else None
-
-    @property
-    def newest(self) -> str | None:
-        """The time of the release that was booked last, or put back; None if there is none."""
-        booked = (line for line in reversed(self.lines) if any(word in line for word in BOOKED))
-        return next((read_event(line)["time"] for line in booked), None)
 
     def add(self, line: str) -> None:
         """Take the next line of the log.
@@ -102,6 +103,57 @@ class Books:
             self.entries[place] = replace(self.entries[place], state=content["event"], **_whereabouts(content))
 
 
+class OpenLog:
+    """A log as it was when it was opened, and a way to append.
+
+    Parameters
+    ----------
+    read : callable
+        Reads and checks all of it.
+    """
+
+    def __init__(self, read: Callable[[], Books]) -> None:
+        self._read = read
+
+    @cached_property
+    def books(self) -> Books:
+        """All that the log adds up to."""
+        return self._read()
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+        return self.books.head
+
+    @property
+    def newest(self) -> str | None:
+        """The time of the release that was booked last, or put back; None if there is none."""
+        booked = (line for line in reversed(self.books.lines) if any(word in line for word in BOOKED))
+        return next((read_event(line)["time"] for line in booked), None)
+
+    def account(self, dataset: str, partition: str | None = None) -> Account:  # noqa: ARG002  all of them, here
+        """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
+        return self.books.account(dataset)
+
+    def state(self, dataset: str, number: int) -> str | None:
+        """Return the state of a release, if there is one."""
+        entry = self.books.entries.get((dataset, number, ""))
+        return None if entry is None else entry.state
+
+    def append(self, content: dict[str, Any]) -> bool:
+        """Append an event, with a mark; return False, and append nothing, if somebody else has appended since."""
+        return self.append_line(encode_line(marked(content)))
+
+    def append_line(self, line: str) -> bool:
+        """Append an event that is a line already, in the same way."""
+        raise NotImplementedError
+
+    def put_back(self, other: Books) -> bool:
+        """Append what other books hold beyond these; return False where somebody else has appended since."""
+        lines = (line_that_restores(self.books, entry, other.budgets.get(entry.dataset)) for entry in other.of(None))
+        return all(line is None or self.append_line(line) for line in lines)
+
+
 def read_books(lines: Iterable[str]) -> Books:
     """Return what a log adds up to, as far as it can be read."""
     books = Books()
@@ -109,6 +161,29 @@ def read_books(lines: Iterable[str]) -> Books:
         for line in lines:
             books.add(line)
     return books
+
+
+def read_event(line: str) -> dict[str, Any]:
+    """Return what a line says.
+
+    Raises
+    ------
+    ValueError
+        It is no event.
+    """
+    try:
+        content = json.loads(line)
+        event = content["event"]
+        rules = _RESERVATION if event in ("reserved", "restored") else _CHANGE
+        if event not in _RANKS.keys() - {"lost"} | {"restored"} or any(
+            not holds(content[name]) for name, holds in rules.items()
+        ):
+            raise ValueError("an entry has a value that is not allowed")
+        if any(not holds(content[name]) for name, holds in _OPTIONAL.items() if name in content):
+            raise ValueError("an entry has a value that is not allowed")
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError("it is not an event") from error
+    return dict(content)
 
 
 def entry_of(content: dict[str, Any]) -> Entry:
@@ -185,3 +260,50 @@ def _same(one: Entry, other: Entry) -> bool:
 
 def _whereabouts(content: dict[str, Any]) -> dict[str, Any]:
     return {name: content[name] for name in ("manifest_sha256", "file") if name in content}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _is_name(value: Any) -> bool:
+    return _is_text(value) and value != ""
+
+
+def _is_cost(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _are_costs(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_name(unit) and _is_cost(mu) for unit, mu in value.items())
+
+
+def _are_changes(value: Any) -> bool:
+    limits = value.values() if isinstance(value, dict) else [0]
+    return all(limit is None or (_is_cost(limit) and limit > 0) for limit in limits)
+
+
+def _is_digest(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef"))
+
+
+_CHANGE: dict[str, Callable[[Any], bool]] = {
+    "dataset": _is_name,
+    "number": lambda value: type(value) is int and 0 < value <= _MOST_RELEASES,
+}
+_RESERVATION = _CHANGE | {
+    "partition": lambda value: value is None or _is_name(value),
+    "time": _is_text,
+    "unit": _is_name,
+    "mu": _are_costs,
+    "continuous": lambda value: isinstance(value, bool),
+}
+_OPTIONAL: dict[str, Callable[[Any], bool]] = {  # which older lines, or most, do not have
+    "excepted_delta": _is_cost,
+    "budgets": _are_costs,
+    "changes": _are_changes,
+    "rho": _are_costs,
+    "state": lambda value: value in _RANKS,
+    "manifest_sha256": _is_digest,
+    "file": lambda value: value is None or _is_text(value),
+}

@@ -17,8 +17,7 @@ from dp_bundle.files.places import located
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.data.fingerprint import describe_files
 from dp_publish.data.table import coded, open_table
-from dp_publish.ledger.ledger import Ledger, Reservation
-from dp_publish.ledger.opening import open_ledger
+from dp_publish.ledger.ledger import Ledger, Reservation, open_ledger
 from dp_publish.policy.model import Policy
 from dp_publish.release.job import Job, open_job
 from dp_publish.release.preparing import Order, cluster_job, make_maker, software

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_publish.accounting.conversions import Cost
-from dp_publish.ledger import checkpoint, copies
+from dp_publish.ledger import checkpoint
 from dp_publish.ledger import log as ledger_log
 from dp_publish.ledger.books import chain, encode_line
 from dp_publish.ledger.budget import exact, root
-from dp_publish.ledger.copies import state_of_copies
 from dp_publish.ledger.ledger import Ledger, Reservation
 
 ROW = Cost("row", {"cell": 0.1, "row": 0.3}, continuous=True)
@@ -53,7 +52,7 @@ def never(*_: object) -> None:
 def require_same(ledger: Ledger) -> None:
     """Compare the account of every dataset and partition with what the whole log says."""
     places = [(dataset, partition) for dataset in ("a", "b", "wine") for partition in (None, "p", "q")]
-    with ledger_log.open_log(ledger.path, ledger.copy) as log:
+    with ledger_log.LocalLog(ledger.path, ledger.copy).open() as log:
         kept = {place: log.account(*place) for place in places}
         known, books = not log.is_whole, log.books
     for (dataset, partition), account in kept.items():
@@ -80,7 +79,7 @@ def test_checkpoint_says_what_the_log_says(steps: list[object]) -> None:
                 continue
         if ledger.path.exists():
             require_same(ledger)
-            assert copies.read_copy(ledger.copy) == ledger.books().lines
+            assert checkpoint.read_copy(ledger.copy) == ledger.books().lines
 
 
 def finish(ledger: Ledger, reservation: Reservation, how: str) -> None:
@@ -106,7 +105,7 @@ def test_releases_do_not_read_the_whole_log(home: Path, monkeypatch: pytest.Monk
     ledger = Ledger()
     ledger.reserve("wine", ROW, budget_mu=9.0)
     monkeypatch.setattr(ledger_log, "_read", never)
-    monkeypatch.setattr(copies, "read_copy", never)
+    monkeypatch.setattr(checkpoint, "read_copy", never)
     for dataset in ("wine", "beer", "wine"):
         for partition in ("2026-10", None, "2026-10"):
             release = ledger.reserve(dataset, ROW, partition=partition)
@@ -127,7 +126,7 @@ def test_kill_at_every_write_leaves_a_ledger_that_is_right(step: str, moment: st
     ledger.reserve("wine", ROW)
     child = os.fork()
     if not child:
-        module = copies if step == "_write_lines" else ledger_log
+        module = checkpoint if step == "_write_lines" else ledger_log
         work: Callable[..., object] = getattr(module, step)
 
         def kill(*arguments: object) -> None:
@@ -168,13 +167,13 @@ def test_a_checkpoint_with_a_stamp_that_fits_must_hold_together(home: Path) -> N
     for _ in range(3):
         end = ledger.reserve("wine", ROW)
     execute(ledger, ACCOUNT)
-    checkpoint.write_stamp(ledger.path, state_of_copies(ledger.copy), 3, end.lineage.ledger_head or "")
+    checkpoint.write_stamp(ledger.path, checkpoint.state_of_copies(ledger.copy), 3, end.lineage.ledger_head or "")
     assert ledger.reserve("wine", ROW).cumulative.releases == 4
     execute(ledger, "UPDATE log SET content = replace(content, '0.3', '0.2') WHERE line = 4")
-    with ledger_log.open_log(home / "other.sqlite", None) as other:
+    with ledger_log.LocalLog(home / "other.sqlite", None).open() as other:
         assert other.line == 0
     head = lines(ledger)[-1][1]
-    checkpoint.write_stamp(ledger.path, state_of_copies(ledger.copy), 4, head)
+    checkpoint.write_stamp(ledger.path, checkpoint.state_of_copies(ledger.copy), 4, head)
     with pytest.raises(PrivacyError, match="altered at line 4"):
         ledger.reserve("wine", ROW)
 
@@ -197,7 +196,7 @@ def test_an_old_line_that_was_changed_is_refused(home: Path) -> None:
     os.utime(ledger.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(PrivacyError, match="altered at line 1"):
         ledger.reserve("wine", ROW)
-    checkpoint.write_stamp(ledger.path, state_of_copies(ledger.copy), 3, last.lineage.ledger_head or "")
+    checkpoint.write_stamp(ledger.path, checkpoint.state_of_copies(ledger.copy), 3, last.lineage.ledger_head or "")
     for use in (ledger.entries, ledger.books, lambda: ledger.total("wine", "row"), lambda: ledger.backup(home / "b")):
         with pytest.raises(PrivacyError, match="altered at line 1"):
             use()

@@ -19,8 +19,7 @@ from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger import checkpoint
 from dp_publish.ledger import ledger as ledger_module
 from dp_publish.ledger.budget import Entry
-from dp_publish.ledger.ledger import Ledger
-from dp_publish.ledger.opening import open_ledger
+from dp_publish.ledger.ledger import Ledger, open_ledger
 
 ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
 

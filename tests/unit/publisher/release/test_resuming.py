@@ -26,8 +26,7 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_publish import Policy, publish
-from dp_publish.ledger.ledger import Ledger
-from dp_publish.ledger.opening import open_ledger
+from dp_publish.ledger.ledger import Ledger, open_ledger
 from dp_publish.release import job as jobs
 from dp_publish.release import rows as maker
 from dp_publish.release import targets
