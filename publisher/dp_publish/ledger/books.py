@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
 from dp_publish.accounting.conversions import Cost, rho_for_mu
@@ -29,8 +30,36 @@ BOOKED = (  # one is in the line of every release, and neither in any text withi
     '"event":"reserved"',
     '"event":"restored"',
 )
-_MOST_RELEASES = 10**9
+_Text: TypeAlias = Annotated[str, Field(min_length=0)]  # of Unicode, which a str alone may not be
+_Name: TypeAlias = Annotated[str, Field(min_length=1)]
+_Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
+
+
+class _Change(BaseModel):
+    """What an event must hold: here of a release that is on the books already. Older lines have less."""
+
+    model_config = ConfigDict(strict=True)
+
+    event: Literal["sealed", "published", "cancelled"]
+    dataset: _Name
+    number: Annotated[int, Field(gt=0, le=10**9)]
+    manifest_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    file: _Text | None = None
+    excepted_delta: _Amount = 0.0
+    budgets: dict[_Name, _Amount] = {}
+    changes: dict[str, Annotated[_Amount, Field(gt=0)] | None] = {}
+    rho: dict[_Name, _Amount] = {}
+    state: Literal["lost", "reserved", "cancelled", "sealed", "published"] = "reserved"
+
+
+class _Booking(_Change):
+    event: Literal["reserved", "restored"]  # type: ignore[assignment]
+    partition: _Name | None
+    time: _Text
+    unit: _Name
+    mu: dict[_Name, _Amount]
+    continuous: bool
 
 
 @dataclass
@@ -172,18 +201,11 @@ def read_event(line: str) -> dict[str, Any]:
         It is no event.
     """
     try:
-        content = json.loads(line)
-        event = content["event"]
-        rules = _RESERVATION if event in ("reserved", "restored") else _CHANGE
-        if event not in _RANKS.keys() - {"lost"} | {"restored"} or any(
-            not holds(content[name]) for name, holds in rules.items()
-        ):
-            raise ValueError("an entry has a value that is not allowed")
-        if any(not holds(content[name]) for name, holds in _OPTIONAL.items() if name in content):
-            raise ValueError("an entry has a value that is not allowed")
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        content: dict[str, Any] = json.loads(line)
+        (_Booking if content["event"] in ("reserved", "restored") else _Change).model_validate(content)
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError("it is not an event") from error
-    return dict(content)
+    return content
 
 
 def entry_of(content: dict[str, Any]) -> Entry:
@@ -260,50 +282,3 @@ def _same(one: Entry, other: Entry) -> bool:
 
 def _whereabouts(content: dict[str, Any]) -> dict[str, Any]:
     return {name: content[name] for name in ("manifest_sha256", "file") if name in content}
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
-
-
-def _is_name(value: Any) -> bool:
-    return _is_text(value) and value != ""
-
-
-def _is_cost(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def _are_costs(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_name(unit) and _is_cost(mu) for unit, mu in value.items())
-
-
-def _are_changes(value: Any) -> bool:
-    limits = value.values() if isinstance(value, dict) else [0]
-    return all(limit is None or (_is_cost(limit) and limit > 0) for limit in limits)
-
-
-def _is_digest(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef"))
-
-
-_CHANGE: dict[str, Callable[[Any], bool]] = {
-    "dataset": _is_name,
-    "number": lambda value: type(value) is int and 0 < value <= _MOST_RELEASES,
-}
-_RESERVATION = _CHANGE | {
-    "partition": lambda value: value is None or _is_name(value),
-    "time": _is_text,
-    "unit": _is_name,
-    "mu": _are_costs,
-    "continuous": lambda value: isinstance(value, bool),
-}
-_OPTIONAL: dict[str, Callable[[Any], bool]] = {  # which older lines, or most, do not have
-    "excepted_delta": _is_cost,
-    "budgets": _are_costs,
-    "changes": _are_changes,
-    "rho": _are_costs,
-    "state": lambda value: value in _RANKS,
-    "manifest_sha256": _is_digest,
-    "file": lambda value: value is None or _is_text(value),
-}

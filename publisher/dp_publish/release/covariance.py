@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +25,7 @@ from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moment
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.policy.model import Policy
-from dp_publish.release.contents import Contents, Part, could_reveal_noise, digest_of
+from dp_publish.release.contents import Contents, Part, digest_of
 from dp_publish.release.parts import LocalWork, Making
 
 if TYPE_CHECKING:
@@ -75,8 +73,8 @@ class CovarianceMaker:
         """Read the table, and write its second moments with noise. All is recorded at once, as contents."""
         mechanism, report = self._mechanism, self.work.report
         guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
-        witness = _Witness(report, making.drawn)
-        noisy = mechanism.release(partial(self._pass, progress=making.progress), making.keystream, witness)
+        raw_rows, witness = partial(self._pass, progress=making.progress), _Witness(making.drawing, report)
+        noisy = mechanism.release(raw_rows, making.keystream, witness)
         self.work.require_unchanged()
 
         errors = None
@@ -133,16 +131,11 @@ class CovarianceMaker:
         return n_rows
 
 
-@dataclass(frozen=True)
-class _Witness:
-    """Marks errors that could reveal noisy numbers, and reports rows that were clipped."""
+class _Witness(NamedTuple):
+    """Told how far the release has come."""
 
+    drawing: Callable[[], None]
     report: RowReport
-    drawn: contextlib.ExitStack
-
-    def drawing(self) -> None:
-        """Mark errors from now on."""
-        self.drawn.enter_context(could_reveal_noise())
 
     def clipped(self, n_rows: int) -> None:
         """Report rows that were clipped."""

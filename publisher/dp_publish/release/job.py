@@ -126,11 +126,9 @@ class Job:
 
     def read(self, name: str) -> Any:
         """Return a record; None if there is none."""
-        with self.reading(name):
-            try:
-                return json.loads((self.folder / f"{name}.json").read_bytes())
-            except FileNotFoundError:
-                return None
+        with self.reading(name), contextlib.suppress(FileNotFoundError):
+            return json.loads((self.folder / f"{name}.json").read_bytes())
+        return None
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[None]:
@@ -282,64 +280,46 @@ def require_job(folder: Path, scheduler: str | None = None) -> None:
 
 
 @contextlib.contextmanager
-def begin_job(folder: Path, plan: JobPlan) -> Iterator[Job]:
-    """Make a job's folder, and hold it.
+def open_job(folder: Path, plan: JobPlan | None = None) -> Iterator[Job]:
+    """Hold a job that was begun, or begin one with this plan.
 
     Raises
     ------
     DpGraphError
-        There is something of that name already, or it cannot be made.
+        It is no job of this version, or another process is at it; or there is something of that name already, or it
+        cannot be made.
     """
-    require_new_job(folder)
-    try:
-        folder.mkdir(mode=0o700)
-    except OSError as error:
-        raise DpGraphError(f"the job {quote_path(folder)} cannot be made: {error.strerror}") from error
-    with _held(folder):
-        job = Job(folder.absolute(), plan)
-        job.record(_PLAN, {"version": _VERSION, **asdict(plan)})
-        with contextlib.closing(job):
-            yield job
-
-
-@contextlib.contextmanager
-def open_job(folder: Path) -> Iterator[Job]:
-    """Hold a job that was begun.
-
-    Raises
-    ------
-    DpGraphError
-        It is no job of this version, or another process is at it.
-    """
-    with _held(folder):
-        require_private(folder, "what is to be published")
-        plan = _read_plan(folder)
-        job = Job(folder.absolute(), plan)
-        job.sweep()
-        with contextlib.closing(job):
-            yield job
-
-
-@contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    with contextlib.ExitStack() as lock:
+    if plan is not None:
+        require_new_job(folder)
         try:
-            lock.enter_context(locked_folder(folder, 0.0))
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise DpGraphError(f"the job {quote_path(folder)} cannot be made: {error.strerror}") from error
+    with contextlib.ExitStack() as ending:
+        try:
+            ending.enter_context(locked_folder(folder, 0.0))
         except TimeoutError as error:
             raise DpGraphError(f"another process is at the job {quote_path(folder)}: wait until it ends") from error
         except OSError as error:
             raise _no_job(folder) from error
-        yield
+
+        if plan is not None:
+            job = ending.enter_context(contextlib.closing(Job(folder.absolute(), plan)))
+            job.record(_PLAN, {"version": _VERSION, **asdict(plan)})
+        else:
+            require_private(folder, "what is to be published")
+            job = ending.enter_context(contextlib.closing(Job(folder.absolute(), _read_plan(folder))))
+            job.sweep()
+        yield job
 
 
 def _read_plan(folder: Path) -> JobPlan:
     try:
         content = json.loads((folder / f"{_PLAN}.json").read_bytes())
-        version = content.pop("version")
-        plan = JobPlan(**content) if version == _VERSION else None
+        version, plan = content.pop("version"), JobPlan(**content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _no_job(folder) from error
-    if plan is None:
+    if version != _VERSION:
         raise _no_job(folder)
     return plan
 

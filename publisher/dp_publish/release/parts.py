@@ -28,7 +28,7 @@ from dp_publish.data.contribution_cap import CappedRanges, EntityCap
 from dp_publish.data.missing import RowReport
 from dp_publish.data.typed import TypedRanges
 from dp_publish.policy.memory import count_threads
-from dp_publish.release.contents import Part
+from dp_publish.release.contents import Part, could_reveal_noise
 from dp_publish.release.job import Job
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
@@ -64,6 +64,14 @@ class Making:
     drawn: contextlib.ExitStack
     progress: Callable[[int], None] | None = None
     job: Job | None = None
+
+    def once(self, name: str, draw: Callable[[], T]) -> T:
+        """Return what the job has under a name, or draw and record it."""
+        return draw() if self.job is None else self.job.once(name, draw)
+
+    def drawing(self) -> None:
+        """Mark errors from now on, as they could reveal noisy numbers."""
+        self.drawn.enter_context(could_reveal_noise())
 
 
 class NumberedRows(Protocol):

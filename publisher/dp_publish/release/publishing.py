@@ -41,7 +41,7 @@ from dp_publish.policy.columns import choose_columns, require_rows
 from dp_publish.policy.model import Policy
 from dp_publish.policy.sections import resolve
 from dp_publish.release.contents import Sealed, may_reveal_noise
-from dp_publish.release.job import Job, begin_job, require_new_job
+from dp_publish.release.job import Job, open_job, require_new_job
 from dp_publish.release.parts import Making
 from dp_publish.release.preparing import Maker, Order, cluster_job, make_maker, plan_job, software
 from dp_publish.release.targets import Target, choose_target, taken
@@ -157,7 +157,7 @@ def publish(
             tasks.prepare()
         maker = make_maker(order, table, tasks)
         if job is not None and plan is not None:
-            running = ending.enter_context(begin_job(Path(job), plan))
+            running = ending.enter_context(open_job(Path(job), plan))
             if tasks is not None:
                 running.before_removal = tasks.remove
         return carry_out(order, maker, running)

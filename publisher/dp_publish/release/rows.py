@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.deviations import standard_deviations
 from dp_publish.data.table import Table
 from dp_publish.policy.model import Policy
-from dp_publish.release.contents import Contents, Part, could_reveal_noise
+from dp_publish.release.contents import Contents, Part
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.rows.calibration import Shares, set_noise, share_mu
 from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
@@ -24,15 +23,6 @@ from dp_publish.sampling.keystream import Keystream
 
 if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
-
-T = TypeVar("T")
-
-
-class Once(Protocol):
-    """`Job.once`, or what draws without a record."""
-
-    def __call__(self, name: str, draw: Callable[[], T], /) -> T:
-        """Return what is drawn under a name."""
 
 
 class RowsMaker:
@@ -81,19 +71,17 @@ class RowsMaker:
 
     def make(self, making: Making) -> tuple[Contents, list[Part]]:
         """Read the table, find bounds, add noise, and write the data members."""
-        keystream, drawn = making.keystream, making.drawn
-        once: Once = making.job.once if making.job is not None else lambda _, draw: draw()
-        found = {}
+        keystream, found = making.keystream, {}
         if self._shares.searched:
-            found = once("bounds", lambda: _search_bounds(self.work, self._kinds, self._shares, keystream))
-            drawn.enter_context(could_reveal_noise())
+            found = making.once("bounds", lambda: _search_bounds(self.work, self._kinds, self._shares, keystream))
+            making.drawing()
         bounds = {name: (low, high) for name, (low, high) in found.items()}
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
         if math.isfinite(self._shares.centers_sigma):
             sigma = self._shares.centers_sigma
-            centers = once("centers", lambda: _search_centers(columns, self.work, self._kinds, sigma, keystream))
+            centers = making.once("centers", lambda: _search_centers(columns, self.work, self._kinds, sigma, keystream))
             columns = tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
-            drawn.enter_context(could_reveal_noise())
+            making.drawing()
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
         parts = self.work.write(self._kinds, columns, making)
         self.work.require_unchanged()

@@ -82,6 +82,8 @@ class ClusterJob:
     ----------
     report : RowReport
         What is done to the rows is counted in it.
+    require_unchanged : callable
+        Raises `SchemaError` if rows may have passed their cap, as their table was changed.
     has_staged_noise : bool
         Whether noisy parts may lie in the staging place, so that the release must stay on the books.
     """
@@ -102,7 +104,7 @@ class ClusterJob:
         self._name, self._kept = name or f"job-{secrets.token_hex(8)}", name is not None
         self._tasks: list[SplitTask] = []
         self._edges: list[int] = []
-        self._require_unchanged = table.unchanged() if cap is not None else lambda: None
+        self.require_unchanged = table.unchanged() if cap is not None else lambda: None
         self.report = RowReport()
         self.has_staged_noise = False
 
@@ -146,8 +148,7 @@ class ClusterJob:
 
         # 2. Workers add the noise, and claim parts; from here on noisy numbers lie outside of this process.
         tasks = self._part_tasks(rows, kinds, columns)
-        if making.job is not None:
-            making.job.once("staged", lambda: True)
+        making.once("staged", lambda: True)
         self.has_staged_noise = True
         making.drawn.enter_context(stays_booked())
         receipts: dict[int, PartReceipt] = {}
@@ -170,10 +171,6 @@ class ClusterJob:
             for place in sorted(receipts)
         ]
         return parts if making.job is None else [_copy(part, making.new_file()) for part in parts]
-
-    def require_unchanged(self) -> None:
-        """Raise `SchemaError` if rows may have passed their cap, as their table was changed."""
-        self._require_unchanged()
 
     def remove(self) -> None:
         """Remove everything that was staged, as far as the staging place lets us."""
