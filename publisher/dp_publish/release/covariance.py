@@ -25,13 +25,14 @@ from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moment
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.policy.model import Policy
-from dp_publish.release.contents import Contents, Part, digest_of
+from dp_publish.release.job import Contents, Part, digest_of
 from dp_publish.release.parts import LocalWork, Making
 
 if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
 
 T = TypeVar("T")
+_STATED_OF_NOISE = ("granularity", "distribution", "parameters", "diagonal_variance", "off_diagonal_variance", "bias")
 
 
 class CovarianceMaker:
@@ -147,21 +148,12 @@ def state_moments(
 ) -> SecondMoments:
     """Return what a manifest says of noisy second moments, and of their errors as `estimate_errors` gives them."""
     on, off = errors or (None, None)
-    stated: dict[str, Any] = {
-        **_describe_matrix(released),
-        "mechanism": mechanism.published_as,
-        "estimated_diagonal_error": on,
-        "estimated_off_diagonal_error": off,
-    }
-    if released.earlier is not None:
-        earlier = released.earlier
-        stated["first_round"] = _describe_matrix(earlier.moments)
+    stated = _describe_matrix(released) | {"mechanism": mechanism.published_as}
+    stated |= {"estimated_diagonal_error": on, "estimated_off_diagonal_error": off}
+    if (earlier := released.earlier) is not None:
+        fourth = {"total": earlier.fourth_powers, "sigma": earlier.fourth_sigma, "granularity": earlier.fourth_step}
+        stated |= {"first_round": _describe_matrix(earlier.moments), "fourth_moment": fourth}
         stated["column_clip"] = earlier.clip
-        stated["fourth_moment"] = {
-            "total": earlier.fourth_powers,
-            "sigma": earlier.fourth_sigma,
-            "granularity": earlier.fourth_step,
-        }
     return SecondMoments.model_validate(stated)
 
 
@@ -169,37 +161,19 @@ def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[
     """Return the columns, with the standards by which two rounds took them."""
     if released.earlier is None:
         return columns
-    rounds = (released.earlier.moments.scaling, released.scaling)
-    standards = [
-        tuple(
-            Standard(center=center, scale=scale)
-            for center, scale in ((each.centers[index].item(), each.half_widths[index].item()) for each in rounds)
-        )
-        for index in range(len(columns))
-    ]
-    return tuple(
-        column.model_copy(
-            update={
-                "standards": own,
-                "standard_obtained": "declared" if declared else "private-quantiles",
-            }
-        )
-        for column, own, declared in zip(columns, standards, released.earlier.declared, strict=True)
-    )
+    rounds, stated = (released.earlier.moments.scaling, released.scaling), []
+    for index, (column, declared) in enumerate(zip(columns, released.earlier.declared, strict=True)):
+        places = [(each.centers[index].item(), each.half_widths[index].item()) for each in rounds]
+        standards = tuple(Standard(center=center, scale=scale) for center, scale in places)
+        obtained = "declared" if declared else "private-quantiles"
+        stated.append(column.model_copy(update={"standards": standards, "standard_obtained": obtained}))
+    return tuple(stated)
 
 
 def _describe_matrix(released: NoisyMoments) -> dict[str, Any]:
-    noise = released.noise
-    return {
-        "radius": min(released.scaling.radius, math.sqrt(released.scaling.n_features)),
-        "constant": released.scaling.constant,
-        "granularity": noise.granularity,
-        "distribution": noise.distribution,
-        "parameters": noise.parameters,
-        "diagonal_variance": noise.diagonal_variance,
-        "off_diagonal_variance": noise.off_diagonal_variance,
-        "bias": noise.bias,
-    }
+    noise = {name: getattr(released.noise, name) for name in _STATED_OF_NOISE}
+    radius = min(released.scaling.radius, math.sqrt(released.scaling.n_features))
+    return {"radius": radius, "constant": released.scaling.constant, **noise}
 
 
 def _count_complete(batches: Iterator[pa.RecordBatch], *, columns: Sequence[Column]) -> int:

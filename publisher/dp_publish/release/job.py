@@ -1,4 +1,4 @@
-"""A job: the records by which a release goes on after its process ended, in a private folder of its own.
+"""What was drawn and sealed of a release, and a job: the records by which it goes on after its process ended.
 
 What was drawn is recorded before anything is made of it, and a record is never replaced. So a process that goes on
 draws only what has no record, and nothing of which anybody could have seen another outcome. A part is written under a
@@ -16,9 +16,9 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, with_config
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
@@ -26,14 +26,55 @@ from dp_bundle.files.locking import locked_folder
 from dp_bundle.files.new_files import settle, write_whole
 from dp_bundle.files.ownership import require_private
 from dp_bundle.files.renaming import sync_folder
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.release import Release
 from dp_publish.data.missing import RowReport
-from dp_publish.release.contents import Contents, Part, Sealed, digest_of
 
 T = TypeVar("T")
 
 _PLAN, _DRAWN = "plan", "part-"
 _LAST = ("contents.json", "sealed.json", f"{_PLAN}.json")  # deleted in this order, after all else
 _VERSION = 1
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True)
+class Contents:
+    """What the manifest says of the data members of a bundle, and what its publisher is told of them.
+
+    `report`, and it alone, tells of private values. `remark` says what was chosen for her, and why; it holds nothing
+    private.
+    """
+
+    n_rows: int
+    columns: tuple[Column, ...]
+    guarantee: Guarantee | None
+    report: RowReport
+    remark: str | None = None
+    conditional_mu: float | None = None
+    second_moments: SecondMoments | None = None
+
+
+class Part(NamedTuple):
+    """A data member that was written: its place among all, its file and the SHA-256 of that."""
+
+    place: int
+    file: BinaryIO
+    sha256: str
+
+
+@with_config(ConfigDict(extra="forbid", ser_json_bytes="hex", val_json_bytes="hex"))
+@dataclass(frozen=True)
+class Sealed:
+    """A bundle that was written and signed; `blake2b` is the BLAKE2b-512 digest of the whole file."""
+
+    release: Release
+    manifest_sha256: str
+    blake2b: bytes
+    report: RowReport
+    remark: str | None
 
 
 @dataclass(frozen=True)
@@ -330,3 +371,9 @@ def _no_job(folder: Path) -> DpGraphError:
 
 def _part_name(place: int) -> str:
     return f"place-{place:05d}"
+
+
+def digest_of(file: BinaryIO) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    file.seek(0)
+    return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()

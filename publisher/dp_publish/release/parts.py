@@ -28,8 +28,7 @@ from dp_publish.data.contribution_cap import CappedRanges, EntityCap
 from dp_publish.data.missing import RowReport
 from dp_publish.data.typed import TypedRanges
 from dp_publish.policy.memory import count_threads
-from dp_publish.release.contents import Part, could_reveal_noise
-from dp_publish.release.job import Job
+from dp_publish.release.job import Job, Part
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
@@ -39,6 +38,8 @@ _DONE = "a pass over %d rows of %d columns is done"
 _NARROW = 256  # columns; of more, one thread's sums take as much memory as there should be
 _RANGES_PER_CORE = 4  # so that no core is left alone with much work at the end
 _WORTH_IT = 0.6  # of all rows, for one core: more take as long as one thread that adds noise and one that writes
+_REVEAL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before them
+_MARK = "reveals_noise"
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,36 @@ class Making:
     def drawing(self) -> None:
         """Mark errors from now on, as they could reveal noisy numbers."""
         self.drawn.enter_context(could_reveal_noise())
+
+
+@contextlib.contextmanager
+def could_reveal_noise() -> Iterator[None]:
+    """Mark the errors of a block that may reveal numbers drawn before it: their cost must not be taken back."""
+    try:
+        yield
+    except _REVEAL_NOTHING:
+        raise
+    except BaseException as error:
+        vars(error)[_MARK] = True
+        raise
+
+
+@contextlib.contextmanager
+def stays_booked() -> Iterator[None]:
+    """Mark all errors of a block after which noisy numbers lie where others may have seen them."""
+    try:
+        yield
+    except BaseException as error:
+        vars(error)[_MARK] = True
+        error.add_note(
+            "noisy parts were staged, so the release stays on the books as reserved, and nothing is published"
+        )
+        raise
+
+
+def may_reveal_noise(error: BaseException) -> bool:
+    """Return True if an error was marked by `could_reveal_noise`."""
+    return _MARK in vars(error)
 
 
 class NumberedRows(Protocol):

@@ -118,9 +118,7 @@ def cluster_job(order: Order, cluster: Cluster, data: Source, table: Table, name
     source = _text(place_for_workers(data))
     from dp_publish.release.workers.distributed import ClusterJob  # which only a cluster needs
 
-    privacy = order.policy.privacy
-    cap = None if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
-    return ClusterJob(cluster, source, table, len(order.kinds), order.policy.sources, cap, name)
+    return ClusterJob(cluster, source, table, order.policy, len(order.kinds), name)
 
 
 def plan_job(order: Order, data: Source, out: str | os.PathLike[str], cluster: Cluster | None) -> JobPlan:

@@ -40,9 +40,8 @@ from dp_publish.ledger.ledger import Ledger, Reservation
 from dp_publish.policy.columns import choose_columns, require_rows
 from dp_publish.policy.model import Policy
 from dp_publish.policy.sections import resolve
-from dp_publish.release.contents import Sealed, may_reveal_noise
-from dp_publish.release.job import Job, open_job, require_new_job
-from dp_publish.release.parts import Making
+from dp_publish.release.job import Job, Sealed, open_job, require_new_job
+from dp_publish.release.parts import Making, may_reveal_noise
 from dp_publish.release.preparing import Maker, Order, cluster_job, make_maker, plan_job, software
 from dp_publish.release.targets import Target, choose_target, taken
 from dp_publish.release.workers.cluster import Cluster, require_apart

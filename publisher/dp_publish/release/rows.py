@@ -12,7 +12,7 @@ from dp_publish.accounting.conversions import Cost
 from dp_publish.data.deviations import standard_deviations
 from dp_publish.data.table import Table
 from dp_publish.policy.model import Policy
-from dp_publish.release.contents import Contents, Part
+from dp_publish.release.job import Contents, Part
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.rows.calibration import Shares, set_noise, share_mu
 from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows

@@ -13,11 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.stopped_jobs import Stopping
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_publish import Policy, Receipt
+from dp_publish import Policy, Receipt, publish
 from dp_publish.ledger.ledger import Ledger
 
 T = TypeVar("T")
@@ -92,3 +94,17 @@ def with_gaps(tmp_path: Path) -> Path:
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"x": rng.normal(size=1000), "y": pa.array(y, mask=y > 2)}), path, row_group_size=130)
     return path
+
+
+@pytest.fixture
+def release(tmp_path: Path, key: Ed25519PrivateKey) -> Callable[..., Receipt]:
+    """Return `publish` with this test's key, which writes a.tar unless another name is given."""
+    return lambda data, policy, out="a.tar", **others: publish(data, policy, out=tmp_path / out, key=key, **others)
+
+
+@pytest.fixture
+def stopping(
+    small_parts: None, with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> Stopping:
+    """Return a release of the table with gaps, in ten parts, with a job."""
+    return Stopping(with_gaps, key, monkeypatch, tmp_path / "d.job", tmp_path / "d.tar")
