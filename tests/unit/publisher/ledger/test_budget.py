@@ -141,7 +141,6 @@ def test_eight_processes_with_room_for_five(home: Path) -> None:
     )
     running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(8)]
     for process in running:
-        assert process.stdin is not None
         process.stdin.write(b"\n")
         process.stdin.flush()
     for process in running:
@@ -149,7 +148,6 @@ def test_eight_processes_with_room_for_five(home: Path) -> None:
     assert sorted(process.returncode for process in running) == [0] * 5 + [5] * 3
     assert sorted(entry.number for entry in Ledger().entries("wine")) == [1, 2, 3, 4, 5]
     total = Ledger().total("wine", "row")
-    assert total is not None
     assert total.mu == pytest.approx(math.sqrt(5))
 
 

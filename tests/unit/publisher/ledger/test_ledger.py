@@ -148,7 +148,6 @@ def test_two_processes_lose_nothing(home: Path) -> None:
     )
     running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(2)]
     for process in running:
-        assert process.stdin is not None
         process.stdin.write(b"\n")
         process.stdin.flush()
     for process in running:
@@ -156,7 +155,6 @@ def test_two_processes_lose_nothing(home: Path) -> None:
     assert [process.returncode for process in running] == [0, 0]
     assert sorted(entry.number for entry in Ledger().entries("wine")) == list(range(1, 51))
     total = Ledger().total("wine", "row")
-    assert total is not None
     assert total.mu == pytest.approx(math.sqrt(50))
 
 
@@ -190,10 +188,8 @@ def test_entities_add_up_in_their_own_account(ledger: Ledger) -> None:
     assert (first.mu, second.mu) == (4.0, pytest.approx(math.sqrt(32)))
     assert third.mu == pytest.approx(math.sqrt(4 + 4 + 25))
     total = ledger.total("wine", "entity:who")
-    assert total is not None
     assert (total.releases, total.mu, total.rho) == (3, None, None)
     other = ledger.total("wine", "entity:whom")
-    assert other is not None
     assert other.rho is None
 
 
@@ -202,14 +198,12 @@ def test_partitions_cost_in_parallel_and_all_else_on_top(ledger: Ledger) -> None
     for partition, cost in (("a", ROW), ("b", ROW), ("b", ROW), ("c", WHOLE)):
         ledger.reserve("wine", cost, partition=partition)
     total = ledger.total("wine", "row")
-    assert total is not None
     assert total.rho == pytest.approx((25 + 25) / 2)
     assert total.mu is None
     after = ledger.reserve("wine", CELL)
     assert after.cumulative.rho == pytest.approx((1 + 9 + 9) / 2)
     assert after.lineage.partition is None
     row = ledger.total("wine", "row")
-    assert row is not None
     assert row.rho == pytest.approx((144 + 25 + 25) / 2)
 
 
@@ -219,7 +213,6 @@ def test_entities_are_not_split_by_partitions(ledger: Ledger) -> None:
     second = ledger.reserve("wine", ENTITY, partition="2026-11").cumulative
     assert second.mu == pytest.approx(math.sqrt(32))
     rows = ledger.total("wine", "row")
-    assert rows is not None
     assert rows.mu == pytest.approx(2.0)
     with pytest.raises(BudgetExceededError):
         ledger.reserve("wine", ENTITY, partition="2026-12", budget_mu=6.9)
@@ -367,7 +360,6 @@ def test_a_release_of_rows_counts_for_changes_of_their_cells(first_is_of_rows: b
         assert (last.unit, last.rho) == ("change", pytest.approx(expected))
         assert {*last.other_units_rho} == {"cell", "row"}
     total = ledger.total("cases", "change")  # from the whole log
-    assert total is not None
     assert total.rho == pytest.approx(expected)
     third = ledger.reserve("cases", _of_changes(n=1)).cumulative  # and from its checkpoint
     assert third.rho == pytest.approx(expected + 0.125)

@@ -272,7 +272,6 @@ def test_totals_of_bundles_count_what_is_lost(home: Path, release: Publish) -> N
     assert [(entry.number, entry.state) for entry in done.put_back] == [(4, "published"), (2, "lost")]
     for unit, rho in {stated.unit: stated.rho, **stated.other_units_rho}.items():
         total = Ledger().total("d", unit)
-        assert total is not None
         assert total.rho == pytest.approx(rho)
     assert restore(Ledger(), [last.path]).put_back == []
     assert release(mu=0.1).release.lineage.number == 5
@@ -287,7 +286,6 @@ def test_total_without_a_guarantee_stays_without_one(home: Path, release: Publis
     roll_back()
     restore(Ledger(), [last.path])
     total = Ledger().total("d", "row")
-    assert total is not None
     assert total.rho is None
 
 
@@ -315,7 +313,6 @@ def test_two_releases_of_one_number_both_count(home: Path, release: Publish, tmp
     assert done.doubled == [("d", 1)]
     assert done.rewritten == [first.path]
     total = Ledger().total("d", "row")
-    assert total is not None
     assert total.rho == pytest.approx(2.0 + 0.5, rel=1e-9)
     assert release().release.lineage.number == 2
 
@@ -371,7 +368,6 @@ def test_ledger_of_an_earlier_version_goes_on(home: Path) -> None:
     """A ledger with a write-ahead log and without a copy is taken over, in one file and with a copy."""
     ledger = Ledger()
     ledger.reserve("wine", ROW)
-    assert ledger.copy is not None
     ledger.copy.unlink()
     with sqlite3.connect(ledger.path) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -389,7 +385,6 @@ def test_copy_that_a_crash_cut_short_is_completed(cut: int) -> None:
     ledger = Ledger()
     ledger.reserve("wine", ROW)
     ledger.reserve("wine", ROW)
-    assert ledger.copy is not None
     whole = ledger.copy.read_bytes()
     ledger.copy.write_bytes(whole[:-cut])
     assert len(ledger.entries()) == 2
@@ -400,7 +395,6 @@ def test_copy_with_a_line_too_many_is_refused() -> None:
     """The copy never runs ahead of the ledger, so that a line that only it has was lost from the ledger."""
     ledger = Ledger()
     ledger.reserve("wine", ROW)
-    assert ledger.copy is not None
     with ledger.copy.open("a") as file:
         file.write("anything\n")
     with pytest.raises(PrivacyError, match="lacks lines that it had before"):

@@ -24,6 +24,7 @@ from dp_publish.ledger.ledger import Ledger
 
 T = TypeVar("T")
 R = TypeVar("R")
+Publish = Callable[..., Receipt]
 
 
 class Sent:
@@ -97,9 +98,14 @@ def with_gaps(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def release(tmp_path: Path, key: Ed25519PrivateKey) -> Callable[..., Receipt]:
-    """Return `publish` with this test's key, which writes a.tar unless another name is given."""
-    return lambda data, policy, out="a.tar", **others: publish(data, policy, out=tmp_path / out, key=key, **others)
+def publish_here(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> Publish:
+    """Return `publish` with this test's key: by default of one row to a.tar, which a plain name is put beside."""
+
+    def make(data: Any = None, policy: Policy = one_column, *, out: str | Path = "a.tar", **others: Any) -> Receipt:
+        source = pd.DataFrame({"x": [0.5]}) if data is None else data
+        return publish(source, policy, out=out if "/" in str(out) else tmp_path / out, key=key, **others)
+
+    return make
 
 
 @pytest.fixture
