@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import math
 import os
-import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.publisher.ledger.conftest import CELL, ENTITY, NOTHING, ROW, execute, lines, run_at_once
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger import checkpoint
 from dp_publish.ledger import ledger as ledger_module
+from dp_publish.ledger.books import chain, encode_line
 from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger, open_ledger
 
-ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
-
-
-CELL = Cost("cell", {"cell": 1.0, "row": 12.0}, continuous=True)
-
-
 WHOLE = Cost("row", {"cell": 2.0, "row": 4.0}, continuous=False)
-
-
-NOTHING = Cost("row", {}, continuous=True)
-
-
-ENTITY = Cost("entity:who", {"cell": 1.0, "row": 2.0, "entity:who": 4.0}, continuous=True)
 
 
 def test_releases_add_up_in_their_own_unit(ledger: Ledger) -> None:
@@ -140,19 +126,8 @@ def test_asking_makes_no_file(ledger: Ledger) -> None:
 
 def test_two_processes_lose_nothing(home: Path) -> None:
     """Processes that reserve at the same moment get different numbers and all costs are kept."""
-    script = (
-        "from dp_publish.ledger.ledger import Ledger\n"
-        "from dp_publish.ledger.budget import Cost\n"
-        "import sys; sys.stdin.readline()\n"
-        "for _ in range(25): Ledger().reserve('wine', Cost('row', {'cell': 1.0, 'row': 1.0}, True))\n"
-    )
-    running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(2)]
-    for process in running:
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-    for process in running:
-        process.communicate(timeout=60)
-    assert [process.returncode for process in running] == [0, 0]
+    code = "for _ in range(25): Ledger().reserve('wine', Cost('row', {'cell': 1.0, 'row': 1.0}, True))"
+    assert run_at_once(2, code) == [0, 0]
     assert sorted(entry.number for entry in Ledger().entries("wine")) == list(range(1, 51))
     total = Ledger().total("wine", "row")
     assert total.mu == pytest.approx(math.sqrt(50))
@@ -175,9 +150,7 @@ def test_failure_within_a_transaction_books_nothing(ledger: Ledger) -> None:
         ledger.reserve("wine", Cost("row", {"row": object()}, continuous=True))  # type: ignore[dict-item]
     assert len(ledger.entries()) == 1
     assert ledger.reserve("wine", ROW).lineage.number == 2
-    with sqlite3.connect(ledger.path) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    connection.close()
+    assert execute(ledger.path, "PRAGMA integrity_check") == [("ok",)]
 
 
 def test_entities_add_up_in_their_own_account(ledger: Ledger) -> None:
@@ -224,14 +197,6 @@ def test_partitions_without_a_usable_name_are_refused(partition: str, ledger: Le
     with pytest.raises(ParameterError, match="partition"):
         ledger.reserve("wine", ROW, partition=partition)
     assert ledger.entries() == []
-
-
-def lines(ledger: Ledger) -> list[tuple[int, str, str]]:
-    """Return the log as it is in the file."""
-    with sqlite3.connect(ledger.path) as connection:
-        found = connection.execute("SELECT line, content, sha256 FROM log ORDER BY line").fetchall()
-    connection.close()
-    return found
 
 
 def test_entities_are_never_published_as_columns(ledger: Ledger) -> None:
@@ -288,10 +253,7 @@ def test_every_tampering_shows(statements: list[str], ledger: Ledger) -> None:
     ledger.cancel(second)
     ledger.reserve("beer", CELL)
     assert len(lines(ledger)) == 5
-    with sqlite3.connect(ledger.path) as connection:
-        for statement in statements:
-            connection.execute(statement)
-    connection.close()
+    execute(ledger.path, *statements)
     for use in (ledger.entries, lambda: ledger.reserve("wine", ROW), lambda: ledger.total("wine", "row")):
         with pytest.raises(PrivacyError, match="altered at line") as caught:
             use()
@@ -302,17 +264,12 @@ def test_exceptions_add_up_and_old_lines_have_none(ledger: Ledger) -> None:
     """Probabilities of an exception add up over all partitions, and lines from before they were kept count as 0."""
     wishart = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True, excepted_delta=1e-6)
     ledger.reserve("wine", ROW)
-    connection = sqlite3.connect(ledger.path)
-    (text,) = connection.execute("SELECT content FROM log").fetchone()
-    content = json.loads(text)
+    content = json.loads(lines(ledger)[0][1])
     ledger.copy.unlink()  # which earlier versions did not keep
     assert content.pop("excepted_delta") == 0.0
     assert "budgets" not in content
-    old = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    digest = hashlib.sha256(f"\n{old}".encode()).hexdigest()
-    connection.execute("UPDATE log SET content = ?, sha256 = ?", (old, digest))
-    connection.commit()
-    connection.close()
+    old = encode_line(content)
+    execute(ledger.path, "UPDATE log SET content = ?, sha256 = ?", values=(old, chain("", old)))
 
     assert ledger.entries()[0].cost == ROW
     assert ledger.reserve("wine", wishart, partition="a").cumulative.excepted_delta == 1e-6
