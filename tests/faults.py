@@ -20,7 +20,7 @@ from dp_publish.covariance.mechanisms import base, eigenvectors, gaussian, wisha
 from dp_publish.data import contribution_cap
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.release import covariance as covariance_release
-from dp_publish.release import parts, work
+from dp_publish.release import parts
 from dp_publish.release import rows as rows_release
 from dp_publish.rows import calibration, guarantee, noise, private_bounds
 from dp_publish.rows import mechanism as rows
@@ -48,7 +48,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _plant_add_noise(patch: pytest.MonkeyPatch, other: AddNoise) -> None:
     patch.setattr(rows, "add_noise", other)
-    patch.setattr(work, "add_noise", other)
     patch.setattr(parts, "add_noise", other)
 
 
@@ -226,7 +225,8 @@ def _exact_number_of_rows(patch: pytest.MonkeyPatch) -> None:
     honest = covariance_release.CovarianceMaker.make
 
     def make(self: Any, *rest: Any) -> Any:
-        return replace(honest(self, *rest), n_rows=max(1, self._report.n_rows))
+        contents, parts = honest(self, *rest)
+        return replace(contents, n_rows=max(1, contents.report.n_rows)), parts
 
     patch.setattr(covariance_release.CovarianceMaker, "make", make)
 

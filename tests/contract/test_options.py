@@ -30,7 +30,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.mechanisms.pure import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.policy.choices import SoundMechanism
-from dp_publish.release.job import JobPlan, begin_job
+from dp_publish.release.job import JobPlan, open_job
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 PROGRAMS: dict[str, click.Command] = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
@@ -276,7 +276,7 @@ def test_what_the_table_or_the_policy_has_no_use_for_is_refused(
     elif "begun.job" in words:
         facts = {field.name: None for field in dataclasses.fields(JobPlan)}
         plan = JobPlan(**{**facts, "job_id": "0" * 32})  # type: ignore[arg-type]
-        with pytest.raises(KeyboardInterrupt), begin_job(tmp_path / "begun.job", plan):
+        with pytest.raises(KeyboardInterrupt), open_job(tmp_path / "begun.job", plan):
             raise KeyboardInterrupt
     elif "statement.json" in words:
         (tmp_path / "statement.json").write_text(json.dumps({"payload": ""}))

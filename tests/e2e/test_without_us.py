@@ -26,7 +26,7 @@ from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, PublicKey, minisign_public_key, public_key_of
 from dp_publish import Policy, publish
-from dp_publish.release.beside import sign_beside
+from dp_publish.release.publishing import sign_beside
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "verify_without_dpgraph.py"

@@ -20,7 +20,7 @@ from tests.statistical.stated_plans import claims_of_plan, plan_of
 
 from dp_bundle.base.errors import DpGraphError
 from dp_publish import Policy, publish
-from dp_publish.ledger.opening import open_ledger
+from dp_publish.ledger.ledger import open_ledger
 from dp_publish.ledger.restoring import restore
 
 _PLANNED = 6  # of so many policies, one has its plan read as well

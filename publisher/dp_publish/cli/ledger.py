@@ -30,7 +30,7 @@ def ledger_group() -> None:
 def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show what the releases of each dataset have cost, or those of DATASET; `show` may be left out."""
     from dp_publish.cli.messages.ledger import describe_ledger, ledger_document, require_known
-    from dp_publish.ledger.opening import open_ledger
+    from dp_publish.ledger.ledger import open_ledger
 
     ledger = open_ledger(ledger_place)
     require_known(ledger, dataset)
@@ -46,7 +46,7 @@ def ledger_backup(file: Path, ledger_place: str | None, quiet: bool) -> None:
 
     If you ever put the copy back, the ledger lacks all later releases: run `ledger restore` then.
     """
-    from dp_publish.ledger.opening import open_ledger
+    from dp_publish.ledger.ledger import open_ledger
 
     with writing_new(file, "file", "name another one"):
         open_ledger(ledger_place).backup(file)
@@ -70,7 +70,7 @@ def ledger_restore(places: tuple[Path, ...], ledger_place: str | None, as_json: 
       dp-publish ledger restore published/ wine.bundle.tar
     """
     from dp_publish.cli.messages.ledger import describe_restoration, describe_surprises, restoration_document
-    from dp_publish.ledger.opening import open_ledger
+    from dp_publish.ledger.ledger import open_ledger
     from dp_publish.ledger.restoring import restore
 
     done = restore(open_ledger(ledger_place), places)

@@ -143,11 +143,10 @@ def publish_command(
     from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
     from dp_publish.data.row_ranges import rows_known
     from dp_publish.forecast.refusal import check_in_advance
-    from dp_publish.ledger.opening import open_ledger
-    from dp_publish.release.beside import require_no_minisig
+    from dp_publish.ledger.ledger import open_ledger
     from dp_publish.release.job import require_new_job
     from dp_publish.release.preparing import place_for_workers
-    from dp_publish.release.publishing import publish
+    from dp_publish.release.publishing import publish, require_no_minisig
     from dp_publish.release.workers.cluster import dask_cluster
 
     if engine == "dask":
@@ -406,7 +405,7 @@ def audit_command(
 def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
     """Write the signature beside a release that was published, and print the receipt."""
     from dp_publish.cli.messages.release import describe_receipt, receipt_document
-    from dp_publish.release.beside import sign_beside
+    from dp_publish.release.publishing import sign_beside
 
     with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
         minisig, why_not = sign_beside(receipt, key)
@@ -424,7 +423,7 @@ def _resume_words(job: Path, key: str) -> str:
 def _account_of(plan: Plan, ledger_place: str | None) -> Spending:
     """Return what the ledger has of the dataset that a plan is about."""
     from dp_publish.forecast.page.budget import Spending, budget_of
-    from dp_publish.ledger.opening import open_ledger
+    from dp_publish.ledger.ledger import open_ledger
 
     ledger, name, privacy = open_ledger(ledger_place), plan.policy.dataset.name, plan.policy.privacy
     budget = budget_of(privacy, ledger.budgets(name))

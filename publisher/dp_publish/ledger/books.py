@@ -1,7 +1,12 @@
 """The books that a log of events adds up to: releases, their states, and budgets.
 
 A log is a list of lines, each one event as JSON. The hash of a line covers the hash of the one before, so that the last
-one, the head, stands for all of them.
+one, the head, stands for all of them, and nothing in it changes unseen; but whoever chains it anew can write anything
+into it, so that each line must be an event before it is believed.
+
+A change of the ledger reads the log, decides, and appends one line. On a file that is done under a lock. On shared
+storage there is none: whoever comes second is told so, and reads, decides and appends again. So all rules about budgets
+exist once, in `Ledger`.
 """
 
 from __future__ import annotations
@@ -10,20 +15,51 @@ import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
 from dp_publish.accounting.conversions import Cost, rho_for_mu
 from dp_publish.ledger.budget import Account, Entry
-from dp_publish.ledger.events import read_event
 
 BOOKED = (  # one is in the line of every release, and neither in any text within a line, where quotes are escaped
     '"event":"reserved"',
     '"event":"restored"',
 )
+_Text: TypeAlias = Annotated[str, Field(min_length=0)]  # of Unicode, which a str alone may not be
+_Name: TypeAlias = Annotated[str, Field(min_length=1)]
+_Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _RANKS = {"lost": 0, "reserved": 0, "cancelled": 1, "sealed": 2, "published": 3}  # a later state is known better
+
+
+class _Change(BaseModel):
+    """What an event must hold: here of a release that is on the books already. Older lines have less."""
+
+    model_config = ConfigDict(strict=True)
+
+    event: Literal["sealed", "published", "cancelled"]
+    dataset: _Name
+    number: Annotated[int, Field(gt=0, le=10**9)]
+    manifest_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    file: _Text | None = None
+    excepted_delta: _Amount = 0.0
+    budgets: dict[_Name, _Amount] = {}
+    changes: dict[str, Annotated[_Amount, Field(gt=0)] | None] = {}
+    rho: dict[_Name, _Amount] = {}
+    state: Literal["lost", "reserved", "cancelled", "sealed", "published"] = "reserved"
+
+
+class _Booking(_Change):
+    event: Literal["reserved", "restored"]  # type: ignore[assignment]
+    partition: _Name | None
+    time: _Text
+    unit: _Name
+    mu: dict[_Name, _Amount]
+    continuous: bool
 
 
 @dataclass
@@ -56,12 +92,6 @@ class Books:
     def first(self) -> str | None:
         """The first line, by which a ledger is known wherever it is; None if there is none."""
         return self.lines[0] if self.lines else None
-
-    @property
-    def newest(self) -> str | None:
-        """The time of the release that was booked last, or put back; None if there is none."""
-        booked = (line for line in reversed(self.lines) if any(word in line for word in BOOKED))
-        return next((read_event(line)["time"] for line in booked), None)
 
     def add(self, line: str) -> None:
         """Take the next line of the log.
@@ -102,6 +132,57 @@ class Books:
             self.entries[place] = replace(self.entries[place], state=content["event"], **_whereabouts(content))
 
 
+class OpenLog:
+    """A log as it was when it was opened, and a way to append.
+
+    Parameters
+    ----------
+    read : callable
+        Reads and checks all of it.
+    """
+
+    def __init__(self, read: Callable[[], Books]) -> None:
+        self._read = read
+
+    @cached_property
+    def books(self) -> Books:
+        """All that the log adds up to."""
+        return self._read()
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+        return self.books.head
+
+    @property
+    def newest(self) -> str | None:
+        """The time of the release that was booked last, or put back; None if there is none."""
+        booked = (line for line in reversed(self.books.lines) if any(word in line for word in BOOKED))
+        return next((read_event(line)["time"] for line in booked), None)
+
+    def account(self, dataset: str, partition: str | None = None) -> Account:  # noqa: ARG002  all of them, here
+        """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
+        return self.books.account(dataset)
+
+    def state(self, dataset: str, number: int) -> str | None:
+        """Return the state of a release, if there is one."""
+        entry = self.books.entries.get((dataset, number, ""))
+        return None if entry is None else entry.state
+
+    def append(self, content: dict[str, Any]) -> bool:
+        """Append an event, with a mark; return False, and append nothing, if somebody else has appended since."""
+        return self.append_line(encode_line(marked(content)))
+
+    def append_line(self, line: str) -> bool:
+        """Append an event that is a line already, in the same way."""
+        raise NotImplementedError
+
+    def put_back(self, other: Books) -> bool:
+        """Append what other books hold beyond these; return False where somebody else has appended since."""
+        lines = (line_that_restores(self.books, entry, other.budgets.get(entry.dataset)) for entry in other.of(None))
+        return all(line is None or self.append_line(line) for line in lines)
+
+
 def read_books(lines: Iterable[str]) -> Books:
     """Return what a log adds up to, as far as it can be read."""
     books = Books()
@@ -109,6 +190,22 @@ def read_books(lines: Iterable[str]) -> Books:
         for line in lines:
             books.add(line)
     return books
+
+
+def read_event(line: str) -> dict[str, Any]:
+    """Return what a line says.
+
+    Raises
+    ------
+    ValueError
+        It is no event.
+    """
+    try:
+        content: dict[str, Any] = json.loads(line)
+        (_Booking if content["event"] in ("reserved", "restored") else _Change).model_validate(content)
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError("it is not an event") from error
+    return content
 
 
 def entry_of(content: dict[str, Any]) -> Entry:

@@ -9,24 +9,38 @@ than its copy beside the signing key; the ledger then refuses to go on.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import hashlib
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from dp_bundle.base.errors import DpGraphError, ParameterError, PrivacyError
+from dp_bundle.files.opening import open_store
 from dp_bundle.files.ownership import home_folder
+from dp_bundle.files.places import is_uri
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_bundle.manifest.release import Lineage
 from dp_publish.accounting.conversions import Cost
-from dp_publish.ledger.books import Books, content_of, entry_of, line_that_restores, read_books
+from dp_publish.ledger.books import (
+    Books,
+    OpenLog,
+    content_of,
+    entry_of,
+    line_that_restores,
+    read_books,
+    read_event,
+)
 from dp_publish.ledger.budget import Account, Entry, require_budgets, spent_mu, total
-from dp_publish.ledger.events import read_event
-from dp_publish.ledger.logs import LedgerLog, LocalLog, OpenLog
+from dp_publish.ledger.log import LocalLog
+from dp_publish.ledger.shared_log import SharedLog
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -56,8 +70,8 @@ class Ledger:
         The SQLite file; `ledger.sqlite` in the user's state folder by default.
     copy : Path, optional
         The copy of its log; `keys/ledger.log` there for the user's own ledger, and none for another.
-    log : LedgerLog, optional
-        Another place than a file.
+    log : SharedLog, optional
+        A log on shared storage instead.
 
     Attributes
     ----------
@@ -67,12 +81,12 @@ class Ledger:
         Whether it is the user's own.
     """
 
-    def __init__(self, path: Path | None = None, copy: Path | None = None, *, log: LedgerLog | None = None) -> None:
+    def __init__(self, path: Path | None = None, copy: Path | None = None, *, log: SharedLog | None = None) -> None:
         own = path is None
         self.is_own = own and copy is None and log is None
         self.path = path if path is not None else home_folder() / "ledger.sqlite"
         self.copy = copy if copy is not None or not own else home_folder() / "keys" / "ledger.log"
-        self._log = log if log is not None else LocalLog(self.path, self.copy)
+        self._log: LocalLog | SharedLog = log if log is not None else LocalLog(self.path, self.copy)
         self.place = self._log.place
 
     def reserve(
@@ -154,14 +168,10 @@ class Ledger:
         """Return the reservation of a dataset that bears the mark of a job, if there is one."""
         return _find(self.books(), dataset, job)
 
-    def state(self, reservation: Reservation) -> str | None:
-        """Return what became of a release: reserved, sealed, published or cancelled; None if it is not on the books."""
-        with self._log.open() as log:
-            return log.state(reservation.dataset, reservation.lineage.number)
-
     def entry(self, reservation: Reservation) -> Entry | None:
         """Return a release as the books have it; None if they do not."""
-        return self.books().entries.get((reservation.dataset, reservation.lineage.number, ""))
+        with self._log.open() as log:
+            return log.books.entries.get((reservation.dataset, reservation.lineage.number, ""))
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""
@@ -276,6 +286,32 @@ class Ledger:
         return DpGraphError(f"the ledger {self.place} is written to by others without a break: try again later")
 
 
+def open_ledger(place: str | Path | None = None) -> Ledger:
+    """Return the ledger at a place.
+
+    Parameters
+    ----------
+    place : str or Path, optional
+        The user's own ledger by default; otherwise a ledger of objects under a URI (`s3://BUCKET/PREFIX`, `gs://`,
+        `az://`, `file://`) or in a folder, whose path ends in a slash unless it exists, or an SQLite file.
+
+    Raises
+    ------
+    ParameterError, StoreError
+        There is no such kind of place.
+    """
+    if place is None or place == "":
+        return Ledger()
+    text = str(place)
+    if is_uri(text) or text.endswith("/") or Path(text).is_dir():
+        store = open_store(text)
+        return Ledger(log=SharedLog(store, _copy_of(_one_spelling(store.uri), store.uri)))
+    path, own = Path(os.path.realpath(text)), Path(os.path.realpath(Ledger().path))
+    if path == own:
+        return Ledger()
+    return Ledger(path, _copy_of(str(path), str(Path(text).absolute())))
+
+
 def _reservation(entry: Entry, before: Account, after: Account, budgets: Mapping[str, float], head: str) -> Reservation:
     """Return a release that is on the books, between the two accounts and with this line's hash."""
     lineage = Lineage(
@@ -340,3 +376,24 @@ def _require_same_changes(
                 f"the max_change of column {name!r} was {was} in release {number} of {dataset!r} and is {now} here, so "
                 'that their costs do not add up: give the same max_change, or unit = "cell" or "row"'
             )
+
+
+def _one_spelling(uri: str) -> str:
+    """Return the place of a store, as it is written whatever links lead there; in buckets there are none."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc}/{parts.path.strip('/')}" if is_uri(uri) else os.path.realpath(uri)
+
+
+def _copy_of(place: str, spelled: str) -> Path:
+    """Return where this machine keeps the lines that it has seen of the ledger at a place.
+
+    Earlier versions named the copy after the place as it was spelled.
+    """
+    copy, earlier = (
+        home_folder() / "keys" / f"ledger-{hashlib.sha256(each.encode()).hexdigest()[:16]}.log"
+        for each in (place, spelled)
+    )
+    if copy != earlier and not copy.exists():
+        with contextlib.suppress(FileNotFoundError):
+            earlier.rename(copy)
+    return copy

@@ -2,7 +2,7 @@
 
 The file is SQLite, in a mode in which it is complete by itself between any two uses, so that copying it is enough. The
 copy is behind the file only where a crash cut it short, so that a file which lacks lines of the copy, or of any other
-copy of the same ledger (`copies`), was rolled back or replaced, and is refused.
+copy of the same ledger (`copies_of`), was rolled back or replaced, and is refused.
 """
 
 from __future__ import annotations
@@ -15,34 +15,33 @@ import shlex
 import sqlite3
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_bundle.files.new_files import locked, make_private_folder, write_whole
 from dp_bundle.files.ownership import home_folder
-from dp_publish.ledger.books import BOOKED, Books, chain, encode_line, line_that_restores, marked, read_books
+from dp_publish.ledger.books import BOOKED, Books, OpenLog, chain, encode_line, read_books, read_event
 from dp_publish.ledger.budget import Account
 from dp_publish.ledger.checkpoint import (
     advance,
-    checkpoint_all,
-    file_state,
-    is_current,
-    read_account,
-    read_state,
-    write_stamp,
-)
-from dp_publish.ledger.copies import (
     append_to_copy,
+    checkpoint_all,
     copies_of,
     extend_copy,
+    file_state,
     has_all,
+    is_current,
     lock_of,
+    read_account,
     read_copy,
+    read_state,
     require_own_ledger,
+    rewrite_copy,
     state_of_copies,
+    write_stamp,
 )
-from dp_publish.ledger.events import read_event
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (
@@ -52,8 +51,104 @@ CREATE TABLE IF NOT EXISTS log (
 _PATIENCE = 60.0  # seconds that a process waits for others
 
 
-class Log:
-    """An open log: what it adds up to so far, and a way to append.
+@dataclass(frozen=True)
+class LocalLog:
+    """A log in an SQLite file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    copy : Path or None
+        The copy of its lines, if one is kept.
+    """
+
+    path: Path
+    copy: Path | None
+
+    @property
+    def place(self) -> str:
+        """The file's path."""
+        return str(self.path)
+
+    def is_there(self) -> bool:
+        """Return True if there is a file, or a copy with lines."""
+        return self.path.exists() or bool(read_copy(self.copy))
+
+    @contextlib.contextmanager
+    def open(self, *, whole: bool = False) -> Iterator[Log]:
+        """Hold the log alone; what is appended is kept if the block ends without an error.
+
+        Parameters
+        ----------
+        whole : bool
+            Whether to read and check all of it, even if the checkpoint is up to date.
+
+        Raises
+        ------
+        PrivacyError
+            The log was altered, or lacks lines that the copy has.
+        DpGraphError
+            One of the files cannot be used.
+        """
+        path, copy = self.path, self.copy
+        with self._held():
+            states = file_state(path), state_of_copies(copy)
+            with _connected(path) as connection:
+                log = Log(connection, path, copy, None if whole else is_current(connection, path, *states))
+                yield log
+                sound = log.appended and (not log.is_whole or checkpoint_all(connection, log.books))
+            if log.is_whole:
+                extend_copy(copy, log.books.lines)
+            elif log.appended:
+                append_to_copy(copy, log.appended)
+            if sound:
+                write_stamp(path, state_of_copies(copy), log.line, log.head)
+
+    def rebuild(self) -> tuple[Path | None, int]:
+        """Make the log readable again, and complete as far as the copy is; see `Ledger.rebuild`.
+
+        A file that was altered or damaged is set aside, and its lines up to the damage go into a new one.
+        """
+        with self._held():
+            aside, salvaged = _salvage(self.path) if self.path.exists() else (None, [])
+            with _connected(self.path) as connection:
+                log = Log(connection, self.path, None)
+                for line in salvaged:
+                    log.append_line(line)
+                before = len(log.books.lines)
+                kept = _put_back_copies(log, self.copy)
+                n_lines = len(log.books.lines) - before
+            for path_of_copy in kept:
+                rewrite_copy(path_of_copy, log.books.lines)
+        return aside, n_lines
+
+    def backup(self, target: Path) -> None:
+        """Copy the file while nobody writes to it."""
+        with self.open(whole=True):
+            content = self.path.read_bytes()
+        write_whole(target, content, mode=0o600, replace=False)
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the log and its copy alone, and turn errors of the system into one of ours."""
+        path = self.path
+        if path.exists() and not path.is_file():  # to open a pipe would wait for ever
+            raise DpGraphError(
+                f"the ledger {path} cannot be used, as it is neither a file nor a folder: name another place"
+            )
+        try:
+            with contextlib.ExitStack() as lock:
+                if self.copy is not None:
+                    require_own_ledger(self.copy, path)
+                    lock.enter_context(locked(lock_of(self.copy), _PATIENCE))
+                yield
+        except (sqlite3.Error, OSError) as error:
+            raise DpGraphError(f"the ledger {path} cannot be used ({error}): {_way_out(path, error)}") from error
+
+
+class Log(OpenLog):
+    """An open log in a file, which may know from its checkpoint what it adds up to.
 
     Parameters
     ----------
@@ -68,36 +163,27 @@ class Log:
     def __init__(
         self, connection: sqlite3.Connection, path: Path, copy: Path | None, end: tuple[int, str] | None = None
     ) -> None:
+        super().__init__(self._read_whole)
         self.connection = connection
         self.appended: list[str] = []
-        self.line, self.head = end or (0, "")
         self._path, self._copy = path, copy
-        self._books: Books | None = None
-        if end is None:
-            self.line, self.head = len(self.books.lines), self.books.head
-
-    @property
-    def books(self) -> Books:
-        """All that the log adds up to, for which it is read and checked whole."""
-        if self._books is None:
-            self._books = _read(self.connection, self._path)
-            if not has_all(self._books.lines, copies_of(self._copy, self._books.first)):
-                raise PrivacyError(
-                    f"the ledger {self._path} lacks lines that it had before, here or at another place, as if an old "
-                    f"copy had been put in its place, so what has been spent is not known: {_remedy(self._path)}"
-                )
-        return self._books
+        self.line, self._head = end or (len(self.books.lines), self.books.head)
 
     @property
     def is_whole(self) -> bool:
         """True once all of it has been read."""
-        return self._books is not None
+        return "books" in vars(self)
+
+    @property
+    def head(self) -> str:
+        """The hash of the last line."""
+        return self._head
 
     @property
     def newest(self) -> str | None:
         """The time of the release that was booked last, or put back; None if there is none."""
-        if self._books is not None:
-            return self._books.newest
+        if self.is_whole:
+            return super().newest
         last = "SELECT content FROM log WHERE instr(content, ?) OR instr(content, ?) ORDER BY line DESC LIMIT 1"
         found = self.connection.execute(last, BOOKED).fetchone()
         return None if found is None else read_event(found[0])["time"]
@@ -105,96 +191,38 @@ class Log:
     def account(self, dataset: str, partition: str | None = None) -> Account:
         """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
         account = None if self.is_whole else read_account(self.connection, dataset, partition)
-        return account if account is not None else self.books.account(dataset)
+        return account if account is not None else super().account(dataset)
 
     def state(self, dataset: str, number: int) -> str | None:
         """Return the state of a release, if there is one."""
         state = None if self.is_whole else read_state(self.connection, dataset, number)
-        if state is None and (dataset, number, "") in self.books.entries:
-            state = self.books.entries[(dataset, number, "")].state
-        return state
+        return state if state is not None else super().state(dataset, number)
 
     def append(self, content: dict[str, Any]) -> bool:
-        """Append an event, which always succeeds, as nobody else can."""
-        return self.append_line(encode_line(content if self.line else marked(content)))
+        """Append an event, with a mark if it is the first; that always succeeds, as nobody else can."""
+        return self.append_line(encode_line(content)) if self.line else super().append(content)
 
     def append_line(self, line: str) -> bool:
         """Append an event that is a line already."""
         digest = chain(self.head, line)
         self.connection.execute("INSERT INTO log (content, sha256) VALUES (?, ?)", (line, digest))
-        if self._books is None and not advance(self.connection, self.line + 1, digest, read_event(line)):
+        if self.is_whole:
+            self.books.add(line)
+        elif not advance(self.connection, self.line + 1, digest, read_event(line)):
             _ = self.books  # the line included, from which the checkpoint is then made anew
-        elif self._books is not None:
-            self._books.add(line)
-        self.line, self.head = self.line + 1, digest
+        self.line, self._head = self.line + 1, digest
         self.appended.append(line)
         return True
 
-
-@contextlib.contextmanager
-def open_log(path: Path, copy: Path | None, *, whole: bool = False) -> Iterator[Log]:
-    """Hold the log alone; what is appended is kept if the block ends without an error.
-
-    Parameters
-    ----------
-    path : Path
-        The SQLite file.
-    copy : Path or None
-        The copy, if one is kept.
-    whole : bool
-        Whether to read and check all of it, even if the checkpoint is up to date.
-
-    Raises
-    ------
-    PrivacyError
-        The log was altered, or lacks lines that the copy has.
-    DpGraphError
-        One of the files cannot be used.
-    """
-    with _held(path, copy):
-        states = file_state(path), state_of_copies(copy)
-        with _connected(path) as connection:
-            log = Log(connection, path, copy, None if whole else is_current(connection, path, *states))
-            yield log
-            sound = log.appended and (not log.is_whole or checkpoint_all(connection, log.books))
-        if log.is_whole:
-            extend_copy(copy, log.books.lines)
-        elif log.appended:
-            append_to_copy(copy, log.appended)
-        if sound:
-            write_stamp(path, state_of_copies(copy), log.line, log.head)
-
-
-def rebuild_log(path: Path, copy: Path | None) -> tuple[Path | None, int]:
-    """Make the log readable again, and complete as far as the copy is.
-
-    A file that was altered or damaged is set aside, and its lines up to the damage go into a new one.
-
-    Returns
-    -------
-    damaged : Path or None
-        Where the damaged file is now, if there was one.
-    n_lines : int
-        How many lines came from the copy.
-    """
-    with _held(path, copy):
-        aside: Path | None = None
-        salvaged: list[str] = []
-        if path.exists():
-            salvaged, whole = _salvage(path)
-            aside = None if whole else _set_aside(path)
-
-        with _connected(path) as connection:
-            log = Log(connection, path, None)
-            for line in salvaged if aside else []:
-                log.append_line(line)
-            before = len(log.books.lines)
-            kept = _put_back_copies(log, copy)
-            n_lines = len(log.books.lines) - before
-        content = "".join(f"{line}\n" for line in log.books.lines).encode()
-        for path_of_copy in kept:
-            write_whole(path_of_copy, content, mode=0o600, replace=True)
-    return aside, n_lines
+    def _read_whole(self) -> Books:
+        books = Books()
+        _read(books, self.connection, self._path)
+        if not has_all(books.lines, copies_of(self._copy, books.first)):
+            raise PrivacyError(
+                f"the ledger {self._path} lacks lines that it had before, here or at another place, as if an old copy "
+                f"had been put in its place, so what has been spent is not known: {_remedy(self._path)}"
+            )
+        return books
 
 
 def _put_back_copies(log: Log, copy: Path | None) -> list[Path]:
@@ -206,34 +234,9 @@ def _put_back_copies(log: Log, copy: Path | None) -> list[Path]:
             for line in kept.lines[len(before) :]:
                 log.append_line(line)
         elif before[: len(kept.lines)] != kept.lines:
-            _put_back(log, kept)
+            log.put_back(kept)
         done.append(waiting[0])
     return done
-
-
-def _put_back(log: Log, other: Books) -> None:
-    """Append what other books hold beyond these."""
-    for entry in other.of(None):
-        line = line_that_restores(log.books, entry, other.budgets.get(entry.dataset))
-        if line is not None:
-            log.append_line(line)
-
-
-@contextlib.contextmanager
-def _held(path: Path, copy: Path | None) -> Iterator[None]:
-    """Hold the log and its copy alone, and turn errors of the system into one of ours."""
-    if path.exists() and not path.is_file():  # to open a pipe would wait for ever
-        raise DpGraphError(
-            f"the ledger {path} cannot be used, as it is neither a file nor a folder: name another place"
-        )
-    try:
-        with contextlib.ExitStack() as lock:
-            if copy is not None:
-                require_own_ledger(copy, path)
-                lock.enter_context(locked(lock_of(copy), _PATIENCE))
-            yield
-    except (sqlite3.Error, OSError) as error:
-        raise DpGraphError(f"the ledger {path} cannot be used ({error}): {_way_out(path, error)}") from error
 
 
 def _way_out(path: Path, error: Exception) -> str:
@@ -282,9 +285,10 @@ def _use_one_file(connection: sqlite3.Connection) -> None:
             return
 
 
-def _read(connection: sqlite3.Connection, path: Path) -> Books:
-    books = Books()
-    for expected, (line, text, digest) in enumerate(_rows(connection), start=1):
+def _read(books: Books, connection: sqlite3.Connection, path: Path) -> None:
+    """Add all lines to the books, up to one that was altered."""
+    rows = connection.execute("SELECT line, content, sha256 FROM log ORDER BY line")
+    for expected, (line, text, digest) in enumerate(rows, start=1):
         if line != expected or digest != chain(books.head, text):
             raise _altered(path, expected)
         try:
@@ -294,39 +298,24 @@ def _read(connection: sqlite3.Connection, path: Path) -> Books:
     last = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'log'").fetchone()
     if last is not None and last[0] != len(books.lines):
         raise _altered(path, len(books.lines) + 1)
-    return books
 
 
-def _salvage(path: Path) -> tuple[list[str], bool]:
-    """Return the lines up to the first that was altered, and whether that is all of them."""
+def _salvage(path: Path) -> tuple[Path | None, list[str]]:
+    """Set a file aside that was altered or damaged, and return where it is and its lines up to the damage."""
     books = Books()
     try:
         with _connected(path) as connection:
-            _read(connection, path)
+            _read(books, connection, path)
     except PrivacyError:
-        with _connected(path) as connection:
-            for expected, (line, text, digest) in enumerate(_rows(connection), start=1):
-                if line != expected or digest != chain(books.head, text):
-                    break
-                try:
-                    books.add(text)
-                except ValueError:
-                    break
-        return books.lines, False
+        salvaged = books.lines
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.OperationalError):  # locked, or without room: nothing is known to be damaged
             raise
-        return [], False
-    return [], True
-
-
-def _rows(connection: sqlite3.Connection) -> Iterator[tuple[int, str, str]]:
-    yield from connection.execute("SELECT line, content, sha256 FROM log ORDER BY line")
-
-
-def _set_aside(path: Path) -> Path:
+        salvaged = []
+    else:
+        return None, []
     now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S%f")
-    return path.rename(path.with_name(f"{path.name}.damaged-{now}"))
+    return path.rename(path.with_name(f"{path.name}.damaged-{now}")), salvaged
 
 
 def _remedy(path: Path) -> str:

@@ -14,21 +14,26 @@ from __future__ import annotations
 
 import contextlib
 import re
-import secrets
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError, StoreError
 from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.places import Store
-from dp_publish.ledger.books import Books, encode_line, line_that_restores, read_books
-from dp_publish.ledger.budget import Account
-from dp_publish.ledger.copies import copies_of, extend_copy, has_all, lock_of, read_copy, require_own_ledger, sizes_of
-from dp_publish.ledger.events import read_event
-from dp_publish.ledger.log import open_log
+from dp_publish.ledger.books import Books, OpenLog, read_books, read_event
+from dp_publish.ledger.checkpoint import (
+    copies_of,
+    extend_copy,
+    has_all,
+    lock_of,
+    read_copy,
+    require_own_ledger,
+    rewrite_copy,
+    sizes_of,
+)
+from dp_publish.ledger.log import LocalLog
 
 _BEGINNING, _CONTENT = "00000000.txt", b"a ledger of dpgraph, version 1\n"
 _EVENT = re.compile(r"[0-9]{8}\.txt")
@@ -37,7 +42,7 @@ _PATIENCE = 60.0  # seconds that a process waits for others on this machine, to 
 
 
 class SharedLog:
-    """A log under one prefix of a store; `LedgerLog` says the rest.
+    """A log under one prefix of a store.
 
     Parameters
     ----------
@@ -89,7 +94,7 @@ class SharedLog:
         lines = self._read(whole=True).lines
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "ledger.sqlite")
-            with open_log(path, None) as log:
+            with LocalLog(path, None).open() as log:
                 for line in lines:
                     log.append_line(line)
             content = path.read_bytes()
@@ -106,14 +111,11 @@ class SharedLog:
     def _merge(self) -> int:
         """Append what was booked at another place on an older state of this log, and make all copies those of this."""
         log = OpenSharedLog(self._store, self._copy, self._read(whole=True, alone=True), None)
-        copies, n_before = copies_of(self._copy, log.books.first), len(log.books.lines)
-        for other in map(read_books, map(read_copy, copies[1:])):
-            for entry in other.of(None):
-                line = line_that_restores(log.books, entry, other.budgets.get(entry.dataset))
-                if line is not None and not log.append_line(line):
-                    raise DpGraphError(f"somebody else writes to the ledger {self.place}: try again")
-        for copy in copies[1:]:
-            write_whole(copy, "".join(f"{line}\n" for line in log.books.lines).encode(), mode=0o600, replace=True)
+        copies, n_before = copies_of(self._copy, log.books.first)[1:], len(log.books.lines)
+        if not all(log.put_back(read_books(read_copy(copy))) for copy in copies):
+            raise DpGraphError(f"somebody else writes to the ledger {self.place}: try again")
+        for copy in copies:
+            rewrite_copy(copy, log.books.lines)
         self._read(whole=True)
         return len(log.books.lines) - n_before
 
@@ -217,8 +219,8 @@ class SharedLog:
         )
 
 
-class OpenSharedLog:
-    """A log as it was read; `OpenLog` says the rest.
+class OpenSharedLog(OpenLog):
+    """A log on shared storage as it was read.
 
     Parameters
     ----------
@@ -233,31 +235,8 @@ class OpenSharedLog:
     """
 
     def __init__(self, store: Store, copy: Path, books: Books, refusal: PrivacyError | None) -> None:
-        self.books = books
+        super().__init__(lambda: books)
         self._store, self._copy, self._refusal = store, copy, refusal
-
-    @property
-    def head(self) -> str:
-        """The hash of the last event."""
-        return self.books.head
-
-    @property
-    def newest(self) -> str | None:
-        """The time of the release that was booked last, or put back; None if there is none."""
-        return self.books.newest
-
-    def account(self, dataset: str, partition: str | None = None) -> Account:  # noqa: ARG002
-        """Return what a dataset's releases add up to, with all partitions."""
-        return self.books.account(dataset)
-
-    def state(self, dataset: str, number: int) -> str | None:
-        """Return the state of a release, if there is one."""
-        entry = self.books.entries.get((dataset, number, ""))
-        return entry.state if entry is not None else None
-
-    def append(self, content: dict[str, Any]) -> bool:
-        """Create the next object, with a mark."""
-        return self.append_line(encode_line({**content, "mark": secrets.token_hex(16)}))
 
     def append_line(self, line: str) -> bool:
         """Create the next object from a line; the same line from two processes counts as appended by both."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +25,18 @@ from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moment
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.policy.model import Policy
-from dp_publish.release.contents import Contents, Making, NewFile, Progress, could_reveal_noise
-from dp_publish.release.work import RowWork
+from dp_publish.release.job import Contents, Part, digest_of
+from dp_publish.release.parts import LocalWork, Making
+
+if TYPE_CHECKING:
+    from dp_publish.release.workers.distributed import ClusterJob
 
 T = TypeVar("T")
+_STATED_OF_NOISE = ("granularity", "distribution", "parameters", "diagonal_variance", "off_diagonal_variance", "bias")
 
 
 class CovarianceMaker:
-    """A `Maker` for second moments.
+    """A release of second moments in the making.
 
     Parameters
     ----------
@@ -44,10 +46,8 @@ class CovarianceMaker:
         The columns, in order.
     partition : str or None
         The part of the rows that the table is.
-    work : RowWork
+    work : LocalWork or ClusterJob
         The rows that may be published; read once more, to count them, where `auto` chooses by their number.
-    report : RowReport
-        Counts are added to it.
 
     Raises
     ------
@@ -56,10 +56,9 @@ class CovarianceMaker:
     """
 
     def __init__(
-        self, policy: Policy, kinds: dict[str, str], partition: str | None, work: RowWork, report: RowReport
+        self, policy: Policy, kinds: dict[str, str], partition: str | None, work: LocalWork | ClusterJob
     ) -> None:
-        self._policy, self._kinds, self._partition = policy, kinds, partition
-        self._work, self._report = work, report
+        self._policy, self._kinds, self._partition, self.work = policy, kinds, partition, work
         self._columns = moment_columns(policy, kinds)
 
     @cached_property
@@ -68,21 +67,16 @@ class CovarianceMaker:
 
     @property
     def cost(self) -> Cost:
-        """The cost of the release."""
+        """The cost of the release, known before anything is drawn."""
         return cost_of_moments(self._policy, self._mechanism)
 
-    @property
-    def remark(self) -> str | None:
-        """The reason for the mechanism, where `auto` chose it."""
-        return self._mechanism.reason
-
-    def make(self, making: Making) -> Contents:
-        """Release the second moments with noise, and write them; see `Maker`. All is recorded at once, as contents."""
-        mechanism = self._mechanism
+    def make(self, making: Making) -> tuple[Contents, list[Part]]:
+        """Read the table, and write its second moments with noise. All is recorded at once, as contents."""
+        mechanism, report = self._mechanism, self.work.report
         guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
-        witness = _Witness(self._report, making.drawn)
-        noisy = mechanism.release(partial(self._pass, progress=making.progress), making.keystream, witness)
-        self._work.require_unchanged()
+        raw_rows, witness = partial(self._pass, progress=making.progress), _Witness(making.drawing, report)
+        noisy = mechanism.release(raw_rows, making.keystream, witness)
+        self.work.require_unchanged()
 
         errors = None
         if isinstance(mechanism, OneSum):
@@ -92,9 +86,16 @@ class CovarianceMaker:
         columns = state_columns(self._columns, noisy)
         if noisy.earlier is not None:
             guarantee = guarantee.model_copy(update={"bounds_mu": noisy.earlier.choices_mu})
-        return Contents(self._write(noisy, making.new_file), n_rows, columns, guarantee, second_moments=stated)
+        contents = Contents(n_rows, columns, guarantee, report, mechanism.reason, second_moments=stated)
+        return contents, self._write(noisy, making)
 
-    def _pass(self, add: Callable[[Batches], T], merge: Callable[[T, T], T], *, progress: Progress | None) -> T:
+    def _pass(
+        self,
+        add: Callable[[Batches], T],
+        merge: Callable[[T, T], T],
+        *,
+        progress: Callable[[int], None] | None,
+    ) -> T:
         """Return what comes of the rows as numbers, with what the policy says of gaps done; see `Rows`.
 
         The first pass reports what was done.
@@ -102,44 +103,40 @@ class CovarianceMaker:
         add_numbers: Callable[[Iterator[pa.RecordBatch]], tuple[T, RowReport]]
         add_numbers = partial(_add_numbers, add=add, columns=self._columns, places_gaps=self._mechanism.places_gaps)
         total: T
-        total, report = self._work.total(self._kinds, add_numbers, partial(_merge_both, merge), progress)
-        if not self._report.n_rows:
-            self._report.add(report)
+        total, report = self.work.total(self._kinds, add_numbers, partial(_merge_both, merge), progress)
+        if not self.work.report.n_rows:
+            self.work.report.add(report)
         return total
 
-    def _write(self, noisy: NoisyMoments, new_file: NewFile) -> list[BinaryIO]:
+    def _write(self, noisy: NoisyMoments, making: Making) -> list[Part]:
         """Write the matrices of the release, in the order of their members."""
         labels = [*self._kinds, CONSTANT_LABEL]
         matrices = [(noisy.matrix, labels)]
         if noisy.earlier is not None:
             matrices += [(noisy.earlier.moments.matrix, labels), (noisy.earlier.transform, labels[:-1])]
-        files = []
-        for matrix, names in matrices:
-            files.append(new_file())
-            write_triangle(matrix, names, files[-1])
-        return files
+        parts = []
+        for place, (matrix, names) in enumerate(matrices):
+            file = making.new_file()
+            write_triangle(matrix, names, file)
+            parts.append(Part(place, file, digest_of(file)))
+        return parts
 
     def _count_rows(self) -> int:
         """Return how many rows will be summed, from as few columns as tell it."""
         dropping = [column for column in self._columns if column.missing == "drop"]
         chosen = dropping or list(self._columns[:1])
         kinds = {column.name: self._kinds[column.name] for column in chosen}
-        n_rows: int = self._work.total(kinds, partial(_count_complete, columns=chosen), operator.add)
+        n_rows: int = self.work.total(kinds, partial(_count_complete, columns=chosen), operator.add)
         if n_rows == 0:
             raise DataError("the table has no rows to publish")
         return n_rows
 
 
-@dataclass(frozen=True)
-class _Witness:
-    """Marks errors that could reveal noisy numbers, and reports rows that were clipped."""
+class _Witness(NamedTuple):
+    """Told how far the release has come."""
 
+    drawing: Callable[[], None]
     report: RowReport
-    drawn: contextlib.ExitStack
-
-    def drawing(self) -> None:
-        """Mark errors from now on."""
-        self.drawn.enter_context(could_reveal_noise())
 
     def clipped(self, n_rows: int) -> None:
         """Report rows that were clipped."""
@@ -151,21 +148,12 @@ def state_moments(
 ) -> SecondMoments:
     """Return what a manifest says of noisy second moments, and of their errors as `estimate_errors` gives them."""
     on, off = errors or (None, None)
-    stated: dict[str, Any] = {
-        **_describe_matrix(released),
-        "mechanism": mechanism.published_as,
-        "estimated_diagonal_error": on,
-        "estimated_off_diagonal_error": off,
-    }
-    if released.earlier is not None:
-        earlier = released.earlier
-        stated["first_round"] = _describe_matrix(earlier.moments)
+    stated = _describe_matrix(released) | {"mechanism": mechanism.published_as}
+    stated |= {"estimated_diagonal_error": on, "estimated_off_diagonal_error": off}
+    if (earlier := released.earlier) is not None:
+        fourth = {"total": earlier.fourth_powers, "sigma": earlier.fourth_sigma, "granularity": earlier.fourth_step}
+        stated |= {"first_round": _describe_matrix(earlier.moments), "fourth_moment": fourth}
         stated["column_clip"] = earlier.clip
-        stated["fourth_moment"] = {
-            "total": earlier.fourth_powers,
-            "sigma": earlier.fourth_sigma,
-            "granularity": earlier.fourth_step,
-        }
     return SecondMoments.model_validate(stated)
 
 
@@ -173,37 +161,19 @@ def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[
     """Return the columns, with the standards by which two rounds took them."""
     if released.earlier is None:
         return columns
-    rounds = (released.earlier.moments.scaling, released.scaling)
-    standards = [
-        tuple(
-            Standard(center=center, scale=scale)
-            for center, scale in ((each.centers[index].item(), each.half_widths[index].item()) for each in rounds)
-        )
-        for index in range(len(columns))
-    ]
-    return tuple(
-        column.model_copy(
-            update={
-                "standards": own,
-                "standard_obtained": "declared" if declared else "private-quantiles",
-            }
-        )
-        for column, own, declared in zip(columns, standards, released.earlier.declared, strict=True)
-    )
+    rounds, stated = (released.earlier.moments.scaling, released.scaling), []
+    for index, (column, declared) in enumerate(zip(columns, released.earlier.declared, strict=True)):
+        places = [(each.centers[index].item(), each.half_widths[index].item()) for each in rounds]
+        standards = tuple(Standard(center=center, scale=scale) for center, scale in places)
+        obtained = "declared" if declared else "private-quantiles"
+        stated.append(column.model_copy(update={"standards": standards, "standard_obtained": obtained}))
+    return tuple(stated)
 
 
 def _describe_matrix(released: NoisyMoments) -> dict[str, Any]:
-    noise = released.noise
-    return {
-        "radius": min(released.scaling.radius, math.sqrt(released.scaling.n_features)),
-        "constant": released.scaling.constant,
-        "granularity": noise.granularity,
-        "distribution": noise.distribution,
-        "parameters": noise.parameters,
-        "diagonal_variance": noise.diagonal_variance,
-        "off_diagonal_variance": noise.off_diagonal_variance,
-        "bias": noise.bias,
-    }
+    noise = {name: getattr(released.noise, name) for name in _STATED_OF_NOISE}
+    radius = min(released.scaling.radius, math.sqrt(released.scaling.n_features))
+    return {"radius": radius, "constant": released.scaling.constant, **noise}
 
 
 def _count_complete(batches: Iterator[pa.RecordBatch], *, columns: Sequence[Column]) -> int:

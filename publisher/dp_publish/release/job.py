@@ -1,4 +1,4 @@
-"""A job: the records by which a release goes on after its process ended, in a private folder of its own.
+"""What was drawn and sealed of a release, and a job: the records by which it goes on after its process ended.
 
 What was drawn is recorded before anything is made of it, and a record is never replaced. So a process that goes on
 draws only what has no record, and nothing of which anybody could have seen another outcome. A part is written under a
@@ -16,7 +16,9 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+
+from pydantic import ConfigDict, TypeAdapter, with_config
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
@@ -25,14 +27,52 @@ from dp_bundle.files.ownership import require_private
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.release import Release
 from dp_publish.data.missing import RowReport
-from dp_publish.release.contents import Contents
 
 T = TypeVar("T")
 
 _PLAN, _DRAWN = "plan", "part-"
 _LAST = ("contents.json", "sealed.json", f"{_PLAN}.json")  # deleted in this order, after all else
 _VERSION = 1
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True)
+class Contents:
+    """What the manifest says of the data members of a bundle, and what its publisher is told of them.
+
+    `report`, and it alone, tells of private values. `remark` says what was chosen for her, and why; it holds nothing
+    private.
+    """
+
+    n_rows: int
+    columns: tuple[Column, ...]
+    guarantee: Guarantee | None
+    report: RowReport
+    remark: str | None = None
+    conditional_mu: float | None = None
+    second_moments: SecondMoments | None = None
+
+
+class Part(NamedTuple):
+    """A data member that was written: its place among all, its file and the SHA-256 of that."""
+
+    place: int
+    file: BinaryIO
+    sha256: str
+
+
+@with_config(ConfigDict(extra="forbid", ser_json_bytes="hex", val_json_bytes="hex"))
+@dataclass(frozen=True)
+class Sealed:
+    """A bundle that was written and signed; `blake2b` is the BLAKE2b-512 digest of the whole file."""
+
+    release: Release
+    manifest_sha256: str
+    blake2b: bytes
+    report: RowReport
+    remark: str | None
 
 
 @dataclass(frozen=True)
@@ -125,11 +165,9 @@ class Job:
 
     def read(self, name: str) -> Any:
         """Return a record; None if there is none."""
-        with self.reading(name):
-            try:
-                return json.loads((self.folder / f"{name}.json").read_bytes())
-            except FileNotFoundError:
-                return None
+        with self.reading(name), contextlib.suppress(FileNotFoundError):
+            return json.loads((self.folder / f"{name}.json").read_bytes())
+        return None
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[None]:
@@ -157,8 +195,8 @@ class Job:
         path = self.folder / f"{_DRAWN}{secrets.token_hex(8)}"
         return cast(BinaryIO, self._files.enter_context(path.open("x+b")))
 
-    def part(self, place: int) -> tuple[BinaryIO, str, RowReport] | None:
-        """Return the part that was recorded for a place, with its digest and what was done to its rows.
+    def part(self, place: int) -> tuple[Part, RowReport] | None:
+        """Return the part that was recorded for a place, and what was done to its rows.
 
         Raises
         ------
@@ -169,50 +207,43 @@ class Job:
         if found is None:
             return None
         with self.reading(_part_name(place)):
-            return self._open(found["file"], found["sha256"]), found["sha256"], RowReport(**found["report"])
+            part = Part(place, self._open(found["file"], found["sha256"]), found["sha256"])
+            return part, RowReport(**found["report"])
 
-    def record_part(self, place: int, file: BinaryIO, sha256: str, report: RowReport) -> None:
-        """Record the part for a place."""
-        settle(file)
+    def record_part(self, part: Part, report: RowReport) -> None:
+        """Record the part for its place, and what was done to its rows."""
+        settle(part.file)
         sync_folder(self.folder)
-        self.record(_part_name(place), {"file": Path(file.name).name, "sha256": sha256, "report": asdict(report)})
+        file = Path(part.file.name).name
+        self.record(_part_name(part.place), {"file": file, "sha256": part.sha256, "report": asdict(report)})
 
-    def contents(self) -> tuple[Contents, RowReport, str | None] | None:
-        """Return what was drawn in all, with what was done to the rows and the remark, if that is recorded."""
+    def contents(self) -> tuple[Contents, list[Part]] | None:
+        """Return what was drawn in all, if that is recorded."""
         found = self.read("contents")
         if found is None:
             return None
         with self.reading("contents"):
-            parts = [self._open(name, digest) for name, digest in zip(found["files"], found["digests"], strict=True)]
-            contents = Contents(
-                parts,
-                found["n_rows"],
-                tuple(Column.model_validate_json(each) for each in found["columns"]),
-                None if found["guarantee"] is None else Guarantee.model_validate_json(found["guarantee"]),
-                found["conditional_mu"],
-                None if found["moments"] is None else SecondMoments.model_validate_json(found["moments"]),
-                found["digests"],
-            )
-            return contents, RowReport(**found["report"]), found["remark"]
+            named = enumerate(zip(found.pop("files"), found.pop("digests"), strict=True))
+            parts = [Part(place, self._open(name, sha256), sha256) for place, (name, sha256) in named]
+            return TypeAdapter(Contents).validate_json(json.dumps(found)), parts
 
-    def record_contents(self, contents: Contents, report: RowReport, remark: str | None) -> None:
+    def record_contents(self, contents: Contents, parts: list[Part]) -> None:
         """Record what was drawn in all."""
-        for part in contents.parts:
-            settle(part)
+        for part in parts:
+            settle(part.file)
         sync_folder(self.folder)
-        guarantee, moments = contents.guarantee, contents.second_moments
-        document = {
-            "files": [Path(part.name).name for part in contents.parts],
-            "digests": contents.digests or [_digest(part) for part in contents.parts],
-            "n_rows": contents.n_rows,
-            "columns": [column.model_dump_json() for column in contents.columns],
-            "guarantee": None if guarantee is None else guarantee.model_dump_json(),
-            "conditional_mu": contents.conditional_mu,
-            "moments": None if moments is None else moments.model_dump_json(),
-            "report": asdict(report),
-            "remark": remark,
-        }
-        self.record("contents", document)
+        files = {"files": [Path(part.file.name).name for part in parts], "digests": [part.sha256 for part in parts]}
+        self.record("contents", TypeAdapter(Contents).dump_python(contents, mode="json") | files)
+
+    def sealed(self) -> Sealed | None:
+        """Return the bundle that was made, if that is recorded."""
+        found = self.read("sealed")
+        with self.reading("sealed"):
+            return None if found is None else TypeAdapter(Sealed).validate_json(json.dumps(found))
+
+    def record_sealed(self, sealed: Sealed) -> None:
+        """Record a bundle that was made."""
+        self.record("sealed", TypeAdapter(Sealed).dump_python(sealed, mode="json"))
 
     def sweep(self) -> None:
         """Delete what was written and not recorded."""
@@ -245,7 +276,7 @@ class Job:
             file = self._files.enter_context((self.folder / name).open("rb"))
         except OSError as error:
             raise self._changed(name) from error
-        if _digest(file) != sha256:
+        if digest_of(file) != sha256:
             raise self._changed(name)
         return file
 
@@ -288,64 +319,46 @@ def require_job(folder: Path, scheduler: str | None = None) -> None:
 
 
 @contextlib.contextmanager
-def begin_job(folder: Path, plan: JobPlan) -> Iterator[Job]:
-    """Make a job's folder, and hold it.
+def open_job(folder: Path, plan: JobPlan | None = None) -> Iterator[Job]:
+    """Hold a job that was begun, or begin one with this plan.
 
     Raises
     ------
     DpGraphError
-        There is something of that name already, or it cannot be made.
+        It is no job of this version, or another process is at it; or there is something of that name already, or it
+        cannot be made.
     """
-    require_new_job(folder)
-    try:
-        folder.mkdir(mode=0o700)
-    except OSError as error:
-        raise DpGraphError(f"the job {quote_path(folder)} cannot be made: {error.strerror}") from error
-    with _held(folder):
-        job = Job(folder.absolute(), plan)
-        job.record(_PLAN, {"version": _VERSION, **asdict(plan)})
-        with contextlib.closing(job):
-            yield job
-
-
-@contextlib.contextmanager
-def open_job(folder: Path) -> Iterator[Job]:
-    """Hold a job that was begun.
-
-    Raises
-    ------
-    DpGraphError
-        It is no job of this version, or another process is at it.
-    """
-    with _held(folder):
-        require_private(folder, "what is to be published")
-        plan = _read_plan(folder)
-        job = Job(folder.absolute(), plan)
-        job.sweep()
-        with contextlib.closing(job):
-            yield job
-
-
-@contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    with contextlib.ExitStack() as lock:
+    if plan is not None:
+        require_new_job(folder)
         try:
-            lock.enter_context(locked_folder(folder, 0.0))
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise DpGraphError(f"the job {quote_path(folder)} cannot be made: {error.strerror}") from error
+    with contextlib.ExitStack() as ending:
+        try:
+            ending.enter_context(locked_folder(folder, 0.0))
         except TimeoutError as error:
             raise DpGraphError(f"another process is at the job {quote_path(folder)}: wait until it ends") from error
         except OSError as error:
             raise _no_job(folder) from error
-        yield
+
+        if plan is not None:
+            job = ending.enter_context(contextlib.closing(Job(folder.absolute(), plan)))
+            job.record(_PLAN, {"version": _VERSION, **asdict(plan)})
+        else:
+            require_private(folder, "what is to be published")
+            job = ending.enter_context(contextlib.closing(Job(folder.absolute(), _read_plan(folder))))
+            job.sweep()
+        yield job
 
 
 def _read_plan(folder: Path) -> JobPlan:
     try:
         content = json.loads((folder / f"{_PLAN}.json").read_bytes())
-        version = content.pop("version")
-        plan = JobPlan(**content) if version == _VERSION else None
+        version, plan = content.pop("version"), JobPlan(**content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _no_job(folder) from error
-    if plan is None:
+    if version != _VERSION:
         raise _no_job(folder)
     return plan
 
@@ -358,6 +371,7 @@ def _part_name(place: int) -> str:
     return f"place-{place:05d}"
 
 
-def _digest(file: BinaryIO) -> str:
+def digest_of(file: BinaryIO) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
     file.seek(0)
     return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()

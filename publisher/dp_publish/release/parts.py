@@ -1,33 +1,107 @@
-"""Noisy rows written into parts: in one go, or on all cores, each of which reads and writes a range of whole parts.
+"""Work on all rows of a table, on all cores of this machine: sums of them, and noise on them, which goes into parts.
 
-A range has a reader and a keystream of its own, which gets its bits from the operating system, so that no two ranges
-share any. Where parts begin follows from the number of columns alone, and so the bundle has the same parts and row
-groups whatever made it.
+Each core reads and writes ranges of whole parts. A range has a reader and a keystream of its own, which gets its bits
+from the operating system, so that no two ranges share any. Where parts begin follows from the number of columns alone,
+and so the bundle has the same parts and row groups whatever made it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import accumulate, count, pairwise, takewhile
 from threading import Lock
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, ClassVar, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
 from dp_bundle.base.errors import DataError
 from dp_bundle.data.rows import PartWriter, batch_rows, part_rows
-from dp_bundle.engines.engine import Threads
+from dp_bundle.engines.engine import Threads, map_in_order
 from dp_bundle.manifest.columns import Column
+from dp_publish.data.contribution_cap import CappedRanges, EntityCap
 from dp_publish.data.missing import RowReport
 from dp_publish.data.typed import TypedRanges
 from dp_publish.policy.memory import count_threads
-from dp_publish.release.contents import NewFile, Progress, Records
+from dp_publish.release.job import Job, Part
 from dp_publish.rows.mechanism import add_noise
-from dp_publish.sampling.keystream import SecureKeystream
+from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_DONE = "a pass over %d rows of %d columns is done"
+_NARROW = 256  # columns; of more, one thread's sums take as much memory as there should be
 _RANGES_PER_CORE = 4  # so that no core is left alone with much work at the end
 _WORTH_IT = 0.6  # of all rows, for one core: more take as long as one thread that adds noise and one that writes
+_REVEAL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before them
+_MARK = "reveals_noise"
+
+
+@dataclass(frozen=True)
+class Making:
+    """The parts that a release is made with.
+
+    Attributes
+    ----------
+    keystream : Keystream
+        Where random bits come from, unless several threads or workers have bits of their own.
+    new_file : callable
+        Opens a new file for a data member.
+    drawn : ExitStack
+        From the moment at which an error could reveal noisy numbers, it holds a `could_reveal_noise`.
+    progress : callable, optional
+        Called with the number of rows done.
+    job : Job, optional
+        What it has a record of is not drawn again.
+    """
+
+    keystream: Keystream
+    new_file: Callable[[], BinaryIO]
+    drawn: contextlib.ExitStack
+    progress: Callable[[int], None] | None = None
+    job: Job | None = None
+
+    def once(self, name: str, draw: Callable[[], T]) -> T:
+        """Return what the job has under a name, or draw and record it."""
+        return draw() if self.job is None else self.job.once(name, draw)
+
+    def drawing(self) -> None:
+        """Mark errors from now on, as they could reveal noisy numbers."""
+        self.drawn.enter_context(could_reveal_noise())
+
+
+@contextlib.contextmanager
+def could_reveal_noise() -> Iterator[None]:
+    """Mark the errors of a block that may reveal numbers drawn before it: their cost must not be taken back."""
+    try:
+        yield
+    except _REVEAL_NOTHING:
+        raise
+    except BaseException as error:
+        vars(error)[_MARK] = True
+        raise
+
+
+@contextlib.contextmanager
+def stays_booked() -> Iterator[None]:
+    """Mark all errors of a block after which noisy numbers lie where others may have seen them."""
+    try:
+        yield
+    except BaseException as error:
+        vars(error)[_MARK] = True
+        error.add_note(
+            "noisy parts were staged, so the release stays on the books as reserved, and nothing is published"
+        )
+        raise
+
+
+def may_reveal_noise(error: BaseException) -> bool:
+    """Return True if an error was marked by `could_reveal_noise`."""
+    return _MARK in vars(error)
 
 
 class NumberedRows(Protocol):
@@ -47,14 +121,6 @@ class RowRange(NamedTuple):
     first_part: int
     start: int
     stop: int
-
-
-class Part(NamedTuple):
-    """A part that was written: its place among all, its file and the SHA-256 of that."""
-
-    place: int
-    file: BinaryIO
-    sha256: str
 
 
 def plan_ranges(rows: NumberedRows, n_columns: int, n_ranges: int) -> list[RowRange]:
@@ -102,8 +168,8 @@ def plan_for_cores(rows: NumberedRows, n_columns: int, n_threads: int) -> list[R
 def write_parts(
     batches: Iterator[pa.RecordBatch],
     columns: tuple[Column, ...],
-    new_file: NewFile,
-    progress: Progress | None,
+    new_file: Callable[[], BinaryIO],
+    progress: Callable[[int], None] | None,
     first_part: int = 0,
 ) -> list[Part]:
     """Write noisy batches into parts.
@@ -124,32 +190,129 @@ def write_parts(
 
 
 @dataclass(frozen=True)
-class ParallelWriter:
-    """Noise on all rows of a table, on all cores.
+class LocalWork:
+    """Work of this process, on all cores where rows are known by their numbers.
 
     Attributes
     ----------
-    ranges : TypedRanges
-        The table.
-    kinds : dict of str to str
-        Its columns.
-    columns : tuple of Column
-        How they are published; none leaves out rows with missing values, as it is then unknown where parts begin.
+    read : callable
+        Yields the rows in order.
+    ranges : callable or None
+        Returns the same rows by their numbers.
+    keeps_numbers : bool
+        Whether rows are published under these numbers, so that it is known where parts begin; and with random bits of
+        each thread's own, which an audit has no use for.
+    cap : EntityCap or None
+        What left out rows of them.
+    report : RowReport
+        What is done to the rows is counted in it.
     """
 
-    ranges: TypedRanges
-    kinds: dict[str, str]
-    columns: tuple[Column, ...]
+    has_staged_noise: ClassVar = False
 
-    def plan(self) -> list[RowRange]:
-        """Return the ranges of rows for all cores: one, if more are not worth it."""
-        return plan_for_cores(self.ranges.raw, len(self.columns), self._n_threads())
+    read: Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
+    ranges: Callable[[], TypedRanges | CappedRanges] | None = None
+    keeps_numbers: bool = True
+    cap: EntityCap | None = None
+    report: RowReport = field(default_factory=RowReport)
 
-    def write(
-        self, planned: Sequence[RowRange], new_file: NewFile, progress: Progress | None, report: RowReport
+    def total(
+        self,
+        kinds: dict[str, str],
+        add: Callable[[Iterator[pa.RecordBatch]], T],
+        merge: Callable[[T, T], T],
+        progress: Callable[[int], None] | None = None,
+    ) -> T:
+        """Return what comes of all rows, from one pass.
+
+        Parameters
+        ----------
+        kinds : dict of str to str
+            The columns that are read.
+        add : callable
+            Takes the batches of a run of rows, and returns what comes of them. It may run elsewhere, and more than
+            once: it is pickled, draws nothing and changes nothing.
+        merge : callable
+            Takes what comes of two runs, and returns what comes of both, exactly: where runs begin must not matter.
+            It may change the first.
+        progress : callable, optional
+            Called with the number of rows done.
+        """
+        n_threads = count_threads(len(kinds)) if len(kinds) <= _NARROW else 1
+        told, threads = Told(progress), Threads(n_threads)
+
+        def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                threads.require_running()
+                told.add(batch.num_rows)
+                yield batch
+
+        if self.ranges is not None and n_threads > 1:
+            ranges = self.ranges()
+            planned = plan_for_cores(ranges.raw, len(kinds), n_threads)
+
+            def add_range(wanted: RowRange) -> T:
+                return add(counted(ranges.read(kinds, batch_rows(len(kinds)), wanted.start, wanted.stop)))
+
+            if len(planned) > 1:
+                total = reduce(merge, map_in_order(threads, add_range, planned))
+                _log.info(_DONE, told.n_rows, len(kinds))
+                return total
+        total = add(counted(_one_ahead(self.read(kinds))))
+        _log.info(_DONE, told.n_rows, len(kinds))
+        return total
+
+    def require_unchanged(self) -> None:
+        """Raise `SchemaError` if rows may have passed their cap."""
+        if self.cap is not None:
+            self.cap.require_unchanged()
+
+    def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
+        """Add noise to all rows, and return the parts in order.
+
+        All cores do so if that is worth it and it is known where parts begin, and each part is by itself in a job.
+
+        Parameters
+        ----------
+        kinds : dict of str to str
+            The columns.
+        columns : tuple of Column
+            How they are published.
+        making : Making
+            What the release is made with.
+        """
+        dropping = any(column.missing == "drop" for column in columns)
+        ranges = None if self.ranges is None or not self.keeps_numbers or dropping else self.ranges()
+        if isinstance(ranges, TypedRanges) and ranges.raw.n_rows:
+            if making.job is None:
+                planned = plan_for_cores(ranges.raw, len(columns), count_threads(len(columns)))
+            else:
+                edges = pairwise(_starts(ranges.raw.n_rows, len(columns)))
+                planned = [RowRange(place, start, stop) for place, (start, stop) in enumerate(edges)]
+            if making.job is not None or len(planned) > 1:
+                return self._write_ranges(ranges, planned, kinds, columns, making)
+        batches = (add_noise(batch, columns, making.keystream, self.report) for batch in self.read(kinds))
+        return write_parts(_one_ahead(batches), columns, making.new_file, making.progress)
+
+    def _write_ranges(
+        self,
+        ranges: TypedRanges,
+        planned: Sequence[RowRange],
+        kinds: dict[str, str],
+        columns: tuple[Column, ...],
+        making: Making,
     ) -> list[Part]:
-        """Add noise to the ranges, write them, and return all parts in order."""
-        threads, told = Threads(self._n_threads()), Told(progress)
+        """Add noise to each range that is not a part with a record, write it, and return all parts in order."""
+        threads, told, job = Threads(count_threads(len(columns))), Told(making.progress), making.job
+        parts, missing = list[Part](), list[RowRange]()
+        for wanted in planned:
+            found = None if job is None else job.part(wanted.first_part)
+            if found is None:
+                missing.append(wanted)
+            else:
+                parts.append(found[0])
+                self.report.add(found[1])
+                told.add(wanted.stop - wanted.start)
 
         def write_range(wanted: RowRange) -> tuple[list[Part], RowReport]:
             keystream, own, before = SecureKeystream(), RowReport(), [0]
@@ -159,49 +322,17 @@ class ParallelWriter:
                 told.add(n_rows - before[0])
                 before[0] = n_rows
 
-            raw = self.ranges.read(self.kinds, batch_rows(len(self.columns)), wanted.start, wanted.stop)
-            batches = (add_noise(batch, self.columns, keystream, own) for batch in raw)
-            return write_parts(batches, self.columns, new_file, tell, wanted.first_part), own
+            raw = ranges.read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop)
+            batches = (add_noise(batch, columns, keystream, own) for batch in raw)
+            written = write_parts(batches, columns, making.new_file, tell, wanted.first_part)
+            if job is not None:
+                job.record_part(written[0], own)
+            return written, own
 
-        parts: list[Part] = []
-        for written, own in threads.map_unordered(write_range, planned):
+        for written, own in threads.map_unordered(write_range, missing):
             parts += written
-            report.add(own)
+            self.report.add(own)
         return sorted(parts, key=lambda part: part.place)
-
-    def write_recorded(self, records: Records, progress: Progress | None, report: RowReport) -> list[Part]:
-        """Add noise to each part that has no record, write and record it, and return all parts in order."""
-        starts, told = _starts(self.ranges.raw.n_rows, len(self.columns)), Told(progress)
-        missing, parts = [], []
-        for place, (start, stop) in enumerate(pairwise(starts)):
-            found = records.part(place)
-            if found is None:
-                missing.append(RowRange(place, start, stop))
-            else:
-                file, sha256, own = found
-                parts.append(Part(place, file, sha256))
-                report.add(own)
-                told.add(stop - start)
-
-        threads = Threads(self._n_threads())
-
-        def write_part(wanted: RowRange) -> tuple[Part, RowReport]:
-            threads.require_running()
-            keystream, own = SecureKeystream(), RowReport()
-            raw = self.ranges.read(self.kinds, batch_rows(len(self.columns)), wanted.start, wanted.stop)
-            batches = (add_noise(batch, self.columns, keystream, own) for batch in raw)
-            (part,) = write_parts(batches, self.columns, records.new_file, None, wanted.first_part)
-            records.record_part(part.place, part.file, part.sha256, own)
-            told.add(wanted.stop - wanted.start)
-            return part, own
-
-        for part, own in threads.map_unordered(write_part, missing):
-            parts.append(part)
-            report.add(own)
-        return sorted(parts, key=lambda part: part.place)
-
-    def _n_threads(self) -> int:
-        return count_threads(len(self.columns))
 
 
 class Told:
@@ -213,7 +344,7 @@ class Told:
         The number so far.
     """
 
-    def __init__(self, progress: Progress | None) -> None:
+    def __init__(self, progress: Callable[[int], None] | None) -> None:
         self._progress, self._lock, self.n_rows = progress, Lock(), 0
 
     def add(self, n_rows: int) -> None:
@@ -226,8 +357,14 @@ class Told:
 
 def _starts(n_rows: int, n_columns: int) -> list[int]:
     """Return the first row of every part, and the number of rows."""
-    return [*takewhile(lambda row: row < n_rows, accumulate(map(_rows_of(n_columns), count()), initial=0)), n_rows]
+    starts = accumulate((part_rows(n_columns, index) for index in count()), initial=0)
+    return [*takewhile(lambda row: row < n_rows, starts), n_rows]
 
 
-def _rows_of(n_columns: int) -> Callable[[int], int]:
-    return lambda index: part_rows(n_columns, index)
+def _one_ahead(batches: Iterator[T]) -> Iterator[T]:
+    """Yield the batches while a thread makes the next one, so that both sides take a core each."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        upcoming = pool.submit(next, batches, None)
+        while (batch := upcoming.result()) is not None:
+            upcoming = pool.submit(next, batches, None)
+            yield batch

@@ -1,13 +1,14 @@
-"""Preparation of a release: how its rows are read, what draws it, who works at it, and the plan of its job."""
+"""Preparation of a release: what is decided, how its rows are read, what draws it, and the plan of its job."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -23,37 +24,75 @@ from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source, Table
 from dp_publish.data.text_file import is_text_file
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.policy.model import Policy, Privacy
-from dp_publish.release.contents import Maker
+from dp_publish.policy.model import Policy
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.job import JobPlan
+from dp_publish.release.parts import LocalWork
 from dp_publish.release.rows import RowsMaker
-from dp_publish.release.work import LocalWork, RowWork
+from dp_publish.release.targets import Target
 from dp_publish.release.workers.cluster import Cluster
 from dp_publish.sampling.keystream import Keystream
 
 if TYPE_CHECKING:
-    from dp_publish.release.workers.distributed import ClusterJob as ClusterJob
+    from dp_publish.release.workers.distributed import ClusterJob
+
+Maker: TypeAlias = RowsMaker | CovarianceMaker
 
 
-def make_maker(
-    table: Table,
-    policy: Policy,
-    kinds: dict[str, str],
-    partition: str | None,
-    keystream: Keystream | None = None,
-    tasks: ClusterJob | None = None,
-) -> tuple[Maker, RowReport]:
-    """Return what draws the release of a table under a resolved policy, and the report that it fills in."""
-    privacy = policy.privacy
-    work: RowWork
-    if tasks is not None:
-        work, report = tasks, tasks.report
-    else:
-        work, report = _local_work(table, privacy, len(kinds), keeps_numbers=keystream is None)
-    if privacy.release == "covariance":
-        return CovarianceMaker(policy, kinds, partition, work, report), report
-    return RowsMaker(policy, kinds, table, partition, work, report), report
+@dataclass(frozen=True)
+class Order:
+    """A release as it was decided on, before it is paid for.
+
+    Attributes
+    ----------
+    policy : Policy
+        Resolved.
+    kinds : dict of str to str
+        The columns to publish.
+    left_out, withheld : tuple of str
+        Other columns of the table; those of them that were a unit of privacy before.
+    partition : str or None
+        The part of the dataset's rows.
+    target : Target
+        Where the bundle goes.
+    key : Ed25519PrivateKey
+        The publisher's.
+    ledger : Ledger
+        Where it is booked.
+    progress : callable, optional
+        Called with the number of rows done.
+    keystream : Keystream, optional
+        As of `publish`.
+    """
+
+    policy: Policy
+    kinds: dict[str, str]
+    left_out: tuple[str, ...]
+    withheld: tuple[str, ...]
+    partition: str | None
+    target: Target
+    key: Ed25519PrivateKey
+    ledger: Ledger
+    progress: Callable[[int], None] | None = None
+    keystream: Keystream | None = None
+
+
+def make_maker(order: Order, table: Table, tasks: ClusterJob | None = None) -> Maker:
+    """Return what draws a release from its table, in this process or by workers."""
+    work = tasks if tasks is not None else _local_work(order, table)
+    if order.policy.privacy.release == "covariance":
+        return CovarianceMaker(order.policy, order.kinds, order.partition, work)
+    return RowsMaker(order.policy, order.kinds, table, order.partition, work)
+
+
+def _local_work(order: Order, table: Table) -> LocalWork:
+    """Return the rows that may be published, with this process at them."""
+    rows, privacy = batch_rows(len(order.kinds)), order.policy.privacy
+    if privacy.entity is None:
+        return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, order.keystream is None)
+    cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
+    report = RowReport(n_entities=cap.n_entities, n_over_cap=cap.n_left_out)
+    return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap, report=report)
 
 
 def place_for_workers(data: Source) -> Path | RemotePath:
@@ -74,48 +113,32 @@ def place_for_workers(data: Source) -> Path | RemotePath:
     )
 
 
-def cluster_job(
-    cluster: Cluster, data: Source, table: Table, policy: Policy, kinds: Mapping[str, str], name: str | None = None
-) -> ClusterJob:
-    """Return the job of a cluster; see `place_for_workers`."""
+def cluster_job(order: Order, cluster: Cluster, data: Source, table: Table, name: str | None = None) -> ClusterJob:
+    """Return the work of a cluster at a table; see `place_for_workers`."""
     source = _text(place_for_workers(data))
-    from dp_publish.release.workers.distributed import ClusterJob as ClusterJob  # which only a cluster needs
+    from dp_publish.release.workers.distributed import ClusterJob  # which only a cluster needs
 
-    privacy = policy.privacy
-    cap = None if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
-    return ClusterJob(cluster, source, table, len(kinds), policy.sources, cap, name)
+    return ClusterJob(cluster, source, table, order.policy, len(order.kinds), name)
 
 
-def plan_job(
-    data: Source,
-    policy: Policy,
-    kinds: dict[str, str],
-    left_out: tuple[str, ...],
-    withheld: tuple[str, ...],
-    partition: str | None,
-    out: str | os.PathLike[str],
-    key: Ed25519PrivateKey,
-    ledger: Ledger,
-    cluster: Cluster | None,
-) -> JobPlan:
+def plan_job(order: Order, data: Source, out: str | os.PathLike[str], cluster: Cluster | None) -> JobPlan:
     """Return the plan of a new job; see `JobPlan` and `publish`."""
     if not isinstance(data, str | Path | RemotePath):
         raise ParameterError("data", "a file or folder, for a job that can be resumed")
     source, place = _absolute(data), _absolute(out)
-    text = _text(place) + "/" * (isinstance(place, Path) and isinstance(out, str) and out.endswith("/"))
     return JobPlan(
         job_id=secrets.token_hex(16),
         software=software(),
         data=_text(source),
         inputs=describe_files(source),
-        policy=policy.model_dump(mode="json", exclude_unset=True),
-        kinds=kinds,
-        left_out=list(left_out),
-        withheld=list(withheld),
-        partition=partition,
-        out=text,
-        key=public_key_of(key).fingerprint,
-        ledger=None if ledger.is_own else ledger.place,
+        policy=order.policy.model_dump(mode="json", exclude_unset=True),
+        kinds=order.kinds,
+        left_out=list(order.left_out),
+        withheld=list(order.withheld),
+        partition=order.partition,
+        out=_text(place) + "/" * (isinstance(place, Path) and isinstance(out, str) and out.endswith("/")),
+        key=public_key_of(order.key).fingerprint,
+        ledger=None if order.ledger.is_own else order.ledger.place,
         staging=None if cluster is None else "" if cluster.is_temporary else cluster.staging,
     )
 
@@ -123,16 +146,6 @@ def plan_job(
 def software() -> str:
     """Return what a manifest states: the name, the version, and the digest of the code."""
     return software_with_code(f"dpgraph {importlib.metadata.version('dpgraph')}", code_digest())
-
-
-def _local_work(table: Table, privacy: Privacy, n_columns: int, *, keeps_numbers: bool) -> tuple[LocalWork, RowReport]:
-    """Return the rows that may be published, with this process at them, and a fresh report."""
-    rows = batch_rows(n_columns)
-    if privacy.entity is None:
-        return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, keeps_numbers), RowReport()
-    cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
-    report = RowReport(n_entities=cap.n_entities, n_over_cap=cap.n_left_out)
-    return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap), report
 
 
 def _absolute(place: str | os.PathLike[str]) -> Path | RemotePath:

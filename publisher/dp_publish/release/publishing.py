@@ -1,7 +1,8 @@
 """One release, from the raw table to a signed file: in constant memory, all or nothing.
 
-The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, seal the
-archive into another, note that it may leave, give it its name, note that it has. What is drawn is the business of
+The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, or into
+those of a job, seal the archive into another, note that it may leave, give it its name, note that it has; then sign the
+file for minisign, which is never a reason for a release to fail. What is drawn is the business of
 `release.rows` or `release.covariance`, and where the bundle goes that of `release.targets`. The final name, or
 elsewhere the manifest, appears in one atomic step and replaces nothing, so there is a whole bundle or none; unnamed
 files vanish with the process, however it ends. A cost is taken back only where the process never came to giving the
@@ -24,6 +25,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, StoreError
 from dp_bundle.base.launch import interrupts_held
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.bundle.companions import minisig_path, minisign_release, write_minisig
+from dp_bundle.bundle.opened import tar_beside
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.describe.sentences import REPLACEMENT
 from dp_bundle.files.new_files import settle
@@ -36,13 +40,14 @@ from dp_publish.ledger.ledger import Ledger, Reservation
 from dp_publish.policy.columns import choose_columns, require_rows
 from dp_publish.policy.model import Policy
 from dp_publish.policy.sections import resolve
-from dp_publish.release.contents import Contents, Maker, Making, may_reveal_noise
-from dp_publish.release.job import Job, begin_job, require_new_job
-from dp_publish.release.preparing import cluster_job, make_maker, plan_job, software
-from dp_publish.release.recorded import carry_out
+from dp_publish.release.job import Job, Sealed, open_job, require_new_job
+from dp_publish.release.parts import Making, may_reveal_noise
+from dp_publish.release.preparing import Maker, Order, cluster_job, make_maker, plan_job, software
 from dp_publish.release.targets import Target, choose_target, taken
 from dp_publish.release.workers.cluster import Cluster, require_apart
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
+
+_PASSING = (OSError, StoreError, MemoryError, KeyboardInterrupt)  # after which it makes sense to go on with a job
 
 
 @dataclass(frozen=True)
@@ -130,119 +135,132 @@ def publish(
         target.prepare()
 
     table = open_table(data, policy.table)
-    withheld = ledger.entities(policy.dataset.name)
-    table, policy = resolve(table, policy, withheld)
-    kinds, left_out = choose_columns(table, policy, withheld)
+    entities = ledger.entities(policy.dataset.name)
+    table, policy = resolve(table, policy, entities)
+    kinds, left_out = choose_columns(table, policy, entities)
     require_rows(table, policy, kinds)
+    withheld = tuple(name for name in left_out if name in entities)
+    order = Order(policy, kinds, left_out, withheld, partition, target, key, ledger, progress, keystream)
 
-    withheld_here = tuple(name for name in left_out if name in withheld)
-    plan = None
     if cluster is not None:
         require_apart(cluster, job, out)
+    plan = tasks = running = None
     if job is not None:
         require_new_job(Path(job))
-        plan = plan_job(data, policy, kinds, left_out, withheld_here, partition, out, key, ledger, cluster)
-    staged = None if plan is None else plan.staged
-    tasks = None if cluster is None else cluster_job(cluster, data, table, policy, kinds, staged)
+        plan = plan_job(order, data, out, cluster)
     with contextlib.ExitStack() as ending:
-        if tasks is not None:
-            if job is None:
+        if cluster is not None:
+            tasks = cluster_job(order, cluster, data, table, None if plan is None else plan.staged)
+            if plan is None:
                 ending.callback(tasks.remove)
             tasks.prepare()
-        maker, report = make_maker(table, policy, kinds, partition, keystream, tasks)
+        maker = make_maker(order, table, tasks)
         if job is not None and plan is not None:
-            with begin_job(Path(job), plan) as running:
-                if tasks is not None:
-                    running.before_removal = tasks.remove
-                booked = partial(book, ledger, policy, maker, partition, kinds, running)
-                return publish_job(running, policy, ledger, target, booked, maker, report, key, progress)
-
-        make = partial(_make_bundle, policy, maker, key, target.folder, progress, keystream)
-        with in_our_words(target):
-            booked = partial(book, ledger, policy, maker, partition, kinds)
-            is_seen = (lambda: False) if tasks is None else (lambda: tasks.has_staged_noise)
-            release, digests, booked_as = _release(ledger, booked, target, make, is_seen)
-    spent = booked_as.budgets, booked_as.spent
-    return Receipt(target.path, release, *digests, left_out, report, maker.remark, withheld_here, *spent)
+            running = ending.enter_context(open_job(Path(job), plan))
+            if tasks is not None:
+                running.before_removal = tasks.remove
+        return carry_out(order, maker, running)
 
 
-def publish_job(
-    job: Job,
-    policy: Policy,
-    ledger: Ledger,
-    target: Target,
-    booked: Callable[[], Reservation],
-    maker: Maker | None,
-    report: RowReport | None,
-    key: Ed25519PrivateKey,
-    progress: Callable[[int], None] | None,
+def carry_out(
+    order: Order, maker: Maker | None, job: Job | None = None, reservation: Reservation | None = None
 ) -> Receipt:
-    """Do what is left of a release that has a job.
+    """Do all that is left of a release: book, draw, seal, name, commit.
+
+    With a job, each step can be the last of a process, and first looks whether it was done: the ledger knows the
+    release by the job's mark, the job has records of what was drawn, and the bundle's place is asked what lies there.
+    Sealing again gives the same bytes, as the records and the key decide on all of them.
 
     Parameters
     ----------
-    job : Job
-        Its records.
-    policy : Policy
-        Resolved.
-    ledger : Ledger
-        Where it is booked.
-    target : Target
-        Where the bundle goes.
-    booked : callable
-        Books it, or returns what was booked.
+    order : Order
+        What was decided.
     maker : Maker or None
         Draws what has no record; None if all has.
-    report : RowReport or None
-        Filled in by the maker.
-    key : Ed25519PrivateKey
-        The publisher's.
-    progress : callable or None
-        Called with the number of rows done.
+    job : Job, optional
+        The records, which are deleted in the end.
+    reservation : Reservation, optional
+        What is booked already.
     """
-    said: list[tuple[RowReport, str | None]] = []
+    ledger, target = order.ledger, order.target
+    recorded = os.fsencode(target.path).decode("utf-8", "backslashreplace")  # a log is text, whatever bytes a name has
+    step, sealed = "booking", None
+    with in_our_words(target), contextlib.ExitStack() as ending:
+        try:
+            # 1. It is paid for, once, before any noise is drawn.
+            with interrupts_held():
+                reservation = reservation or _book(order, maker, job)
+                step = "drawing"
+                if job is not None and job.read("reserved") is None:
+                    job.record("reserved", {"number": reservation.lineage.number})
+            entry = None if job is None else ledger.entry(reservation)
+            state, booked = ("reserved", None) if entry is None else (entry.state, entry.manifest_sha256)
+            sealed = None if job is None else job.sealed()
+            before = None if sealed is None else sealed.manifest_sha256
 
-    def make(reservation: Reservation, file: BinaryIO) -> tuple[Release, str, bytes]:
-        with contextlib.ExitStack() as drawn:
-            recorded = job.contents()
-            if recorded is not None:
-                drawn.enter_context(job.reading("contents"))
-            else:
-                if maker is None or report is None:
-                    raise DpGraphError(f"the job {job.folder} lacks a record: publish anew")
-                contents = maker.make(Making(SecureKeystream(), job.new_file, drawn, progress, job))
-                job.record_contents(contents, report, maker.remark)
-                recorded = contents, report, maker.remark
-            contents, own, remark = recorded
-            said.append((own, remark))
-            return _seal(policy, reservation, contents, key, file)
+            # 2. The bundle is made under no name, unless it is in its place; until it is whole and on the disk, the
+            # release can be taken back.
+            if state != "published" and not (booked is not None and booked == before and target.finish(booked)):
+                try:
+                    with target.staging() as file:
+                        made = _make(order, maker, job, reservation, file)
+                        settle(file)
+                        if state != "sealed":
+                            target.require_free()  # the last moment at which it costs nothing to find out
+                        _require_same(made, {booked, before})
 
-    with in_our_words(target):
-        done = carry_out(job, ledger, booked, target, make, lambda: said[0])
-    release, digests, reservation, rows, remark = done
-    left_out, withheld = tuple(job.plan.left_out), tuple(job.plan.withheld)
-    spent = reservation.budgets, reservation.spent
-    return Receipt(target.path, release, *digests, left_out, rows, remark, withheld, *spent)
+                        # 3. From the seal on it counts as having left. It is put in its place where this block ends.
+                        if job is None:
+                            done = f"{_name(reservation)} is published, at {target.path}, and on the books as spent"
+                            ending.enter_context(interrupts_held(done))
+                        elif sealed is None:
+                            job.record_sealed(made)
+                        step, sealed = "sealing", made
+                        if state != "sealed":
+                            ledger.seal(reservation, made.manifest_sha256, recorded)
+                        step = "placing"
+                except (OSError, StoreError):
+                    if sealed is None or not target.holds(sealed.manifest_sha256):
+                        raise
+
+            # 4. The bundle is in its place.
+            step = "committing"
+            if state != "published" and sealed is not None:
+                ledger.commit(reservation, sealed.manifest_sha256, recorded)
+        except BaseException as error:
+            _take_back_or_explain(order, maker, job, reservation, step, error)
+            raise
+
+        if job is not None:
+            job.remove()
+        if sealed is None:  # the process before ended while it deleted the job
+            raise DpGraphError(f"release {reservation.lineage.number} is published already, at {target.path}")
+        return Receipt(
+            target.path,
+            sealed.release,
+            sealed.manifest_sha256,
+            sealed.blake2b,
+            order.left_out,
+            sealed.report,
+            sealed.remark,
+            order.withheld,
+            reservation.budgets,
+            reservation.spent,
+        )
 
 
-def book(
-    ledger: Ledger,
-    policy: Policy,
-    maker: Maker,
-    partition: str | None,
-    kinds: Mapping[str, str],
-    job: Job | None = None,
-) -> Reservation:
+def _book(order: Order, maker: Maker | None, job: Job | None) -> Reservation:
     """Put the release on the books; that of a job once only."""
-    privacy, mark = policy.privacy, None if job is None else job.plan.mark
+    assert maker is not None  # noqa: S101  nothing is drawn before it is booked
+    privacy = order.policy.privacy
     try:
-        return ledger.reserve(
-            policy.dataset.name,
+        return order.ledger.reserve(
+            order.policy.dataset.name,
             maker.cost,
-            partition=partition,
+            partition=order.partition,
             budget_mu=privacy.budget_mu,
-            columns=kinds,
-            job=mark,
+            columns=order.kinds,
+            job=None if job is None else job.plan.mark,
         )
     except BudgetExceededError as error:
         if not privacy.neighbours.n_rows_public:
@@ -250,116 +268,101 @@ def book(
         raise
 
 
-def _release(
-    ledger: Ledger,
-    book: Callable[[], Reservation],
-    target: Target,
-    make: Callable[[Reservation, BinaryIO], tuple[Release, str, bytes]],
-    is_seen: Callable[[], bool],
-) -> tuple[Release, tuple[str, bytes], Reservation]:
-    """Book the release, make its bundle, give that its name, and keep the books true whatever happens on the way.
-
-    `is_seen` tells whether somebody may have seen noisy rows, so that nothing is taken back.
-    """
-    reservation, digest, leaving, sealed = None, "", False, False
-    recorded = os.fsencode(target.path).decode("utf-8", "backslashreplace")  # a log is text, whatever bytes a name has
-
-    with contextlib.ExitStack() as ending:
-        try:
-            # 1. It is paid for before any noise is drawn.
-            with interrupts_held():
-                reservation = book()
-
-            # 2. The bundle is made under no name; until it is whole and on the disk, the release can be taken back.
-            with target.staging() as file:
-                release, digest, whole = make(reservation, file)
-                settle(file)
-                target.require_free()  # the last moment at which it costs nothing to find out
-
-                # 3. From the seal on it counts as having left. It is put in its place where this block ends.
-                done = f"{_name(reservation)} is published, at {target.path}, and on the books as spent"
-                ending.enter_context(interrupts_held(done))
-                leaving = True
-                ledger.seal(reservation, digest, recorded)
-                sealed = True
-        except BaseException as error:
-            if reservation is not None and not leaving and not is_seen():
-                _take_back(ledger, reservation, error)
-            if reservation is None or not leaving:
-                raise
-            if not (isinstance(error, OSError | StoreError) and target.holds(digest)):
-                error.add_note(_whereabouts(reservation, target) if sealed else _nowhere(reservation))
-                raise
-
-        # 4. The bundle is in its place.
-        try:
-            ledger.commit(reservation, digest, recorded)
-        except BaseException as error:
-            error.add_note(
-                f"{_name(reservation)} is published, at {target.path}, and on the books as spent, though not as "
-                "published: nothing is left to do"
-            )
-            raise
-    return release, (digest, whole), reservation
-
-
-def _make_bundle(
-    policy: Policy,
-    maker: Maker,
-    key: Ed25519PrivateKey,
-    folder: Path,
-    progress: Callable[[int], None] | None,
-    keystream: Keystream | None,
-    reservation: Reservation,
-    file: BinaryIO,
-) -> tuple[Release, str, bytes]:
-    """Draw the noise and write the signed bundle; return what its manifest says, its digest, and that of the file."""
+def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reservation, file: BinaryIO) -> Sealed:
+    """Draw the noise, unless that is recorded, and write the signed bundle."""
     with contextlib.ExitStack() as unnamed, contextlib.ExitStack() as drawn:
-        new_file = partial(_unnamed_file, unnamed, folder)
-        contents = maker.make(Making(keystream or SecureKeystream(), new_file, drawn, progress))
-        return _seal(policy, reservation, contents, key, file)
+        found = None if job is None else job.contents()
+        if job is not None and found is not None:
+            drawn.enter_context(job.reading("contents"))
+        elif maker is None:
+            raise DpGraphError(f"the job {job and job.folder} lacks a record: publish anew")
+        else:
+            new_file = partial(_unnamed_file, unnamed, order.target.folder) if job is None else job.new_file
+            found = maker.make(Making(order.keystream or SecureKeystream(), new_file, drawn, order.progress, job))
+            if job is not None:
+                job.record_contents(*found)
+
+        contents, parts = found
+        release = Release(
+            dataset=order.policy.dataset.published(),
+            lineage=reservation.lineage,
+            kind=order.policy.privacy.release,
+            n_rows=contents.n_rows,
+            columns=contents.columns,
+            sources=order.policy.sources,
+            second_moments=contents.second_moments,
+            guarantee=contents.guarantee,
+            sigma_derived_from_data=contents.guarantee is None,
+            conditional_mu=contents.conditional_mu,
+            cumulative=reservation.cumulative,
+            software=software(),
+        )
+        whole, files, digests = DigestWriter(file), [part.file for part in parts], [part.sha256 for part in parts]
+        manifest_sha256 = write_bundle(cast(BinaryIO, whole), release, files, order.key, digests, close_parts=True)
+        return Sealed(release, manifest_sha256, whole.digest(), contents.report, contents.remark)
 
 
-def _seal(
-    policy: Policy, reservation: Reservation, contents: Contents, key: Ed25519PrivateKey, file: BinaryIO
-) -> tuple[Release, str, bytes]:
-    """Write the signed bundle of what was drawn."""
-    release = _describe(policy, reservation, contents)
-    whole = DigestWriter(file)
-    digest = write_bundle(cast(BinaryIO, whole), release, contents.parts, key, contents.digests, close_parts=True)
-    return release, digest, whole.digest()
+def _require_same(made: Sealed, known: set[str | None]) -> None:
+    """Refuse a bundle that is not the one that was sealed before."""
+    if known - {None, made.manifest_sha256}:
+        raise DpGraphError(
+            "the bundle would not have the bytes that were sealed: resume with the version of dpgraph and of its "
+            "libraries that began the job, and with its records as they were"
+        )
 
 
-def _describe(policy: Policy, reservation: Reservation, contents: Contents) -> Release:
-    """Return what the manifest says."""
-    return Release(
-        dataset=policy.dataset.published(),
-        lineage=reservation.lineage,
-        kind=policy.privacy.release,
-        n_rows=contents.n_rows,
-        columns=contents.columns,
-        sources=policy.sources,
-        second_moments=contents.second_moments,
-        guarantee=contents.guarantee,
-        sigma_derived_from_data=contents.guarantee is None,
-        conditional_mu=contents.conditional_mu,
-        cumulative=reservation.cumulative,
-        software=software(),
-    )
+def _take_back_or_explain(
+    order: Order,
+    maker: Maker | None,
+    job: Job | None,
+    reservation: Reservation | None,
+    step: str,
+    error: BaseException,
+) -> None:
+    """Cancel a release of which nothing can have been seen, and say of any other what became of it, or how to go on.
 
-
-def _take_back(ledger: Ledger, reservation: Reservation, error: BaseException) -> None:
-    """Cancel a release that ends before its file could get a name, unless the error may reveal noisy numbers."""
-    if may_reveal_noise(error):
-        error.add_note(f"{_nowhere(reservation)}, as the error may tell something of what was drawn")
+    With a job, it is taken back only if nothing was recorded of what was drawn: afterwards, a part could have been
+    looked at.
+    """
+    number = 0 if reservation is None else reservation.lineage.number
+    onward = "" if job is None else f"`{job.command}` goes on with it, at no further cost"
+    if job is not None and (isinstance(error, _PASSING) or job.has_drawn or (number and may_reveal_noise(error))):
+        error.add_note(f"release {number} stays on the books as spent: {onward}" if number else onward)
         return
-    try:
-        ledger.cancel(reservation)
-    except DpGraphError as failure:
-        error.add_note(f"{_nowhere(reservation)}, as it could not be taken back: {failure}")
+    if reservation is None:
+        if job is not None:
+            job.remove()
         return
-    number = reservation.lineage.number
-    error.add_note(f"nothing was published, and nothing is booked; the release number {number} will not be used again")
+
+    name, path = _name(reservation), order.target.path
+    nowhere = f"{name} is not published, no file of it is anywhere, and it stays on the books as spent"
+    published = f"{name} is published, at {path}, and on the books as spent"
+    if step != "drawing":
+        said = {
+            "sealing": nowhere,
+            "placing": f"{name} is signed and may be at {path}: it stays on the books as spent",
+            "committing": f"{published}, though not as published: nothing is left to do",
+        }
+        error.add_note(said[step])
+    elif maker is not None and maker.work.has_staged_noise:
+        return  # `stays_booked` has told of it
+    elif may_reveal_noise(error):
+        error.add_note(f"{nowhere}, as the error may tell something of what was drawn")
+    else:
+        try:
+            order.ledger.cancel(reservation)
+        except DpGraphError as failure:
+            why = f"as it could not be taken back: {failure}"
+            if job is not None:
+                nowhere = f"release {number} is not published, and stays on the books as spent"
+                why = f"as it could not be taken back ({failure}): {onward}"
+            error.add_note(f"{nowhere}, {why}")
+            return
+        error.add_note(
+            f"nothing was published, and nothing is booked; the release number {number} will not be used again"
+        )
+        if job is not None:
+            job.remove()
 
 
 @contextlib.contextmanager
@@ -376,17 +379,57 @@ def in_our_words(target: Target) -> Iterator[None]:
         raise ours from error
 
 
-def _whereabouts(reservation: Reservation, target: Target) -> str:
-    return f"{_name(reservation)} is signed and may be at {target.path}: it stays on the books as spent"
-
-
-def _nowhere(reservation: Reservation) -> str:
-    return f"{_name(reservation)} is not published, no file of it is anywhere, and it stays on the books as spent"
-
-
 def _name(reservation: Reservation) -> str:
     return f"release {reservation.lineage.number} of {reservation.dataset!r}"
 
 
 def _unnamed_file(stack: contextlib.ExitStack, folder: Path) -> BinaryIO:
     return cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=folder)))
+
+
+def require_no_minisig(out: str | os.PathLike[str]) -> None:
+    """Refuse the path of a bundle beside which a signature lies already, as it is that of another file.
+
+    Raises
+    ------
+    DpGraphError
+        There is one, and no bundle. (If there is a bundle, that is what `publish` says.)
+    """
+    target = choose_target(out)
+    if isinstance(target.tar, RemotePath):  # nothing is replaced there, whatever it is
+        return
+    minisig = minisig_path(target.tar)
+    if os.path.lexists(minisig) and not os.path.lexists(target.path):
+        raise DpGraphError(
+            f"there is a signature of another file at {quote_path(minisig)}: move it away, or give another --out"
+        )
+
+
+def sign_beside(receipt: Receipt, key: Ed25519PrivateKey) -> tuple[Path | RemotePath | None, str]:
+    """Write the signature of a release that was published, beside it.
+
+    Parameters
+    ----------
+    receipt : Receipt
+        The release.
+    key : Ed25519PrivateKey
+        The key that signed it.
+
+    Returns
+    -------
+    Path, RemotePath or None
+        The signature; None if it could not be written.
+    str
+        Nothing, or why not, and how to make it.
+    """
+    is_tar = isinstance(receipt.path, Path) and not receipt.path.is_dir()
+    tar = receipt.path if is_tar else tar_beside(receipt.path)
+    target = minisig_path(tar)
+    try:
+        write_minisig(target, minisign_release(receipt.blake2b, receipt.release, receipt.manifest_sha256, key))
+    except DpGraphError as error:
+        later = f"dp-bundle minisign {quote_path(receipt.path)} does that later"
+        if isinstance(receipt.path, RemotePath):
+            later = f"dp-bundle pack {quote_path(receipt.path)} makes the tar, for which dp-bundle minisign makes it"
+        return None, f"the release is complete, but {error}; {later}"
+    return target, ""

@@ -17,12 +17,11 @@ from dp_bundle.files.places import located
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.data.fingerprint import describe_files
 from dp_publish.data.table import coded, open_table
-from dp_publish.ledger.ledger import Ledger, Reservation
-from dp_publish.ledger.opening import open_ledger
+from dp_publish.ledger.ledger import Ledger, Reservation, open_ledger
 from dp_publish.policy.model import Policy
 from dp_publish.release.job import Job, open_job
-from dp_publish.release.preparing import cluster_job, make_maker, software
-from dp_publish.release.publishing import Receipt, book, in_our_words, publish_job
+from dp_publish.release.preparing import Order, cluster_job, make_maker, software
+from dp_publish.release.publishing import Receipt, carry_out, in_our_words
 from dp_publish.release.targets import choose_target
 from dp_publish.release.workers.cluster import Cluster, dask_cluster, remove_staged
 
@@ -68,27 +67,24 @@ def resume(
         _require_same(running, key)
         policy = Policy.model_validate_json(json.dumps(plan.policy))
         ledger, target = open_ledger(plan.ledger), choose_target(plan.out)
-        found = _find(running, ledger)
-        if running.read("contents") is None:
+        columns = plan.kinds, tuple(plan.left_out), tuple(plan.withheld)
+        order = Order(policy, *columns, plan.partition, target, key, ledger, progress)
+        found, is_drawn = _find(running, ledger), running.read("contents") is not None
+        if not is_drawn:
             _require_unchanged(running)
         if found is None:
             with in_our_words(target):
                 target.prepare()
 
-        maker, report = None, None
-        if running.read("contents") is None:
-            table, tasks = coded(open_table(plan.data, policy.table), policy.sources), None
+        maker = tasks = None
+        if not is_drawn:
+            table = coded(open_table(plan.data, policy.table), policy.sources)
             if plan.staging is not None:
                 cluster = ending.enter_context((workers or partial(dask_cluster, None))(plan.staging))
-                tasks = cluster_job(cluster, plan.data, table, policy, plan.kinds, plan.staged)
+                tasks = cluster_job(order, cluster, plan.data, table, plan.staged)
                 tasks.prepare()
-            maker, report = make_maker(table, policy, plan.kinds, plan.partition, tasks=tasks)
-        if found is not None:
-            booked: Callable[[], Reservation] = lambda: found  # noqa: E731
-        else:
-            assert maker is not None  # noqa: S101  nothing is drawn before it is booked
-            booked = partial(book, ledger, policy, maker, plan.partition, plan.kinds, running)
-        return publish_job(running, policy, ledger, target, booked, maker, report, key, progress), policy
+            maker = make_maker(order, table, tasks)
+        return carry_out(order, maker, running, found), policy
 
 
 def _find(job: Job, ledger: Ledger) -> Reservation | None:

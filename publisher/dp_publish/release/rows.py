@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.deviations import standard_deviations
-from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table
 from dp_publish.policy.model import Policy
-from dp_publish.release.contents import Contents, Making, could_reveal_noise
-from dp_publish.release.work import RowWork
+from dp_publish.release.job import Contents, Part
+from dp_publish.release.parts import LocalWork, Making
 from dp_publish.rows.calibration import Shares, set_noise, share_mu
 from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
 from dp_publish.rows.noise import Bounds
@@ -23,18 +21,12 @@ from dp_publish.rows.private_bounds import count_values, find_bounds, half_width
 from dp_publish.rows.private_centers import find_centers, steps_for, sum_complete_rows
 from dp_publish.sampling.keystream import Keystream
 
-T = TypeVar("T")
-
-
-class Once(Protocol):
-    """`Records.once`, or what draws without a record."""
-
-    def __call__(self, name: str, draw: Callable[[], T], /) -> T:
-        """Return what is drawn under a name."""
+if TYPE_CHECKING:
+    from dp_publish.release.workers.distributed import ClusterJob
 
 
 class RowsMaker:
-    """A `Maker` for rows.
+    """A release of rows in the making.
 
     Parameters
     ----------
@@ -46,10 +38,8 @@ class RowsMaker:
         Read here for strength by SNR alone.
     partition : str or None
         The part of the rows that the table is.
-    work : RowWork
+    work : LocalWork or ClusterJob
         The rows that may be published, and whoever works at them.
-    report : RowReport
-        Counts are added to it.
 
     Raises
     ------
@@ -57,19 +47,15 @@ class RowsMaker:
         Strength, bounds and kinds do not go together, as far as that can be said before bounds are found.
     """
 
-    remark = None
-
     def __init__(
         self,
         policy: Policy,
         kinds: dict[str, str],
         table: Table,
         partition: str | None,
-        work: RowWork,
-        report: RowReport,
+        work: LocalWork | ClusterJob,
     ) -> None:
-        self._policy, self._kinds, self._partition = policy, kinds, partition
-        self._work, self._report = work, report
+        self._policy, self._kinds, self._partition, self.work = policy, kinds, partition, work
         self._shares = share_mu(policy, kinds)
         self._deviations = None
         if policy.privacy.snr_db is not None:
@@ -80,37 +66,33 @@ class RowsMaker:
 
     @property
     def cost(self) -> Cost:
-        """The cost of the release."""
+        """The cost of the release, known before anything is drawn."""
         return cost_of_rows(self._policy, self._kinds, self._shares, self._columns)
 
-    def make(self, making: Making) -> Contents:
-        """Find bounds, add noise and write it; see `Maker`."""
-        keystream, drawn = making.keystream, making.drawn
-        once: Once = making.records.once if making.records is not None else _draw
-        found = {}
+    def make(self, making: Making) -> tuple[Contents, list[Part]]:
+        """Read the table, find bounds, add noise, and write the data members."""
+        keystream, found = making.keystream, {}
         if self._shares.searched:
-            found = once("bounds", lambda: _search_bounds(self._work, self._kinds, self._shares, keystream))
-            drawn.enter_context(could_reveal_noise())
+            found = making.once("bounds", lambda: _search_bounds(self.work, self._kinds, self._shares, keystream))
+            making.drawing()
         bounds = {name: (low, high) for name, (low, high) in found.items()}
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
         if math.isfinite(self._shares.centers_sigma):
             sigma = self._shares.centers_sigma
-            centers = once("centers", lambda: _search_centers(columns, self._work, self._kinds, sigma, keystream))
+            centers = making.once("centers", lambda: _search_centers(columns, self.work, self._kinds, sigma, keystream))
             columns = tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
-            drawn.enter_context(could_reveal_noise())
+            making.drawing()
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
-        parts = self._work.write(self._kinds, columns, making, self._report)
-        self._work.require_unchanged()
-        files, digests = [part.file for part in parts], [part.sha256 for part in parts]
+        parts = self.work.write(self._kinds, columns, making)
+        self.work.require_unchanged()
         conditional = conditional_mu(columns) if guarantee is None else None
-        return Contents(files, self._report.n_rows, columns, guarantee, conditional, digests=digests)
+        report = self.work.report
+        return Contents(report.n_rows, columns, guarantee, report, conditional_mu=conditional), parts
 
 
-def _draw(_: str, draw: Callable[[], T]) -> T:
-    return draw()
-
-
-def _search_bounds(work: RowWork, kinds: dict[str, str], shares: Shares, keystream: Keystream) -> dict[str, Bounds]:
+def _search_bounds(
+    work: LocalWork | ClusterJob, kinds: dict[str, str], shares: Shares, keystream: Keystream
+) -> dict[str, Bounds]:
     """Find the bounds that the policy leaves out; what is learned on the way is what the search was charged for."""
     chosen = {name: kinds[name] for name in shares.searched}
     if not chosen:
@@ -122,7 +104,7 @@ def _search_bounds(work: RowWork, kinds: dict[str, str], shares: Shares, keystre
 
 
 def _search_centers(
-    columns: tuple[Column, ...], work: RowWork, kinds: dict[str, str], sigma: float, keystream: Keystream
+    columns: tuple[Column, ...], work: LocalWork | ClusterJob, kinds: dict[str, str], sigma: float, keystream: Keystream
 ) -> dict[str, float]:
     """Return the means, found privately, at which rows with gaps will stand."""
     add = partial(sum_complete_rows, columns=columns, steps=steps_for(sigma))

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, TypeAlias
 
 from dp_bundle.base.errors import BundleError, DpGraphError, ParameterError, StoreError
 from dp_bundle.base.quoting import quote_path
@@ -30,84 +30,52 @@ from dp_bundle.trust.judging import UnsafeTrustAnyone
 _MOST = 2**25  # bytes of a manifest, and more
 
 
-class Target(Protocol):
-    """The place of a bundle that is not there yet.
+class TarTarget:
+    """A tar that is not there yet.
 
     Attributes
     ----------
     path : Path or RemotePath
-        The place.
+        The place of the bundle.
     tar : Path or RemotePath
         The tar itself, or the one that the folder packs to, beside which signatures are.
     folder : Path
         Where files without a name are made on the way.
     """
 
-    path: Path | RemotePath
-    tar: Path | RemotePath
-    folder: Path
+    def __init__(self, path: Path) -> None:
+        self.path = self.tar = path
+        self.folder = path.parent
 
     def prepare(self) -> None:
-        """Refuse a place that is taken or cannot be had; nothing is left there.
+        """Refuse a name that is taken, and a folder where no file can be given a name in one step; nothing is left.
 
         Raises
         ------
         DpGraphError, OSError
             It is.
         """
-
-    def require_free(self) -> None:
-        """Refuse a place that is taken by now."""
-
-    def staging(self) -> AbstractContextManager[BinaryIO]:
-        """Open a new file for the tar; when the block ends without an error, the bundle is in its place."""
-
-    def holds(self, manifest_sha256: str) -> bool:
-        """Return True if the bundle with this manifest is in its place, whole."""
-
-    def finish(self, manifest_sha256: str) -> bool:
-        """Go on where an earlier process stopped, and return True if the bundle is in its place afterwards."""
-
-
-def choose_target(out: str | os.PathLike[str]) -> Target:
-    """Return the target that a path or URI stands for; text that ends in a slash is a folder."""
-    path = located(out)
-    if isinstance(path, Path) and not (isinstance(out, str) and out.endswith("/")):
-        return TarTarget(path)
-    return MembersTarget(path)
-
-
-class TarTarget:
-    """A tar, as a `Target`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path: Path | RemotePath = path
-        self.tar: Path | RemotePath = path
-        self._own, self.folder = path, path.parent
-
-    def prepare(self) -> None:
-        """Refuse a name that is taken, and a folder where no file can be given a name in one step."""
         self.require_free()
         require_names(self.folder)
 
     def require_free(self) -> None:
         """Refuse a name that is taken, or that no file can have; the system says so of a name that is too long, say."""
         try:
-            os.lstat(self._own)
+            os.lstat(self.path)
         except (FileNotFoundError, NotADirectoryError):
-            require_folder(self._own)
+            require_folder(self.path)
         except ValueError as error:
             raise ParameterError("--out", "a name without a zero byte", str(self.path)) from error
         else:
             raise taken(self.path)
 
     def staging(self) -> AbstractContextManager[BinaryIO]:
-        """Open a file without a name, which it gets when the block ends."""
-        return whole_file(self._own)
+        """Open a file without a name, which it gets when the block ends without an error."""
+        return whole_file(self.path)
 
     def holds(self, manifest_sha256: str) -> bool:
-        """Return True if the file is the bundle with this manifest."""
-        return _is_bundle(self._own, manifest_sha256)
+        """Return True if the bundle with this manifest is in its place, whole."""
+        return _is_bundle(self.path, manifest_sha256)
 
     def finish(self, manifest_sha256: str) -> bool:
         """Return whether it is there: a file that has no name yet is lost with its process."""
@@ -115,29 +83,31 @@ class TarTarget:
 
 
 class MembersTarget:
-    """A folder, here or elsewhere, as a `Target`; its tar is made in this folder, or in that which holds the folder."""
+    """A folder that is not there yet, here or elsewhere, with the methods and attributes of `TarTarget`.
+
+    Its tar is made in this folder, or in that which holds the folder.
+    """
 
     def __init__(self, path: Path | RemotePath) -> None:
         if isinstance(path, Path) and not end_in_name(path).name:
             raise ParameterError("--out", "a file or a folder that is not there yet", str(path))
         self.path = path
         self.tar = tar_beside(path)
-        self._staged = self.tar if isinstance(self.tar, Path) else Path(self.tar.name)
-        self._tar = TarTarget(self._staged)
-        self.folder = self._tar.folder
+        self._staged = TarTarget(self.tar if isinstance(self.tar, Path) else Path(self.tar.name))
+        self.folder = self._staged.folder
 
     def prepare(self) -> None:
         """Refuse a place that is taken, and a storage that would replace what is there."""
         if isinstance(self.path, RemotePath) and self.path.name.endswith(".tar"):
             raise ParameterError("--out", "a URI without .tar, as a bundle elsewhere is a folder", str(self.path))
         self.require_free()
-        self._tar.prepare()
+        self._staged.prepare()
         if isinstance(self.path, RemotePath):
             require_create_only(open_store(self.path.uri))
 
     def require_free(self) -> None:
         """Refuse a place where there is anything, and the name of a tar that is taken."""
-        self._tar.require_free()
+        self._staged.require_free()
         if isinstance(self.path, RemotePath):
             is_free = not open_store(self.path.uri).names()
         else:
@@ -148,23 +118,22 @@ class MembersTarget:
     @contextlib.contextmanager
     def staging(self) -> Iterator[BinaryIO]:
         """Open a file for the tar, and when the block ends, give it its name and put its members in place."""
-        with self._tar.staging() as file:
+        with self._staged.staging() as file:
             yield file
         self._unpack()
 
     def finish(self, manifest_sha256: str) -> bool:
         """Put the members of a whole tar in place, if there is one, and remove it."""
-        if not self.holds(manifest_sha256):
-            if not _is_bundle(self._staged, manifest_sha256):
-                return False
+        is_made, is_held = self._staged.holds(manifest_sha256), self.holds(manifest_sha256)
+        if is_made and not is_held:
             self._unpack()
-        elif _is_bundle(self._staged, manifest_sha256):
-            self._staged.unlink()
-        return True
+        elif is_made:
+            self._staged.path.unlink()
+        return is_made or is_held
 
     def _unpack(self) -> None:
         """Put the members of the tar in place, and remove it."""
-        tar = self._staged
+        tar = self._staged.path
         try:
             with open_bundle(tar, UnsafeTrustAnyone()) as bundle:
                 unpack_bundle(bundle, self.path)
@@ -184,6 +153,17 @@ class MembersTarget:
         except (OSError, StoreError):
             return False
         return hashlib.sha256(manifest).hexdigest() == manifest_sha256
+
+
+Target: TypeAlias = TarTarget | MembersTarget
+
+
+def choose_target(out: str | os.PathLike[str]) -> Target:
+    """Return the target that a path or URI stands for; text that ends in a slash is a folder."""
+    path = located(out)
+    if isinstance(path, Path) and not (isinstance(out, str) and out.endswith("/")):
+        return TarTarget(path)
+    return MembersTarget(path)
 
 
 def taken(path: Path | RemotePath) -> DpGraphError:

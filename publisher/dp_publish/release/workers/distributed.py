@@ -12,7 +12,7 @@ import json
 import logging
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial, reduce
 from typing import BinaryIO, TypeVar, cast
 
@@ -24,12 +24,12 @@ from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_bundle.files.windows import RangeReader
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.sources import Source
 from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
-from dp_publish.release.contents import Making, Progress, stays_booked
-from dp_publish.release.parts import Part, RowRange, Told, choose_ranges
+from dp_publish.policy.model import Policy
+from dp_publish.release.job import Part
+from dp_publish.release.parts import Making, RowRange, Told, choose_ranges, stays_booked
 from dp_publish.release.workers.cluster import (
     Cluster,
     changed_there,
@@ -58,7 +58,7 @@ _COPIED = 2**23  # bytes at a time
 
 
 class ClusterJob:
-    """Work at the rows of a table by the workers of a cluster; see `RowWork`.
+    """Work at the rows of a table by the workers of a cluster, as `LocalWork` is by this process.
 
     Parameters
     ----------
@@ -68,12 +68,10 @@ class ClusterJob:
         The raw table's absolute path or its URI, which is the same for all workers.
     table : Table
         The same, with rows that can be read by their numbers.
+    policy : Policy
+        Tells how many rows of an entity may be published, and what columns that are no numbers are published as.
     n_columns : int
         How many columns are published.
-    coded : sequence of Source
-        What columns of the raw table that are no numbers are published as.
-    cap : (str, int), optional
-        The column that tells whose row it is, and how many rows of an entity may be published.
     name : str, optional
         Its folder in the staging place, where a process that comes later can go on with what was claimed. Without a
         name, nobody will, and each part is removed there as soon as it has been read and closed.
@@ -82,27 +80,24 @@ class ClusterJob:
     ----------
     report : RowReport
         What is done to the rows is counted in it.
+    require_unchanged : callable
+        Raises `SchemaError` if rows may have passed their cap, as their table was changed.
     has_staged_noise : bool
         Whether noisy parts may lie in the staging place, so that the release must stay on the books.
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        source: str,
-        table: Table,
-        n_columns: int,
-        coded: Sequence[Source] = (),
-        cap: tuple[str, int] | None = None,
-        name: str | None = None,
+        self, cluster: Cluster, source: str, table: Table, policy: Policy, n_columns: int, name: str | None
     ) -> None:
         self._cluster, self._table, self._n_columns = cluster, table, n_columns
-        self._source, self._coded, self._cap = source, coded, cap
+        coded, privacy = [source.model_dump_json() for source in policy.sources], policy.privacy
+        cap = () if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
+        self._own = TableDescription(source, coded, [], *cap)
         self._store = open_store(cluster.staging)
         self._name, self._kept = name or f"job-{secrets.token_hex(8)}", name is not None
         self._tasks: list[SplitTask] = []
         self._edges: list[int] = []
-        self._require_unchanged = table.unchanged() if cap is not None else lambda: None
+        self.require_unchanged = table.unchanged() if cap else lambda: None
         self.report = RowReport()
         self.has_staged_noise = False
 
@@ -115,9 +110,9 @@ class ClusterJob:
         kinds: dict[str, str],
         add: Callable[[Iterator[pa.RecordBatch]], T],
         merge: Callable[[T, T], T],
-        progress: Progress | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> T:
-        """Return what comes of all rows; see `RowWork`."""
+        """Return what comes of all rows; see `LocalWork`."""
         told, tasks = Told(progress), self._split_tasks()
 
         def results() -> Iterator[T]:
@@ -129,13 +124,7 @@ class ClusterJob:
         _log.info("a pass over %d rows of %d columns is done by workers", self._edges[-1], len(kinds))
         return total
 
-    def write(
-        self,
-        kinds: dict[str, str],
-        columns: tuple[Column, ...],
-        making: Making,
-        report: RowReport,
-    ) -> list[Part]:
+    def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
         """Have noise added to all rows, and return the parts that won, in order; workers have keystreams of their own.
 
         Raises
@@ -146,14 +135,13 @@ class ClusterJob:
             The staging place cannot be used.
         """
         # 1. What is published, and where it lies in the raw table.
-        rows = self._published_rows(kinds, columns)
+        rows, report = self._published_rows(kinds, columns), self.report
         if isinstance(rows, PublishedRows):
             report.n_dropped = self._edges[-1] - report.n_over_cap - rows.n_rows
 
         # 2. Workers add the noise, and claim parts; from here on noisy numbers lie outside of this process.
         tasks = self._part_tasks(rows, kinds, columns)
-        if making.records is not None:
-            making.records.once("staged", lambda: True)
+        making.once("staged", lambda: True)
         self.has_staged_noise = True
         making.drawn.enter_context(stays_booked())
         receipts: dict[int, PartReceipt] = {}
@@ -168,18 +156,15 @@ class ClusterJob:
                 _log.info("part %d is staged: %d rows, %d bytes", receipt.place, receipt.n_rows, receipt.size)
             if making.progress is not None:
                 making.progress(report.n_rows)
-        self._require_all(receipts, rows.n_rows)
+        if sorted(receipts) != [*range(len(receipts))] or sum(each.n_rows for each in receipts.values()) != rows.n_rows:
+            raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
 
         # 3. The winners, to be read from where they are, or from the records of the release.
         parts = [
             Part(place, _open_staged(self._store, receipts[place], kept=self._kept), receipts[place].sha256)
             for place in sorted(receipts)
         ]
-        return parts if making.records is None else [_copy(part, making.new_file()) for part in parts]
-
-    def require_unchanged(self) -> None:
-        """Raise `SchemaError` if rows may have passed their cap, as their table was changed."""
-        self._require_unchanged()
+        return parts if making.job is None else [_copy(part, making.new_file()) for part in parts]
 
     def remove(self) -> None:
         """Remove everything that was staged, as far as the staging place lets us."""
@@ -195,20 +180,17 @@ class ClusterJob:
         """Return a task for each split of the table, which is described, and its entities capped, the first time."""
         if self._tasks:
             return self._tasks
-        store, engine, (entity, max_rows) = self._store, self._cluster.engine, self._cap or (None, 1)
-        raw = self._raw_rows()
+        store, engine, raw = self._store, self._cluster.engine, self._raw_rows()
         planned = choose_ranges(raw, self._n_columns, engine.n_workers) if raw.n_rows else []
         edges = [*sorted(each.start for each in planned), raw.n_rows] if planned else [0, 0]
-        coded = [source.model_dump_json() for source in self._coded]
-        own = TableDescription(self._source, coded, edges, entity, max_rows)
-        description, table = self._describe(own)
+        description, table = self._describe(self._own._replace(edges=edges))
         self._edges = description.edges
 
         def tasks(number: int, given: str = "") -> list[SplitTask]:
             return [SplitTask(self._cluster.staging, self._name, table, given, place) for place in range(number)]
 
         given, n_splits = "", description.n_splits
-        if entity is not None:
+        if description.entity is not None:
             counted = list(map_in_order(engine, count_split, tasks(n_splits)))
             given = stage_list(store, self._name, "counts", counted)
             drawn = list(map_in_order(engine, draw_bucket, tasks(description.n_buckets, given)))
@@ -236,7 +218,7 @@ class ClusterJob:
     def _published_rows(self, kinds: dict[str, str], columns: tuple[Column, ...]) -> RowRanges | PublishedRows:
         """Return the rows that are published: the raw ones, or, if some are left out, those counted by workers."""
         tasks, dropping = self._split_tasks(), [column for column in columns if column.missing == "drop"]
-        if self._cap is None and not dropping:
+        if self._own.entity is None and not dropping:
             return self._raw_rows()
         count = partial(count_published, kinds={each.name: kinds[each.name] for each in dropping}, columns=dropping)
         return PublishedRows(self._edges, list(map_in_order(self._cluster.engine, count, tasks)))
@@ -247,27 +229,14 @@ class ClusterJob:
         """Return the tasks of a release, which is described in the staging place."""
         if not rows.n_rows:
             raise DataError("the table has no rows to publish")
-        described = {
-            "table": self._tasks[0].table,
-            "kept": self._tasks[0].given,
-            "kinds": kinds,
-            "columns": [column.model_dump_json() for column in columns],
-        }
+        described = {"table": self._tasks[0].table, "kept": self._tasks[0].given, "kinds": kinds}
+        described["columns"] = [column.model_dump_json() for column in columns]
         sha256 = create_staged(self._store, f"{self._name}/job.json", json.dumps(described).encode())
-        return [
-            WorkerTask(
-                self._cluster.staging,
-                self._name,
-                sha256,
-                wanted,
-                rows.find(wanted.start, wanted.stop) if isinstance(rows, PublishedRows) else None,
-            )
-            for wanted in choose_ranges(rows, len(columns), self._cluster.engine.n_workers)
-        ]
-
-    def _require_all(self, receipts: dict[int, PartReceipt], n_rows: int) -> None:
-        if sorted(receipts) != list(range(len(receipts))) or sum(each.n_rows for each in receipts.values()) != n_rows:
-            raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
+        tasks = []
+        for wanted in choose_ranges(rows, len(columns), self._cluster.engine.n_workers):
+            raw = rows.find(wanted.start, wanted.stop) if isinstance(rows, PublishedRows) else None
+            tasks.append(WorkerTask(self._cluster.staging, self._name, sha256, wanted, raw))
+        return tasks
 
 
 def _copy(part: Part, file: BinaryIO) -> Part:

@@ -254,7 +254,7 @@ def keep_split(task: SplitTask) -> str:
 def pass_split(
     task: SplitTask, *, kinds: dict[str, str], add: Callable[[Iterator[pa.RecordBatch]], T]
 ) -> tuple[T, int]:
-    """Return what comes of the rows of a split that are kept, and the number of its raw rows; see `RowWork.total`."""
+    """Return what comes of the rows of a split that are kept, and the number of its raw rows; see `LocalWork.total`."""
     _, table, (start, stop) = _open(task, task.given)
     return add(table.read(kinds, start, stop)), stop - start
 

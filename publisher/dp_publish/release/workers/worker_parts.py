@@ -14,6 +14,7 @@ import json
 import secrets
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from typing import NamedTuple, cast
 
 import pyarrow as pa
@@ -80,15 +81,17 @@ def publish_part(task: WorkerTask) -> tuple[RowRange, list[PartReceipt], RowRepo
     kinds, report, keystream = described["kinds"], RowReport(), SecureKeystream()
     table = StagedTable(store, job, described["table"], described["kept"])
 
-    def finished() -> Iterator[_NewPart]:
+    attempt = f"{job}/attempt-{secrets.token_hex(16)}"
+
+    def finished() -> Iterator[tuple[PartReceipt, bytes]]:
         with PartWriter(columns, io.BytesIO, wanted.first_part) as writer:
             for batch in _rows_of(task, table, kinds, columns):
                 writer.write(add_noise(batch, columns, keystream, report))
-                yield from _take_finished(writer, wanted.first_part)
+                yield from _take_finished(writer, wanted.first_part, attempt)
             writer.close()
-            yield from _take_finished(writer, wanted.first_part)
+            yield from _take_finished(writer, wanted.first_part, attempt)
 
-    stage = partial(_stage, store, job, f"{job}/attempt-{secrets.token_hex(16)}")
+    stage = partial(_stage, store, job)
     n_threads = 1 if is_here(store) else 2  # elsewhere, noise is added to the next part while one is on its way
     receipts = list(map_batches(stage, finished(), n_threads, n_waiting=1))
     return wanted, receipts, report
@@ -111,29 +114,20 @@ def _rows_of(
             yield own
 
 
-class _NewPart(NamedTuple):
-    """A part that is not staged yet."""
-
-    place: int
-    content: bytes
-    sha256: str
-    n_rows: int
-
-
-def _take_finished(writer: PartWriter, first_part: int) -> Iterator[_NewPart]:
+def _take_finished(writer: PartWriter, first_part: int, attempt: str) -> Iterator[tuple[PartReceipt, bytes]]:
     """Yield the parts that were finished since the last time; their memory is given back."""
-    for index, (file, sha256, n_rows) in enumerate(zip(writer.parts, writer.digests, writer.part_sizes, strict=False)):
+    finished = zip(count(first_part), writer.parts, writer.digests, writer.part_sizes, strict=False)
+    for place, file, sha256, n_rows in finished:
         if not file.closed:
             content = cast(io.BytesIO, file).getvalue()
             file.close()
-            yield _NewPart(first_part + index, content, sha256, n_rows)
+            yield PartReceipt(place, f"{attempt}/part-{place:05d}.parquet", len(content), sha256, n_rows), content
 
 
-def _stage(store: Store, job: str, attempt: str, part: _NewPart) -> PartReceipt:
+def _stage(store: Store, job: str, part: tuple[PartReceipt, bytes]) -> PartReceipt:
     """Stage a part and claim its place; return the receipt of the one that won."""
-    name = f"{attempt}/part-{part.place:05d}.parquet"
-    if store.create(name, part.content) != part.content:
-        raise StoreError(store.uri, f"another content is under the name {name}")
-    own = PartReceipt(part.place, name, len(part.content), part.sha256, part.n_rows)
+    own, content = part
+    if store.create(own.name, content) != content:
+        raise StoreError(store.uri, f"another content is under the name {own.name}")
     claim = store.create(f"{job}/claim-{own.place:05d}.json", json.dumps(own._asdict()).encode())
     return PartReceipt(**json.loads(claim))

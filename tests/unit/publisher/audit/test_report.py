@@ -29,7 +29,7 @@ from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release import work
+from dp_publish.release import parts
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
@@ -238,7 +238,7 @@ def test_command_says_in_one_sentence_what_it_found(
         noisy = add_noise(batch, columns, keystream, report)
         return noisy.set_column(0, noisy.schema.field(0), pa.array(noisy.column(0).to_numpy() + 1e-3))
 
-    monkeypatch.setattr(work, "add_noise", off_grid)
+    monkeypatch.setattr(parts, "add_noise", off_grid)
     finished = command("dp-publish", "audit", people, "--canaries", 3000)
 
     assert finished.returncode == 1

@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import math
-import sqlite3
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.publisher.ledger.conftest import CELL, ENTITY, NOTHING, ROW, lines, run_at_once
 
 from dp_bundle.base.errors import BudgetExceededError, MissingBudgetError
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.ledger import Ledger
-
-ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
-
-
-CELL = Cost("cell", {"cell": 1.0, "row": 12.0}, continuous=True)
-
-
-NOTHING = Cost("row", {}, continuous=True)
-
-
-ENTITY = Cost("entity:who", {"cell": 1.0, "row": 2.0, "entity:who": 4.0}, continuous=True)
-
-
-def lines(ledger: Ledger) -> list[tuple[int, str, str]]:
-    """Return the log as it is in the file."""
-    with sqlite3.connect(ledger.path) as connection:
-        found = connection.execute("SELECT line, content, sha256 FROM log ORDER BY line").fetchall()
-    connection.close()
-    return found
 
 
 def test_budget_is_filled_exactly_and_not_passed(ledger: Ledger) -> None:
@@ -130,26 +109,13 @@ def test_every_unit_in_which_something_was_promised_needs_a_budget(
 @pytest.mark.slow
 def test_eight_processes_with_room_for_five(home: Path) -> None:
     """Of eight processes that reserve at once from a new ledger, exactly as many as the budget allows succeed."""
-    script = (
-        "import sys\n"
-        "from dp_publish.ledger.ledger import Ledger\n"
-        "from dp_publish.ledger.budget import Cost\n"
-        "from dp_bundle.base.errors import BudgetExceededError\n"
-        "sys.stdin.readline()\n"
+    code = (
         "try: Ledger().reserve('wine', Cost('row', {'row': 1.0}, True), budget_mu=5**0.5)\n"
         "except BudgetExceededError as error: sys.exit(error.exit_code)\n"
     )
-    running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(8)]
-    for process in running:
-        assert process.stdin is not None
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-    for process in running:
-        process.communicate(timeout=120)
-    assert sorted(process.returncode for process in running) == [0] * 5 + [5] * 3
+    assert run_at_once(8, code) == [0] * 5 + [5] * 3
     assert sorted(entry.number for entry in Ledger().entries("wine")) == [1, 2, 3, 4, 5]
     total = Ledger().total("wine", "row")
-    assert total is not None
     assert total.mu == pytest.approx(math.sqrt(5))
 
 

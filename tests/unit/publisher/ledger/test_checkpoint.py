@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.publisher.ledger.conftest import execute, lines, run_at_once
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_publish.accounting.conversions import Cost
-from dp_publish.ledger import checkpoint, copies
+from dp_publish.ledger import checkpoint
 from dp_publish.ledger import log as ledger_log
 from dp_publish.ledger.books import chain, encode_line
 from dp_publish.ledger.budget import exact, root
-from dp_publish.ledger.copies import state_of_copies
 from dp_publish.ledger.ledger import Ledger, Reservation
 
 ROW = Cost("row", {"cell": 0.1, "row": 0.3}, continuous=True)
@@ -38,13 +35,6 @@ steps = st.one_of(
 )
 
 
-def execute(ledger: Ledger, statement: str, *values: str) -> None:
-    """Change the ledger's file as somebody else would."""
-    with sqlite3.connect(ledger.path) as connection:
-        connection.execute(statement, values)
-    connection.close()
-
-
 def never(*_: object) -> None:
     """Stand for what must not be called."""
     raise AssertionError("the log was read whole")
@@ -53,7 +43,7 @@ def never(*_: object) -> None:
 def require_same(ledger: Ledger) -> None:
     """Compare the account of every dataset and partition with what the whole log says."""
     places = [(dataset, partition) for dataset in ("a", "b", "wine") for partition in (None, "p", "q")]
-    with ledger_log.open_log(ledger.path, ledger.copy) as log:
+    with ledger_log.LocalLog(ledger.path, ledger.copy).open() as log:
         kept = {place: log.account(*place) for place in places}
         known, books = not log.is_whole, log.books
     for (dataset, partition), account in kept.items():
@@ -80,7 +70,7 @@ def test_checkpoint_says_what_the_log_says(steps: list[object]) -> None:
                 continue
         if ledger.path.exists():
             require_same(ledger)
-            assert copies.read_copy(ledger.copy) == ledger.books().lines
+            assert checkpoint.read_copy(ledger.copy) == ledger.books().lines
 
 
 def finish(ledger: Ledger, reservation: Reservation, how: str) -> None:
@@ -106,7 +96,7 @@ def test_releases_do_not_read_the_whole_log(home: Path, monkeypatch: pytest.Monk
     ledger = Ledger()
     ledger.reserve("wine", ROW, budget_mu=9.0)
     monkeypatch.setattr(ledger_log, "_read", never)
-    monkeypatch.setattr(copies, "read_copy", never)
+    monkeypatch.setattr(checkpoint, "read_copy", never)
     for dataset in ("wine", "beer", "wine"):
         for partition in ("2026-10", None, "2026-10"):
             release = ledger.reserve(dataset, ROW, partition=partition)
@@ -127,7 +117,7 @@ def test_kill_at_every_write_leaves_a_ledger_that_is_right(step: str, moment: st
     ledger.reserve("wine", ROW)
     child = os.fork()
     if not child:
-        module = copies if step == "_write_lines" else ledger_log
+        module = checkpoint if step == "_write_lines" else ledger_log
         work: Callable[..., object] = getattr(module, step)
 
         def kill(*arguments: object) -> None:
@@ -156,7 +146,7 @@ def test_a_checkpoint_that_was_changed_is_not_believed(statement: str, home: Pat
     ledger = Ledger()
     for _ in range(3):
         ledger.reserve("wine", ROW)
-    execute(ledger, statement)
+    execute(ledger.path, statement)
     assert ledger.reserve("wine", ROW).cumulative.releases == 4
     assert ledger.reserve("wine", ROW).cumulative.releases == 5
     require_same(ledger)
@@ -167,24 +157,16 @@ def test_a_checkpoint_with_a_stamp_that_fits_must_hold_together(home: Path) -> N
     ledger = Ledger()
     for _ in range(3):
         end = ledger.reserve("wine", ROW)
-    execute(ledger, ACCOUNT)
-    checkpoint.write_stamp(ledger.path, state_of_copies(ledger.copy), 3, end.lineage.ledger_head or "")
+    execute(ledger.path, ACCOUNT)
+    checkpoint.write_stamp(ledger.path, checkpoint.state_of_copies(ledger.copy), 3, end.lineage.ledger_head or "")
     assert ledger.reserve("wine", ROW).cumulative.releases == 4
-    execute(ledger, "UPDATE log SET content = replace(content, '0.3', '0.2') WHERE line = 4")
-    with ledger_log.open_log(home / "other.sqlite", None) as other:
+    execute(ledger.path, "UPDATE log SET content = replace(content, '0.3', '0.2') WHERE line = 4")
+    with ledger_log.LocalLog(home / "other.sqlite", None).open() as other:
         assert other.line == 0
-    head = lines(ledger)[-1][1]
-    checkpoint.write_stamp(ledger.path, state_of_copies(ledger.copy), 4, head)
+    head = lines(ledger)[-1][2]
+    checkpoint.write_stamp(ledger.path, checkpoint.state_of_copies(ledger.copy), 4, head)
     with pytest.raises(PrivacyError, match="altered at line 4"):
         ledger.reserve("wine", ROW)
-
-
-def lines(ledger: Ledger) -> list[tuple[str, str]]:
-    """Return the lines of the log in the file, and their hashes."""
-    connection = sqlite3.connect(ledger.path)
-    found = connection.execute("SELECT content, sha256 FROM log ORDER BY line").fetchall()
-    connection.close()
-    return found
 
 
 def test_an_old_line_that_was_changed_is_refused(home: Path) -> None:
@@ -193,11 +175,11 @@ def test_an_old_line_that_was_changed_is_refused(home: Path) -> None:
     for _ in range(3):
         last = ledger.reserve("wine", ROW)
     before = ledger.path.stat()
-    execute(ledger, "UPDATE log SET content = replace(content, '0.3', '0.2') WHERE line = 1")
+    execute(ledger.path, "UPDATE log SET content = replace(content, '0.3', '0.2') WHERE line = 1")
     os.utime(ledger.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(PrivacyError, match="altered at line 1"):
         ledger.reserve("wine", ROW)
-    checkpoint.write_stamp(ledger.path, state_of_copies(ledger.copy), 3, last.lineage.ledger_head or "")
+    checkpoint.write_stamp(ledger.path, checkpoint.state_of_copies(ledger.copy), 3, last.lineage.ledger_head or "")
     for use in (ledger.entries, ledger.books, lambda: ledger.total("wine", "row"), lambda: ledger.backup(home / "b")):
         with pytest.raises(PrivacyError, match="altered at line 1"):
             use()
@@ -223,13 +205,13 @@ def test_an_earlier_version_may_go_on_in_between(home: Path) -> None:
     """Lines of a version without checkpoints are counted, and so are those from before there were any."""
     ledger = Ledger()
     ledger.reserve("wine", ROW)
-    ((line, head),) = lines(ledger)
+    ((_, line, head),) = lines(ledger)
     content = encode_line({**json.loads(line), "number": 2})
-    execute(ledger, "INSERT INTO log (content, sha256) VALUES (?, ?)", content, chain(head, content))
+    execute(ledger.path, "INSERT INTO log (content, sha256) VALUES (?, ?)", values=(content, chain(head, content)))
     with (home / "keys" / "ledger.log").open("a") as copy:
         copy.write(f"{content}\n")
     assert ledger.reserve("wine", ROW).cumulative.releases == 3
-    execute(ledger, "DROP TABLE checkpoint")
+    execute(ledger.path, "DROP TABLE checkpoint")
     (home / "ledger.sqlite.stamp").unlink()
     assert ledger.reserve("wine", ROW).cumulative.releases == 4
     require_same(ledger)
@@ -250,16 +232,8 @@ def test_a_rollback_with_the_stamp_is_refused(home: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_without_a_copy_keep_one_account(tmp_path: Path) -> None:
     """Where no lock but the file's own is held, no stamp is believed that is about another state of it."""
-    script = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from dp_publish.ledger.ledger import Ledger\n"
-        "from dp_publish.ledger.budget import Cost\n"
-        "for _ in range(40): Ledger(Path(sys.argv[1])).reserve('wine', Cost('row', {'row': 1.0}, True))\n"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path / "l.sqlite")]
-    running = [subprocess.Popen(command) for _ in range(2)]
-    assert [process.wait(60) for process in running] == [0, 0]
+    code = "for _ in range(40): Ledger(Path(sys.argv[1])).reserve('wine', Cost('row', {'row': 1.0}, True))"
+    assert run_at_once(2, code, str(tmp_path / "l.sqlite")) == [0, 0]
     ledger = Ledger(tmp_path / "l.sqlite")
     assert sorted(entry.number for entry in ledger.entries("wine")) == list(range(1, 81))
     assert ledger.reserve("wine", ROW).cumulative.releases == 81

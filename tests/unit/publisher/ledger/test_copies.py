@@ -15,8 +15,7 @@ from tests.s3 import FaultyProxy
 from dp_bundle.base.errors import KeyStoreError, PrivacyError
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.books import chain
-from dp_publish.ledger.ledger import Ledger
-from dp_publish.ledger.opening import open_ledger
+from dp_publish.ledger.ledger import Ledger, open_ledger
 
 ROW = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
 LACKS = "that it had before"

@@ -10,8 +10,7 @@ import pytest
 
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.conversions import Cost
-from dp_publish.ledger.books import chain
-from dp_publish.ledger.events import read_event
+from dp_publish.ledger.books import chain, read_event
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.restoring import restore
 

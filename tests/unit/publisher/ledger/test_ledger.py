@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import math
 import os
-import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.publisher.ledger.conftest import CELL, ENTITY, NOTHING, ROW, execute, lines, run_at_once
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger import checkpoint
 from dp_publish.ledger import ledger as ledger_module
+from dp_publish.ledger.books import chain, encode_line
 from dp_publish.ledger.budget import Entry
-from dp_publish.ledger.ledger import Ledger
-from dp_publish.ledger.opening import open_ledger
-
-ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
-
-
-CELL = Cost("cell", {"cell": 1.0, "row": 12.0}, continuous=True)
-
+from dp_publish.ledger.ledger import Ledger, open_ledger
 
 WHOLE = Cost("row", {"cell": 2.0, "row": 4.0}, continuous=False)
-
-
-NOTHING = Cost("row", {}, continuous=True)
-
-
-ENTITY = Cost("entity:who", {"cell": 1.0, "row": 2.0, "entity:who": 4.0}, continuous=True)
 
 
 def test_releases_add_up_in_their_own_unit(ledger: Ledger) -> None:
@@ -141,23 +126,10 @@ def test_asking_makes_no_file(ledger: Ledger) -> None:
 
 def test_two_processes_lose_nothing(home: Path) -> None:
     """Processes that reserve at the same moment get different numbers and all costs are kept."""
-    script = (
-        "from dp_publish.ledger.ledger import Ledger\n"
-        "from dp_publish.ledger.budget import Cost\n"
-        "import sys; sys.stdin.readline()\n"
-        "for _ in range(25): Ledger().reserve('wine', Cost('row', {'cell': 1.0, 'row': 1.0}, True))\n"
-    )
-    running = [subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) for _ in range(2)]
-    for process in running:
-        assert process.stdin is not None
-        process.stdin.write(b"\n")
-        process.stdin.flush()
-    for process in running:
-        process.communicate(timeout=60)
-    assert [process.returncode for process in running] == [0, 0]
+    code = "for _ in range(25): Ledger().reserve('wine', Cost('row', {'cell': 1.0, 'row': 1.0}, True))"
+    assert run_at_once(2, code) == [0, 0]
     assert sorted(entry.number for entry in Ledger().entries("wine")) == list(range(1, 51))
     total = Ledger().total("wine", "row")
-    assert total is not None
     assert total.mu == pytest.approx(math.sqrt(50))
 
 
@@ -178,9 +150,7 @@ def test_failure_within_a_transaction_books_nothing(ledger: Ledger) -> None:
         ledger.reserve("wine", Cost("row", {"row": object()}, continuous=True))  # type: ignore[dict-item]
     assert len(ledger.entries()) == 1
     assert ledger.reserve("wine", ROW).lineage.number == 2
-    with sqlite3.connect(ledger.path) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    connection.close()
+    assert execute(ledger.path, "PRAGMA integrity_check") == [("ok",)]
 
 
 def test_entities_add_up_in_their_own_account(ledger: Ledger) -> None:
@@ -191,10 +161,8 @@ def test_entities_add_up_in_their_own_account(ledger: Ledger) -> None:
     assert (first.mu, second.mu) == (4.0, pytest.approx(math.sqrt(32)))
     assert third.mu == pytest.approx(math.sqrt(4 + 4 + 25))
     total = ledger.total("wine", "entity:who")
-    assert total is not None
     assert (total.releases, total.mu, total.rho) == (3, None, None)
     other = ledger.total("wine", "entity:whom")
-    assert other is not None
     assert other.rho is None
 
 
@@ -203,14 +171,12 @@ def test_partitions_cost_in_parallel_and_all_else_on_top(ledger: Ledger) -> None
     for partition, cost in (("a", ROW), ("b", ROW), ("b", ROW), ("c", WHOLE)):
         ledger.reserve("wine", cost, partition=partition)
     total = ledger.total("wine", "row")
-    assert total is not None
     assert total.rho == pytest.approx((25 + 25) / 2)
     assert total.mu is None
     after = ledger.reserve("wine", CELL)
     assert after.cumulative.rho == pytest.approx((1 + 9 + 9) / 2)
     assert after.lineage.partition is None
     row = ledger.total("wine", "row")
-    assert row is not None
     assert row.rho == pytest.approx((144 + 25 + 25) / 2)
 
 
@@ -220,7 +186,6 @@ def test_entities_are_not_split_by_partitions(ledger: Ledger) -> None:
     second = ledger.reserve("wine", ENTITY, partition="2026-11").cumulative
     assert second.mu == pytest.approx(math.sqrt(32))
     rows = ledger.total("wine", "row")
-    assert rows is not None
     assert rows.mu == pytest.approx(2.0)
     with pytest.raises(BudgetExceededError):
         ledger.reserve("wine", ENTITY, partition="2026-12", budget_mu=6.9)
@@ -232,14 +197,6 @@ def test_partitions_without_a_usable_name_are_refused(partition: str, ledger: Le
     with pytest.raises(ParameterError, match="partition"):
         ledger.reserve("wine", ROW, partition=partition)
     assert ledger.entries() == []
-
-
-def lines(ledger: Ledger) -> list[tuple[int, str, str]]:
-    """Return the log as it is in the file."""
-    with sqlite3.connect(ledger.path) as connection:
-        found = connection.execute("SELECT line, content, sha256 FROM log ORDER BY line").fetchall()
-    connection.close()
-    return found
 
 
 def test_entities_are_never_published_as_columns(ledger: Ledger) -> None:
@@ -296,10 +253,7 @@ def test_every_tampering_shows(statements: list[str], ledger: Ledger) -> None:
     ledger.cancel(second)
     ledger.reserve("beer", CELL)
     assert len(lines(ledger)) == 5
-    with sqlite3.connect(ledger.path) as connection:
-        for statement in statements:
-            connection.execute(statement)
-    connection.close()
+    execute(ledger.path, *statements)
     for use in (ledger.entries, lambda: ledger.reserve("wine", ROW), lambda: ledger.total("wine", "row")):
         with pytest.raises(PrivacyError, match="altered at line") as caught:
             use()
@@ -310,17 +264,12 @@ def test_exceptions_add_up_and_old_lines_have_none(ledger: Ledger) -> None:
     """Probabilities of an exception add up over all partitions, and lines from before they were kept count as 0."""
     wishart = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True, excepted_delta=1e-6)
     ledger.reserve("wine", ROW)
-    connection = sqlite3.connect(ledger.path)
-    (text,) = connection.execute("SELECT content FROM log").fetchone()
-    content = json.loads(text)
+    content = json.loads(lines(ledger)[0][1])
     ledger.copy.unlink()  # which earlier versions did not keep
     assert content.pop("excepted_delta") == 0.0
     assert "budgets" not in content
-    old = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    digest = hashlib.sha256(f"\n{old}".encode()).hexdigest()
-    connection.execute("UPDATE log SET content = ?, sha256 = ?", (old, digest))
-    connection.commit()
-    connection.close()
+    old = encode_line(content)
+    execute(ledger.path, "UPDATE log SET content = ?, sha256 = ?", values=(old, chain("", old)))
 
     assert ledger.entries()[0].cost == ROW
     assert ledger.reserve("wine", wishart, partition="a").cumulative.excepted_delta == 1e-6
@@ -368,7 +317,6 @@ def test_a_release_of_rows_counts_for_changes_of_their_cells(first_is_of_rows: b
         assert (last.unit, last.rho) == ("change", pytest.approx(expected))
         assert {*last.other_units_rho} == {"cell", "row"}
     total = ledger.total("cases", "change")  # from the whole log
-    assert total is not None
     assert total.rho == pytest.approx(expected)
     third = ledger.reserve("cases", _of_changes(n=1)).cumulative  # and from its checkpoint
     assert third.rho == pytest.approx(expected + 0.125)

@@ -15,15 +15,14 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
+from tests.unit.publisher.ledger.conftest import ROW, execute
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import KeyStoreError, MissingValuesError, PrivacyError, UntrustedKeyError
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_total
-from dp_bundle.trust.keys import private_key_path
-from dp_bundle.trust.signing import load_private_key, public_key_of
+from dp_bundle.trust.signing import public_key_of
 from dp_publish import Policy, Receipt, publish
-from dp_publish.accounting.conversions import Cost
 from dp_publish.cli.messages.ledger import describe_surprises
 from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger
@@ -32,7 +31,6 @@ from dp_publish.ledger.restoring import cost_of_release, restore
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Publish = Callable[..., Receipt]
 
-ROW = Cost("row", {"cell": 3.0, "row": 5.0}, continuous=True)
 FRAME = pd.DataFrame({"x": np.linspace(0, 1, 50), "n": np.arange(50) % 7, "who": np.arange(50) // 2})
 BOUNDS: dict[str, list[float]] = {"x": [0, 1], "n": [0, 7]}
 
@@ -62,6 +60,12 @@ def keep(home: Path, *names: str) -> Callable[[], None]:
             (home / name).write_bytes(content)
 
     return put_back
+
+
+def forget(home: Path) -> None:
+    """Delete the ledger and its copy."""
+    for name in ("ledger.sqlite", "keys/ledger.log"):
+        (home / name).unlink()
 
 
 def test_rolled_back_ledger_is_refused_and_restored(home: Path, release: Publish) -> None:
@@ -95,9 +99,7 @@ def test_lost_ledger_is_refused_and_restored(loss: str, home: Path, release: Pub
     elif loss == "damaged":
         path.write_bytes(b"this is no database" * 1000)
     elif loss == "altered":
-        with sqlite3.connect(path) as connection:
-            connection.execute("DELETE FROM log WHERE line > 2")
-        connection.close()
+        execute(path, "DELETE FROM log WHERE line > 2")
     else:
         other = Ledger(tmp_path / "other.sqlite")
         other.reserve("other", ROW)
@@ -179,16 +181,15 @@ def test_whole_numbers_are_put_back_with_their_mu_and_nothing_seems_lost(
     for _ in range(3):
         release(policy)
     before = Ledger().entries()
-    for name in ("ledger.sqlite", "keys/ledger.log"):
-        (home / name).unlink()
+    forget(home)
     done = restore(Ledger(), [tmp_path / "out"])
     assert [entry.state for entry in done.put_back] == ["published"] * 3
     for old, new in zip(before, Ledger().entries(), strict=True):
         assert new.cost.mu == pytest.approx(old.cost.mu, rel=1e-9)
         assert new.cost.rho == pytest.approx(old.cost.rho, rel=1e-9)
 
-    for name in ("ledger.sqlite", "keys/ledger.log", "../out/2.tar"):
-        (home / name).unlink()
+    forget(home)
+    (tmp_path / "out" / "2.tar").unlink()
     lost = [entry for entry in restore(Ledger(), [tmp_path / "out"]).put_back if entry.state == "lost"]
     assert len(lost) == 1
     unit = before[1].cost.unit
@@ -206,8 +207,7 @@ def test_bundles_restore_the_size_of_changes(home: Path, release: Publish, tmp_p
 
     release(of_changes(1))
     (before,) = Ledger().entries()
-    for name in ("ledger.sqlite", "keys/ledger.log"):
-        (home / name).unlink()
+    forget(home)
     restore(Ledger(), [tmp_path / "out"])
     (after,) = Ledger().entries()
     assert after.cost.changes == before.cost.changes == {"n": 1, "x": None}
@@ -216,18 +216,16 @@ def test_bundles_restore_the_size_of_changes(home: Path, release: Publish, tmp_p
     release(of_changes(1))
 
 
-def test_bundles_restore_what_no_copy_holds(home: Path, release: Publish, tmp_path: Path) -> None:
+def test_bundles_restore_what_no_copy_holds(
+    home: Path, release: Publish, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
     """After the whole state folder was rolled back, bundles put the releases back, and doing so twice adds nothing."""
     release()
     roll_back = keep(home, "ledger.sqlite", "keys/ledger.log")
     release(mu=2.0)
+    frame, policy = pd.DataFrame({"x": [np.nan], "n": [1]}), make_policy(BOUNDS, name="d", mu=1.0)
     with pytest.raises(MissingValuesError):
-        publish(
-            pd.DataFrame({"x": [np.nan], "n": [1]}),
-            make_policy(BOUNDS, name="d", mu=1.0),
-            out=tmp_path / "x.tar",
-            key=load_private_key(private_key_path()),
-        )
+        publish(frame, policy, out=tmp_path / "x.tar", key=key)
     last = release(mu=1.0, unit="cell")
     before = {entry.number: entry for entry in Ledger().entries()}
     roll_back()
@@ -251,8 +249,7 @@ def test_restoring_tells_of_budgets_that_no_bundle_holds(home: Path, release: Pu
     (home / "ledger.sqlite").unlink()
     assert restore(Ledger(), [tmp_path / "out"]).without_budget == []
 
-    (home / "ledger.sqlite").unlink()
-    (home / "keys" / "ledger.log").unlink()
+    forget(home)
     done = restore(Ledger(), [tmp_path / "out"])
     assert done.without_budget == ["d"]
     assert "the ledger has none for d: give budget_mu in the policy again" in describe_surprises(done)[-1]
@@ -272,7 +269,6 @@ def test_totals_of_bundles_count_what_is_lost(home: Path, release: Publish) -> N
     assert [(entry.number, entry.state) for entry in done.put_back] == [(4, "published"), (2, "lost")]
     for unit, rho in {stated.unit: stated.rho, **stated.other_units_rho}.items():
         total = Ledger().total("d", unit)
-        assert total is not None
         assert total.rho == pytest.approx(rho)
     assert restore(Ledger(), [last.path]).put_back == []
     assert release(mu=0.1).release.lineage.number == 5
@@ -287,7 +283,6 @@ def test_total_without_a_guarantee_stays_without_one(home: Path, release: Publis
     roll_back()
     restore(Ledger(), [last.path])
     total = Ledger().total("d", "row")
-    assert total is not None
     assert total.rho is None
 
 
@@ -306,8 +301,7 @@ def test_two_releases_of_one_number_both_count(home: Path, release: Publish, tmp
     roll_back = keep(home, "keys/publisher.pub")
     first = release(mu=2.0)
     roll_back()
-    for name in ("ledger.sqlite", "keys/ledger.log"):
-        (home / name).unlink()
+    forget(home)
     second = release(mu=1.0)
     assert first.release.lineage.number == second.release.lineage.number == 1
 
@@ -315,7 +309,6 @@ def test_two_releases_of_one_number_both_count(home: Path, release: Publish, tmp
     assert done.doubled == [("d", 1)]
     assert done.rewritten == [first.path]
     total = Ledger().total("d", "row")
-    assert total is not None
     assert total.rho == pytest.approx(2.0 + 0.5, rel=1e-9)
     assert release().release.lineage.number == 2
 
@@ -338,13 +331,8 @@ def test_only_own_bundles_are_witnesses(release: Publish, tmp_path: Path, home: 
     made = release()
     stranger = Ed25519PrivateKey.generate()
     other = Ledger(tmp_path / "theirs.sqlite")
-    theirs = publish(
-        FRAME[["x", "n"]],
-        make_policy(BOUNDS, name="d", mu=9.0),
-        out=tmp_path / "out" / "theirs.tar",
-        key=stranger,
-        ledger=other,
-    ).path
+    theirs, policy = tmp_path / "out" / "theirs.tar", make_policy(BOUNDS, name="d", mu=9.0)
+    publish(FRAME[["x", "n"]], policy, out=theirs, key=stranger, ledger=other)
     (tmp_path / "out" / "note.tar").write_text("no bundle")
     before = Ledger().books()
     with pytest.raises(UntrustedKeyError, match=public_key_of(stranger).fingerprint):
@@ -371,15 +359,10 @@ def test_ledger_of_an_earlier_version_goes_on(home: Path) -> None:
     """A ledger with a write-ahead log and without a copy is taken over, in one file and with a copy."""
     ledger = Ledger()
     ledger.reserve("wine", ROW)
-    assert ledger.copy is not None
     ledger.copy.unlink()
-    with sqlite3.connect(ledger.path) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-    connection.close()
+    execute(ledger.path, "PRAGMA journal_mode = WAL")
     assert ledger.reserve("wine", ROW).lineage.number == 2
-    with sqlite3.connect(ledger.path) as connection:
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
-    connection.close()
+    assert execute(ledger.path, "PRAGMA journal_mode") == [("delete",)]
     assert ledger.copy.read_text().splitlines() == ledger.books().lines
 
 
@@ -389,7 +372,6 @@ def test_copy_that_a_crash_cut_short_is_completed(cut: int) -> None:
     ledger = Ledger()
     ledger.reserve("wine", ROW)
     ledger.reserve("wine", ROW)
-    assert ledger.copy is not None
     whole = ledger.copy.read_bytes()
     ledger.copy.write_bytes(whole[:-cut])
     assert len(ledger.entries()) == 2
@@ -400,7 +382,6 @@ def test_copy_with_a_line_too_many_is_refused() -> None:
     """The copy never runs ahead of the ledger, so that a line that only it has was lost from the ledger."""
     ledger = Ledger()
     ledger.reserve("wine", ROW)
-    assert ledger.copy is not None
     with ledger.copy.open("a") as file:
         file.write("anything\n")
     with pytest.raises(PrivacyError, match="lacks lines that it had before"):

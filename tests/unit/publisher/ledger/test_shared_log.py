@@ -16,8 +16,7 @@ from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_publish.accounting.conversions import Cost
-from dp_publish.ledger.ledger import Ledger
-from dp_publish.ledger.opening import open_ledger
+from dp_publish.ledger.ledger import Ledger, open_ledger
 from dp_publish.ledger.shared_log import SharedLog
 
 ROW = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
@@ -206,7 +205,6 @@ def _check_five(numbers: list[int], ledger: Ledger) -> None:
     total = ledger.total("wine", "row")
     assert numbers == [1, 2, 3, 4, 5]
     assert [entry.number for entry in ledger.entries("wine")] == [1, 2, 3, 4, 5]
-    assert total is not None
     assert total.mu == pytest.approx(BUDGET)
 
 

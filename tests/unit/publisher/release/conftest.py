@@ -13,15 +13,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.stopped_jobs import Stopping
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_publish import Policy, Receipt
+from dp_publish import Policy, Receipt, publish
 from dp_publish.ledger.ledger import Ledger
 
 T = TypeVar("T")
 R = TypeVar("R")
+Publish = Callable[..., Receipt]
 
 
 class Sent:
@@ -92,3 +95,22 @@ def with_gaps(tmp_path: Path) -> Path:
     path = tmp_path / "d.parquet"
     pq.write_table(pa.table({"x": rng.normal(size=1000), "y": pa.array(y, mask=y > 2)}), path, row_group_size=130)
     return path
+
+
+@pytest.fixture
+def publish_here(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> Publish:
+    """Return `publish` with this test's key: by default of one row to a.tar, which a plain name is put beside."""
+
+    def make(data: Any = None, policy: Policy = one_column, *, out: str | Path = "a.tar", **others: Any) -> Receipt:
+        source = pd.DataFrame({"x": [0.5]}) if data is None else data
+        return publish(source, policy, out=out if "/" in str(out) else tmp_path / out, key=key, **others)
+
+    return make
+
+
+@pytest.fixture
+def stopping(
+    small_parts: None, with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> Stopping:
+    """Return a release of the table with gaps, in ten parts, with a job."""
+    return Stopping(with_gaps, key, monkeypatch, tmp_path / "d.job", tmp_path / "d.tar")

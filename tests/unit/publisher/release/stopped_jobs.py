@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.bundle.reading import open_bundle
-from dp_publish import Policy, Receipt
+from dp_publish import Policy, Receipt, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import job as jobs
+from dp_publish.release import targets
+from dp_publish.release.resuming import resume
 
 N_ROWS = 1000  # 10 parts of 100 rows
 
@@ -28,29 +32,6 @@ def policy_of(**privacy: Any) -> Policy:
     if privacy.get("release") == "covariance":
         columns = {"x": {"bounds": [-4, 4]}, "y": {"bounds": [-4, 4], "missing": "midpoint"}}
     return Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 4.0, **privacy}, "columns": columns})
-
-
-@contextlib.contextmanager
-def killed_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *, when: Callable[..., bool]) -> Iterator[None]:
-    """End the block after the first call of a function for which `when` is true, as a kill would: no handler runs."""
-    original = getattr(owner, name)
-
-    def call(*given: Any, **named: Any) -> Any:
-        if when is before:
-            raise KilledError
-        result = original(*given, **named)
-        if when(*given, **named):
-            raise KilledError
-        return result
-
-    def nothing(*_: Any) -> None:
-        """Do what a killed process does."""
-
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, call)
-        patch.setattr("dp_publish.release.recorded._take_back_or_explain", nothing)
-        with pytest.raises(KilledError):
-            yield
 
 
 def recorded(name: str) -> Callable[..., bool]:
@@ -81,6 +62,57 @@ STOPS: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "promotion": (Ledger, "commit", before),
     "manifest": (Ledger, "commit", always),
 }
+ELSEWHERE: dict[str, tuple[Any, str, Callable[..., bool]]] = {
+    "part": (jobs.Job, "record", recorded("place-00003")),
+    "before the members": (targets, "unpack_bundle", before),
+    "after the members": (targets, "unpack_bundle", always),
+}
+
+
+@dataclass
+class Stopping:
+    """A release with a job, which can be stopped at a step, and gone on with."""
+
+    data: str | Path
+    key: Ed25519PrivateKey
+    patch: pytest.MonkeyPatch
+    job: Path
+    out: str | Path
+
+    @contextlib.contextmanager
+    def at(self, stop: str) -> Iterator[None]:
+        """End the block at a step, as a kill would: no handler runs."""
+        owner, name, when = {**STOPS, **ELSEWHERE}[stop]
+        original = getattr(owner, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            if when is before:
+                raise KilledError
+            result = original(*given, **named)
+            if when(*given, **named):
+                raise KilledError
+            return result
+
+        with self.patch.context() as patch:
+            patch.setattr(owner, name, call)
+            patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
+            with pytest.raises(KilledError):
+                yield
+
+    def publish(self, policy: Policy | None = None, **others: Any) -> Receipt:
+        """Begin the release."""
+        return publish(
+            self.data, policy or policy_of(), **{"out": self.out, "key": self.key, "job": self.job, **others}
+        )
+
+    def begin(self, stop: str, policy: Policy | None = None, **others: Any) -> None:
+        """Begin the release, and stop it at a step."""
+        with self.at(stop):
+            self.publish(policy, **others)
+
+    def resume(self) -> Receipt:
+        """Go on with it."""
+        return resume(self.job, key=self.key)[0]
 
 
 def digests_of(job: Path) -> dict[str, Any]:

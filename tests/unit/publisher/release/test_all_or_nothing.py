@@ -15,8 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.conftest import nothing_happened
+from tests.unit.publisher.release.conftest import Publish, nothing_happened
 
 from dp_bundle.base.errors import (
     DpGraphError,
@@ -25,7 +24,6 @@ from dp_bundle.base.errors import (
 )
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files import new_files
-from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import targets
 
@@ -42,41 +40,33 @@ def full_disk() -> Iterator[Callable[[int], None]]:
 
 @pytest.mark.parametrize("missing", [6_000, 30_000])
 def test_full_disk_leaves_nothing_and_costs_nothing(
-    missing: int,
-    full_disk: Callable[[int], None],
-    one_column: Policy,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
+    missing: int, full_disk: Callable[[int], None], tmp_path: Path, publish_here: Publish
 ) -> None:
     """When the archive (6 kB short) or the data before it (30 kB short) does not fit, there is no file and no cost."""
     frame = pd.DataFrame({"x": np.random.default_rng(1).uniform(size=100_000)})
-    sample = publish(frame, one_column, out=tmp_path / "sample.tar", key=key, ledger=Ledger(tmp_path / "l")).path
+    sample = publish_here(frame, out="sample.tar", ledger=Ledger(tmp_path / "l")).path
     before = {path for path in tmp_path.iterdir() if path.name != "home"}
     full_disk(sample.stat().st_size - missing)
     with pytest.raises(DpGraphError, match="cannot be written") as caught:
-        publish(frame, one_column, out=tmp_path / "a.tar", key=key)
+        publish_here(frame)
     assert "\n" not in str(caught.value)
     assert nothing_happened(tmp_path, before)
 
 
-def test_late_missing_value_leaves_nothing_and_costs_nothing(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
+def test_late_missing_value_leaves_nothing_and_costs_nothing(tmp_path: Path, publish_here: Publish) -> None:
     """A gap in the last row, after noise was drawn for the others, ends as if nothing had been begun."""
     values = np.full(300_000, 0.5)
     values[-1] = np.nan
     done: list[int] = []
     with pytest.raises(MissingValuesError, match="'x'") as caught:
-        publish(pd.DataFrame({"x": values}), one_column, out=tmp_path / "a.tar", key=key, progress=done.append)
+        publish_here(pd.DataFrame({"x": values}), progress=done.append)
     said = "nothing was published, and nothing is booked; the release number 1 will not be used again"
     assert caught.value.__notes__ == [said]
     assert done
     assert nothing_happened(tmp_path, set())
 
 
-def test_damaged_source_leaves_nothing_and_costs_nothing(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
+def test_damaged_source_leaves_nothing_and_costs_nothing(tmp_path: Path, publish_here: Publish) -> None:
     """A file that turns out to be damaged halfway through is an error of the data, and nothing is spent."""
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"x": np.random.default_rng(1).uniform(size=600_000)}), path, row_group_size=300_000)
@@ -86,14 +76,14 @@ def test_damaged_source_leaves_nothing_and_costs_nothing(
     path.write_bytes(bytes(content))
     done: list[int] = []
     with pytest.raises(SchemaError, match="damaged"):
-        publish(path, one_column, out=tmp_path / "a.tar", key=key, progress=done.append)
+        publish_here(path, progress=done.append)
     assert done
     assert nothing_happened(tmp_path, {path})
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
 def test_interruption_leaves_nothing_and_costs_nothing(
-    error: type[BaseException], one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
+    error: type[BaseException], tmp_path: Path, publish_here: Publish
 ) -> None:
     """Whatever stops the work, even the user, there is no file and no cost."""
 
@@ -101,12 +91,12 @@ def test_interruption_leaves_nothing_and_costs_nothing(
         raise error
 
     with pytest.raises(error):
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key, progress=stop)
+        publish_here(progress=stop)
     assert nothing_happened(tmp_path, set())
 
 
 def test_interruption_after_the_file_has_its_name_stays_paid_for(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once a bundle is in place its cost is never taken back, not even if the process is stopped right then."""
     whole_file = targets.whole_file
@@ -124,13 +114,13 @@ def test_interruption_after_the_file_has_its_name_stays_paid_for(
 
     monkeypatch.setattr(targets, "whole_file", Stopped)
     with pytest.raises(KeyboardInterrupt):
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+        publish_here()
     assert (tmp_path / "a.tar").exists()
     assert [entry.state for entry in Ledger().entries()] == ["sealed"]
 
 
 def test_bundle_that_was_taken_away_stays_paid_for(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signed file that somebody moves as soon as it has its name is spent, though the user then stops the command."""
     link = os.link
@@ -143,7 +133,7 @@ def test_bundle_that_was_taken_away_stays_paid_for(
 
     monkeypatch.setattr(os, "link", link_and_lose)
     with pytest.raises(KeyboardInterrupt) as caught:
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+        publish_here()
     assert not (tmp_path / "a.tar").exists()
     with open_bundle(tmp_path / "taken.tar") as opened:
         assert [(entry.number, entry.state, entry.manifest_sha256) for entry in Ledger().entries()] == [
@@ -156,12 +146,7 @@ def test_bundle_that_was_taken_away_stays_paid_for(
 @pytest.mark.parametrize("system", ["unnamed", "hidden"])
 @pytest.mark.parametrize("error", [FileExistsError, TimeoutError])
 def test_link_whose_answer_was_lost_is_a_release(
-    system: str,
-    error: type[OSError],
-    one_column: Policy,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+    system: str, error: type[OSError], tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the file has its name though the system says otherwise, the release is complete, on the books and said so.
 
@@ -178,14 +163,14 @@ def test_link_whose_answer_was_lost_is_a_release(
             raise error(5, "lost")
 
     monkeypatch.setattr(os, "link", link_and_deny)
-    receipt = publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    receipt = publish_here()
     with open_bundle(tmp_path / "a.tar") as opened:
         assert opened.manifest_sha256 == receipt.manifest_sha256
     assert [entry.state for entry in Ledger().entries()] == ["published"]
 
 
 def test_same_bundle_in_another_file_is_a_release(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a file system gives every name a number of its own, the bundle is known by its digest."""
     link = os.link
@@ -196,12 +181,12 @@ def test_same_bundle_in_another_file_is_a_release(
         raise FileExistsError(17, "exists")
 
     monkeypatch.setattr(os, "link", copy_and_deny)
-    publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    publish_here()
     assert [entry.state for entry in Ledger().entries()] == ["published"]
 
 
 def test_file_that_comes_at_the_last_moment_stays_and_the_release_is_spent(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stranger's file is never taken for ours, and where the link was tried nothing proves that it was not made."""
 
@@ -211,36 +196,36 @@ def test_file_that_comes_at_the_last_moment_stays_and_the_release_is_spent(
 
     monkeypatch.setattr(os, "link", lose_the_race)
     with pytest.raises(DpGraphError, match="already") as caught:
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+        publish_here()
     assert (tmp_path / "a.tar").read_bytes() == b"theirs"
     assert "stays on the books" in caught.value.__notes__[0]
     assert [entry.state for entry in Ledger().entries()] == ["sealed"]
 
 
 def test_folder_without_links_is_found_out_before_anything_is_spent(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a file can be given no name in one step there is no file, and nothing was ever on the books."""
     _take_links_away(monkeypatch)
     monkeypatch.setattr(new_files, "_system_call", lambda: None)
     with pytest.raises(DpGraphError, match=r"cannot be written.*use another folder"):
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+        publish_here()
     assert nothing_happened(tmp_path, set())
     assert Ledger().books().lines == []
 
 
 def test_folder_without_links_can_be_published_to(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A memory stick has no links, and renames onto nothing: the release appears there whole, and replaces nothing."""
     _take_links_away(monkeypatch)
     (tmp_path / "stick").mkdir()
-    receipt = publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "stick" / "a.tar", key=key)
+    receipt = publish_here(out=tmp_path / "stick" / "a.tar")
     with open_bundle(receipt.path) as opened:
         assert opened.manifest_sha256 == receipt.manifest_sha256
     assert [path.name for path in (tmp_path / "stick").iterdir()] == ["a.tar"]
     with pytest.raises(DpGraphError, match="never replaced"):
-        publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "stick" / "a.tar", key=key)
+        publish_here(out=tmp_path / "stick" / "a.tar")
 
 
 def _take_links_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +238,7 @@ def _take_links_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ledger_says_published_only_when_the_file_is_on_the_disk(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder is synced with the file's name in it before the commit, so that a loss of power cannot undo it."""
     states: list[tuple[bool, str]] = []
@@ -265,30 +250,28 @@ def test_ledger_says_published_only_when_the_file_is_on_the_disk(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / "a.tar", key=key)
+    publish_here()
     assert states == [(True, "sealed")]
     assert Ledger().entries()[0].state == "published"
 
 
-def test_existing_files_are_never_replaced(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_existing_files_are_never_replaced(tmp_path: Path, publish_here: Publish) -> None:
     """A file that is there before, or that appears in the meantime, stays as it is, and nothing is spent."""
     out = tmp_path / "a.tar"
     frame = pd.DataFrame({"x": [0.5]})
     with pytest.raises(DpGraphError, match="already"):
-        publish(frame, one_column, out=out, key=key, progress=lambda _: out.write_bytes(b"theirs") and None)
+        publish_here(frame, out=out, progress=lambda _: out.write_bytes(b"theirs") and None)
     with pytest.raises(DpGraphError, match="already"):
-        publish(frame, one_column, out=out, key=key)
+        publish_here(frame, out=out)
     assert out.read_bytes() == b"theirs"
     assert nothing_happened(tmp_path, {out})
 
 
-def test_links_and_folders_at_the_path_are_left_alone(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
+def test_links_and_folders_at_the_path_are_left_alone(tmp_path: Path, publish_here: Publish) -> None:
     """Neither a folder nor a dangling link is written to or through."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "target")
     for name in ("folder", "link"):
         with pytest.raises(DpGraphError, match="already"):
-            publish(pd.DataFrame({"x": [0.5]}), one_column, out=tmp_path / name, key=key)
+            publish_here(out=tmp_path / name)
     assert nothing_happened(tmp_path, {tmp_path / "folder", tmp_path / "link"})

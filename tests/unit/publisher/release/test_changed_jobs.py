@@ -10,34 +10,19 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.stopped_jobs import (
-    N_ROWS,
-    STOPS,
-    always,
-    before,
-    check,
-    killed_at,
-    policy_of,
-    recorded,
-)
+from tests.unit.publisher.release.stopped_jobs import N_ROWS, Stopping, check
 
 from dp_bundle.base.errors import DpGraphError, KeyStoreError, ParameterError
-from dp_publish import publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import job as jobs
 from dp_publish.release.resuming import resume
 from dp_publish.sampling.keystream import SecureKeystream
 
-pytestmark = pytest.mark.usefixtures("small_parts")
 
-
-def test_a_changed_table_is_refused(
-    with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_table_is_refused(stopping: Stopping, with_gaps: Path, tmp_path: Path) -> None:
     """A table of another size, time or content is not the one that was paid for; once put back, the release goes on."""
-    job, aside = tmp_path / "d.job", tmp_path / "aside"
-    with killed_at(monkeypatch, jobs.Job, "record", when=recorded("place-00002")):
-        publish(with_gaps, policy_of(), out=tmp_path / "d.tar", key=key, job=job)
+    aside = tmp_path / "aside"
+    stopping.begin("part 0")
     shutil.copy2(with_gaps, aside)
     for change in (
         lambda: with_gaps.write_bytes(with_gaps.read_bytes() + b"x"),
@@ -47,19 +32,18 @@ def test_a_changed_table_is_refused(
     ):
         change()
         with pytest.raises(DpGraphError, match=r"was changed since|cannot be read") as caught:
-            resume(job, key=key)
+            stopping.resume()
         assert "\n" not in str(caught.value)
         shutil.copy2(aside, with_gaps)
-    assert resume(job, key=key)[0].report.n_rows == N_ROWS
+    assert stopping.resume().report.n_rows == N_ROWS
 
 
 def test_what_a_job_refuses(
-    with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    stopping: Stopping, with_gaps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another key or version, a changed part, a job that is held, and what is no job end in one sentence."""
-    job = tmp_path / "d.job"
-    with killed_at(monkeypatch, jobs.Job, "record", when=recorded("place-00002")):
-        publish(with_gaps, policy_of(), out=tmp_path / "d.tar", key=key, job=job)
+    job, key = stopping.job, stopping.key
+    stopping.begin("part 0")
     with pytest.raises(KeyStoreError, match="give that one with --key"):
         resume(job, key=Ed25519PrivateKey.generate())
     with pytest.raises(DpGraphError, match="another process is at the job"), jobs.open_job(job):
@@ -67,9 +51,10 @@ def test_what_a_job_refuses(
     with pytest.raises(DpGraphError, match="is no job"):
         resume(tmp_path, key=key)
     with pytest.raises(DpGraphError, match="there is something at"):
-        publish(with_gaps, policy_of(), out=tmp_path / "e.tar", key=key, job=job)
+        stopping.publish(out=tmp_path / "e.tar")
+    stopping.data = pq.read_table(with_gaps)
     with pytest.raises(ParameterError, match="a file or folder"):
-        publish(pq.read_table(with_gaps), policy_of(), out=tmp_path / "e.tar", key=key, job=tmp_path / "e.job")
+        stopping.publish(out=tmp_path / "e.tar", job=tmp_path / "e.job")
     with monkeypatch.context() as patch:
         patch.setattr("dp_publish.release.resuming.software", lambda: "dpgraph 99")
         with pytest.raises(DpGraphError, match="resume it with that version"):
@@ -84,91 +69,71 @@ def test_what_a_job_refuses(
 
 @pytest.mark.parametrize(("stop", "lost"), [("sealed", ["contents"]), ("promotion", ["*"])])
 def test_nothing_is_drawn_again_after_the_seal(
-    stop: str,
-    lost: list[str],
-    with_gaps: Path,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+    stop: str, lost: list[str], stopping: Stopping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job that has lost records of a bundle that may have left is refused, even if that bundle was moved away."""
-    owner, name, when = STOPS[stop]
-    job, out = tmp_path / "d.job", tmp_path / "d.tar"
-    with killed_at(monkeypatch, owner, name, when=when):
-        publish(with_gaps, policy_of(), out=out, key=key, job=job)
+    job, out = stopping.job, Path(stopping.out)
+    stopping.begin(stop)
     for path in [path for pattern in lost for path in job.glob(f"{pattern}.json") if path.stem != "plan"]:
         path.unlink()
     if out.exists():
         out.rename(tmp_path / "left.tar")
     monkeypatch.setattr(SecureKeystream, "__init__", lambda *_: pytest.fail("bits were drawn"))
     with pytest.raises(DpGraphError, match="stays on the books as spent: publish anew"):
-        resume(job, key=key)
+        stopping.resume()
     assert not out.exists()
     assert [entry.state for entry in Ledger().entries()] == ["sealed"]
 
 
-def test_what_was_sealed_is_what_is_published(
-    with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_sealed_is_what_is_published(stopping: Stopping) -> None:
     """Without the job's record of the seal the ledger's decides: other contents are refused, the same go on."""
-    job = tmp_path / "d.job"
-    with killed_at(monkeypatch, Ledger, "seal", when=always):
-        publish(with_gaps, policy_of(), out=tmp_path / "d.tar", key=key, job=job)
-    (job / "sealed.json").unlink()
-    contents = job / "contents.json"
+    stopping.begin("sealed")
+    (stopping.job / "sealed.json").unlink()
+    contents = stopping.job / "contents.json"
     whole = contents.read_bytes()
     edited = json.loads(whole)
-    for change, message in (
-        ({"n_rows": 999}, "would not have the bytes that were sealed"),
-        ({"conditional_mu": 1.0}, r"contents.* is not what it was"),
-        ({"report": {"rows": 1000}}, r"contents.* is not what it was"),
+    changed = r"contents.* is not what it was"
+    for content, message in (
+        (json.dumps(edited | {"n_rows": 999}).encode(), "would not have the bytes that were sealed"),
+        (json.dumps(edited | {"conditional_mu": 1.0}).encode(), changed),
+        (json.dumps(edited | {"report": {"rows": 1000}}).encode(), changed),
+        (whole[:-9], changed),
     ):
-        contents.write_text(json.dumps(edited | change))
+        contents.write_bytes(content)
         with pytest.raises(DpGraphError, match=message):
-            resume(job, key=key)
-    contents.write_bytes(whole[:-9])
-    with pytest.raises(DpGraphError, match=r"contents.* is not what it was"):
-        resume(job, key=key)
+            stopping.resume()
     contents.write_bytes(whole)
-    check(resume(job, key=key)[0], {})
+    check(stopping.resume(), {})
 
 
-def test_a_copied_job_does_not_publish_again(
-    with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copied_job_does_not_publish_again(stopping: Stopping, tmp_path: Path) -> None:
     """A copy of the folder from before the seal, gone on with after the release was sealed by the other, is refused."""
-    job, copied, out = tmp_path / "d.job", tmp_path / "copied.job", tmp_path / "d.tar"
-    with killed_at(monkeypatch, jobs.Job, "record", when=recorded("place-00002")):
-        publish(with_gaps, policy_of(), out=out, key=key, job=job)
-    shutil.copytree(job, copied)
-    with killed_at(monkeypatch, Ledger, "commit", when=before):
-        resume(job, key=key)
+    copied, out = tmp_path / "copied.job", Path(stopping.out)
+    stopping.begin("part 0")
+    shutil.copytree(stopping.job, copied)
+    with stopping.at("promotion"):
+        stopping.resume()
     out.rename(tmp_path / "left.tar")
     with pytest.raises(DpGraphError, match="stays on the books as spent: publish anew"):
-        resume(copied, key=key)
+        resume(copied, key=stopping.key)
     assert not out.exists()
 
 
 @pytest.mark.parametrize("stop", ["booking", "part 6", "sealed"])
-def test_an_edited_plan_is_refused(
-    stop: str, with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edited_plan_is_refused(stop: str, stopping: Stopping) -> None:
     """What was paid for is what is published: a plan with another strength is not that of the booked release."""
-    owner, name, when = STOPS[stop]
-    job, out = tmp_path / "d.job", tmp_path / "d.tar"
-    with killed_at(monkeypatch, owner, name, when=when):
-        publish(with_gaps, policy_of(), out=out, key=key, job=job)
-    plan = job / "plan.json"
+    stopping.begin(stop)
+    plan = stopping.job / "plan.json"
     edited = json.loads(plan.read_bytes())
     edited["policy"]["privacy"]["mu"] = 40.0
     plan.write_text(json.dumps(edited))
     if stop == "booking":  # nothing was drawn, and the job does not know that it was booked: it is paid for anew
-        cost = resume(job, key=key)[0].release.cumulative
+        cost = stopping.resume().release.cumulative
         assert [entry.state for entry in Ledger().entries()] == ["reserved", "published"]
         assert cost.releases == 2
         assert cost.mu > 40.0
         return
     with pytest.raises(DpGraphError, match="is not what was booked"):
-        resume(job, key=key)
-    assert not out.exists()
+        stopping.resume()
+    assert not Path(stopping.out).exists()
     assert len(Ledger().entries()) == 1

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.conftest import nothing_happened, private, rows_of
+from tests.unit.publisher.release.conftest import Publish, nothing_happened, private, rows_of
 
 from dp_bundle.base.errors import (
     MissingValuesError,
     PrivacyError,
 )
 from dp_bundle.bundle.reading import open_bundle
-from dp_publish import Policy, publish
+from dp_publish import Policy
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import publishing as release
 from dp_publish.release import rows as rows_release
@@ -25,7 +24,7 @@ from dp_publish.rows.private_bounds import find_bounds, half_width_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 
-def test_bounds_are_found_and_paid_for(tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_are_found_and_paid_for(publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns without bounds get some around their values, and search and rows together cost the strength."""
     monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
     rng = np.random.default_rng(3)
@@ -33,13 +32,11 @@ def test_bounds_are_found_and_paid_for(tmp_path: Path, key: Ed25519PrivateKey, m
         {"x": rng.uniform(3, 900, 50_000), "n": rng.integers(-30, 5, 50_000), "y": rng.uniform(size=50_000)}
     )
     policy = private({"y": {"bounds": [0, 1]}}, mu=2.0)
-    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
+    receipt = publish_here(frame, policy)
     made = receipt.release
 
-    assert made.guarantee is not None
     assert [column.bounds_obtained for column in made.columns] == ["private-quantiles"] * 2 + ["declared"]
     for column, (low, high) in zip(made.columns, [(3.0, 900.0), (-30.0, 5.0)], strict=False):
-        assert column.bounds is not None
         middle, scale = 0.5 * (low + high), 0.3 * (high - low) / 0.8416  # 60 % of a uniform column's distances
         half_width = half_width_for(50_000, column.cell_mu)
         assert sum(column.bounds) / 2 == pytest.approx(middle, abs=0.02 * scale + 1)
@@ -51,11 +48,11 @@ def test_bounds_are_found_and_paid_for(tmp_path: Path, key: Ed25519PrivateKey, m
         assert opened.release == made
 
 
-def test_refusal_that_tells_of_the_search_stays_paid_for(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_refusal_that_tells_of_the_search_stays_paid_for(tmp_path: Path, publish_here: Publish) -> None:
     """When the strength does not go with the bounds that were found, the error shows noisy bounds, so they count."""
     frame = pd.DataFrame({"x": np.full(10_000, 2**51)})
     with pytest.raises(PrivacyError, match="does not go with"):
-        publish(frame, private(mu=1.0), out=tmp_path / "a.tar", key=key)
+        publish_here(frame, private(mu=1.0))
     assert [entry.state for entry in Ledger().entries()] == ["reserved"]
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
@@ -64,7 +61,7 @@ def test_refusal_that_tells_of_the_search_stays_paid_for(tmp_path: Path, key: Ed
     "place", [(rows_release, "guarantee_of_rows"), (rows_release, "set_noise"), (release, "write_bundle")]
 )
 def test_fault_after_the_search_stays_paid_for(
-    place: tuple[ModuleType, str], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    place: tuple[ModuleType, str], publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong once bounds were found may show them, up to the guarantee and beyond, so that it counts."""
 
@@ -73,34 +70,31 @@ def test_fault_after_the_search_stays_paid_for(
 
     monkeypatch.setattr(*place, fail)
     with pytest.raises(OverflowError):
-        publish(pd.DataFrame({"x": [900.0] * 1000}), private(mu=1.0), out=tmp_path / "a.tar", key=key)
+        publish_here(pd.DataFrame({"x": [900.0] * 1000}), private(mu=1.0))
     assert [entry.state for entry in Ledger().entries()] == ["reserved"]
 
 
-def test_failure_after_the_search_that_tells_nothing_is_free(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_failure_after_the_search_that_tells_nothing_is_free(tmp_path: Path, publish_here: Publish) -> None:
     """A missing value, which the search does not look at, ends the release without cost."""
     frame = pd.DataFrame({"x": [1.0] * 1000 + [np.nan]})
     with pytest.raises(MissingValuesError):
-        publish(frame, private(mu=1.0), out=tmp_path / "a.tar", key=key)
+        publish_here(frame, private(mu=1.0))
     assert nothing_happened(tmp_path, set())
 
 
 @pytest.mark.parametrize("missing", ["midpoint", "drop"])
-def test_missing_values_go_with_found_bounds(missing: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_missing_values_go_with_found_bounds(missing: str, publish_here: Publish) -> None:
     """Gaps are filled with the middle of the found bounds, or their rows dropped, as with declared ones."""
     frame = pd.DataFrame({"x": [*np.tile(np.linspace(2, 4, 30), 1000), *[np.nan] * 30_000]})
-    receipt = publish(frame, private({"x": {"missing": missing}}, mu=5.0), out=tmp_path / "a.tar", key=key)
+    receipt = publish_here(frame, private({"x": {"missing": missing}}, mu=5.0))
     column, values = receipt.release.columns[0], rows_of(receipt)["x"]
-    assert column.bounds is not None
     assert column.bounds[0] <= 2.0 < 4.0 <= column.bounds[1]
     assert len(values) == receipt.release.n_rows == (60_000 if missing == "midpoint" else 30_000)
     middle = 3.0 if missing == "drop" else sum(column.bounds) / 2
     assert abs(values[-20_000:].mean() - middle) < 5 * np.sqrt(column.noise.variance / 20_000)
 
 
-def test_bounds_are_found_in_what_the_cap_leaves(
-    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bounds_are_found_in_what_the_cap_leaves(publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an entity's rows the search counts no more than are published, so that what it has beyond them cannot show."""
     counted = []
 
@@ -113,18 +107,16 @@ def test_bounds_are_found_in_what_the_cap_leaves(
     frame = pd.DataFrame({"x": [1.5] * 300 + [1e9] * 1000, "y": [0.5] * 1300, "who": owners})
     privacy = {"unit": {"entity": "who", "max_rows": 2}, "mu": 1.0}
     policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy})
-    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
+    receipt = publish_here(frame, policy)
     assert counted == [[302, 302]]
     assert receipt.release.n_rows == 302
 
 
-def test_found_bounds_that_the_strength_does_not_go_with_are_told_to_be_spent(
-    tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
+def test_found_bounds_that_the_strength_does_not_go_with_are_told_to_be_spent(publish_here: Publish) -> None:
     """What was drawn cannot be taken back, and whoever reads the error learns that it was paid for."""
     frame = pd.DataFrame({"n": np.random.default_rng(4).integers(-(10**12), 10**12, 300)})
     with pytest.raises(PrivacyError, match="does not go with integer values") as caught:
-        publish(frame, private({"n": {}}, mu=0.1), out=tmp_path / "a.tar", key=key)
+        publish_here(frame, private({"n": {}}, mu=0.1))
 
     (entry,) = Ledger().entries("d")
     assert (entry.state, entry.cost.mu["row"]) == ("reserved", pytest.approx(0.1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
-from tests.unit.publisher.release.conftest import nothing_happened, rows_of
+from tests.unit.publisher.release.conftest import Publish, nothing_happened, rows_of
 
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, SchemaError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_publish import Policy, Receipt, publish
+from dp_publish import Policy, Receipt
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import open_table
 from dp_publish.policy import memory
@@ -77,18 +75,14 @@ def write_table(values: np.ndarray[Any, Any], path: Path, form: str) -> Any:
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("form", ["memory", "arrow", "one group", "files"])
 def test_every_row_is_published_once_in_its_place(
-    form: str,
-    values: np.ndarray[Any, Any],
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+    form: str, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the source's pieces, rows are in their order, in the parts and row groups of one thread."""
     source = write_table(values, tmp_path, form)
     done: list[int] = []
-    receipt = publish(source, policy_for(), out=tmp_path / "many.tar", key=key, progress=done.append)
+    receipt = publish_here(source, policy_for(), out="many.tar", progress=done.append)
     monkeypatch.setattr(memory, "count_cores", lambda: 1)
-    alone = publish(source, policy_for(), out=tmp_path / "one.tar", key=key)
+    alone = publish_here(source, policy_for(), out="one.tar")
 
     assert np.abs(rows_of(receipt)["x"] - values).max() < 5
     assert layout_of(receipt) == layout_of(alone) == [[100, 100, 100]] * 33 + [[100, 50]]
@@ -98,7 +92,7 @@ def test_every_row_is_published_once_in_its_place(
 
 @pytest.mark.usefixtures("_small_parts")
 def test_every_range_draws_bits_of_its_own(
-    values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    values: np.ndarray[Any, Any], publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each range of rows has a keystream of its own, and none of them begins like another."""
     streams: list[bytes] = []
@@ -112,14 +106,14 @@ def test_every_range_draws_bits_of_its_own(
                 streams.append(buffer.tobytes()[:32])
 
     monkeypatch.setattr(writing, "SecureKeystream", Watched)
-    publish(pa.table({"x": values}), policy_for(), out=tmp_path / "a.tar", key=key)
+    publish_here(pa.table({"x": values}), policy_for())
     assert len(set(streams)) == len(streams) == 16
 
 
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("recorded", [False, True])
 def test_noise_of_ranges_is_independent(
-    recorded: bool, values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey
+    recorded: bool, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish
 ) -> None:
     """In a table of their signs, row by row and for every shift of a row, no two parts go together."""
     job = {"job": tmp_path / "job"} if recorded else {}
@@ -127,7 +121,7 @@ def test_noise_of_ranges_is_independent(
     privacy = {"unit": "row", "mu": 1.0}
     policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
     source = write_table(values, tmp_path, "one group")
-    receipt = publish(source, policy, out=tmp_path / "a.tar", key=key, **job)
+    receipt = publish_here(source, policy, **job)
 
     signs = np.sign(rows_of(receipt)["x"].to_numpy() - values)[:9900].reshape(33, 300)
     for shift in range(3):
@@ -140,30 +134,30 @@ def test_noise_of_ranges_is_independent(
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("alone", ["keystream", "drop", "text"])
 def test_one_thread_publishes_where_rows_or_bits_have_an_order(
-    alone: str, values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    alone: str, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bits that are given, rows that are dropped, and text files are for one thread: no range is made."""
 
     def refuse(*_words: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(writing.ParallelWriter, "write", refuse)
+    monkeypatch.setattr(writing, "plan_for_cores", refuse)
     source: Any = pa.table({"x": values})
     if alone == "text":
         source = tmp_path / "raw.csv"
         source.write_text("x\n" + "\n".join(map(str, values)))
     stream = insecure_keystream(1) if alone == "keystream" else None
     missing = "drop" if alone == "drop" else "refuse"
-    receipt = publish(source, policy_for(missing), out=tmp_path / "a.tar", key=key, keystream=stream)
+    receipt = publish_here(source, policy_for(missing), keystream=stream)
     assert receipt.release.n_rows == N_ROWS
 
 
 @pytest.mark.usefixtures("_small_parts")
-def test_counts_of_all_threads_are_added(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_counts_of_all_threads_are_added(publish_here: Publish) -> None:
     """What was done to raw values in any range is reported."""
     raw = np.full(N_ROWS, 5.0)
     raw[::50], raw[7::100] = np.nan, 1e9
-    receipt = publish(pa.table({"x": raw}), policy_for("midpoint"), out=tmp_path / "a.tar", key=key)
+    receipt = publish_here(pa.table({"x": raw}), policy_for("midpoint"))
     assert (receipt.report.filled, receipt.report.clipped) == ({"x": 201}, {"x": 101})
 
 
@@ -177,12 +171,12 @@ def break_at(row: int, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("row", [0, 5_000, N_ROWS - 1])
 def test_one_failing_thread_leaves_nothing_and_costs_nothing(
-    row: int, values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey
+    row: int, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish
 ) -> None:
     """A gap in any range ends all of them: no file, no cost, no thread left."""
     before = set(threading.enumerate())
     with pytest.raises(MissingValuesError, match="'x'") as caught:
-        publish(pa.table({"x": break_at(row, values)}), policy_for(), out=tmp_path / "a.tar", key=key)
+        publish_here(pa.table({"x": break_at(row, values)}), policy_for())
     assert "nothing is booked" in caught.value.__notes__[0]
     assert nothing_happened(tmp_path, set())
     assert set(threading.enumerate()) <= before
@@ -191,7 +185,7 @@ def test_one_failing_thread_leaves_nothing_and_costs_nothing(
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError(28, "No space left on device")])
 def test_stopping_in_the_middle_leaves_nothing_and_costs_nothing(
-    error: Any, values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey
+    error: Any, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish
 ) -> None:
     """An interrupt, or a full disk, ends all threads after their batch."""
     told: list[int] = []
@@ -203,7 +197,7 @@ def test_stopping_in_the_middle_leaves_nothing_and_costs_nothing(
 
     expected = DpGraphError if isinstance(error, OSError) else error
     with pytest.raises(expected) as caught:
-        publish(pa.table({"x": values}), policy_for(), out=tmp_path / "a.tar", key=key, progress=stop)
+        publish_here(pa.table({"x": values}), policy_for(), progress=stop)
     assert "nothing is booked" in caught.value.__notes__[0]
     assert max(told) < N_ROWS / 2
     assert nothing_happened(tmp_path, set())
@@ -211,27 +205,27 @@ def test_stopping_in_the_middle_leaves_nothing_and_costs_nothing(
 
 @pytest.mark.usefixtures("_small_parts")
 def test_table_that_shrinks_is_refused(
-    values: np.ndarray[Any, Any], tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fewer rows than were counted are an error of the data, not a shorter release."""
     path = tmp_path / "raw.parquet"
     pq.write_table(pa.table({"x": values}), path, row_group_size=1000)
-    plan = writing.ParallelWriter.plan
+    plan = writing.plan_for_cores
 
-    def shrink(self: writing.ParallelWriter) -> list[writing.RowRange]:
-        planned = plan(self)
+    def shrink(*given: Any) -> list[writing.RowRange]:
+        planned = plan(*given)
         pq.write_table(pa.table({"x": values[:9000]}), path, row_group_size=900)
         return planned
 
-    monkeypatch.setattr(writing.ParallelWriter, "plan", shrink)
+    monkeypatch.setattr(writing, "plan_for_cores", shrink)
     with pytest.raises(SchemaError, match="changed while it was read"):
-        publish(path, policy_for(), out=tmp_path / "a.tar", key=key)
+        publish_here(path, policy_for())
     assert nothing_happened(tmp_path, {path})
 
 
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("sizes", [(10_050,), (331,) * 30 + (120,), (5_000, 50, 5_000), (1,) * 10_050])
-def test_ranges_are_whole_parts_that_follow_each_other(sizes: tuple[int, ...], tmp_path: Path) -> None:
+def test_ranges_are_whole_parts_that_follow_each_other(sizes: tuple[int, ...]) -> None:
     """However the raw table is cut, ranges begin where parts do, and cover all rows once."""
     values, starts = np.arange(sum(sizes), dtype=float), np.cumsum((0, *sizes))
 
@@ -268,13 +262,9 @@ def test_long_ranges_come_first(n_workers: int) -> None:
 
 def test_ranges_of_few_rows_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads for one batch after the other are as quick as a thread for each of very few parts."""
-    monkeypatch.setattr(memory, "count_cores", lambda: 2)
     monkeypatch.setattr(parts, "_PART_CELLS", parts.batch_rows(1))
-    size = parts.part_rows(1)
-    column = policy_for()
-    found = []
+    size, found = parts.part_rows(1), []
     for n_rows in (size, 2 * size, 2 * size + 1, 3 * size, 4 * size):
         ranges = open_table(pa.table({"x": np.zeros(n_rows)})).ranges()
-        kinds: Callable[[], Any] = dict
-        found.append(len(writing.ParallelWriter(ranges, kinds(), (column,)).plan()))  # type: ignore[arg-type]
+        found.append(len(writing.plan_for_cores(ranges.raw, 1, 2)))
     assert found == [1, 2, 1, 1, 4]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.s3 import FaultyProxy
+from tests.unit.publisher.release.conftest import Publish
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError, DpGraphError, ParameterError, StoreError
@@ -20,7 +20,6 @@ from dp_bundle.data import rows
 from dp_bundle.files import buckets, patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
-from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import targets
 
@@ -59,16 +58,11 @@ def here(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("place", ["people/", "s3"])
 def test_a_release_appears_as_a_folder(
-    place: str,
-    one_column: Policy,
-    frame: pd.DataFrame,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-    request: pytest.FixtureRequest,
+    place: str, frame: pd.DataFrame, tmp_path: Path, publish_here: Publish, request: pytest.FixtureRequest
 ) -> None:
     """The folder verifies, packs to a tar, holds all rows, and is on the books; nothing else is left."""
     out = request.getfixturevalue("store").uri if place == "s3" else place
-    receipt = publish(frame, one_column, out=out, key=key)
+    receipt = publish_here(frame, out=out)
     assert str(receipt.path) == out.rstrip("/")
     assert here(tmp_path) == ({"people"} if place == "people/" else set())
     with open_bundle(out) as bundle:
@@ -84,7 +78,7 @@ def test_a_release_appears_as_a_folder(
 
 
 def test_the_manifest_comes_last(
-    one_column: Policy, frame: pd.DataFrame, key: Ed25519PrivateKey, store: Store, monkeypatch: pytest.MonkeyPatch
+    frame: pd.DataFrame, publish_here: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parts come first, descriptions after them, and the manifest after everything, once the books say sealed."""
     created: list[tuple[str, list[str]]] = []
@@ -95,7 +89,7 @@ def test_the_manifest_comes_last(
         return create(self, name, content)
 
     monkeypatch.setattr(buckets.BucketStore, "create", note)
-    publish(frame, one_column, out=store.uri, key=key)
+    publish_here(frame, out=store.uri)
     kinds = [name.partition("/")[0] for name, _ in created if not name.startswith("trial-")]
     assert kinds == ["data"] * 3 + ["README.md", "datapackage.json", "croissant.json", "manifest.dsse.json"]
     assert all(found == ["sealed"] for name, found in created if not name.startswith("trial-"))
@@ -103,11 +97,11 @@ def test_the_manifest_comes_last(
 
 
 def test_a_flaky_server_publishes_the_same(
-    one_column: Policy, frame: pd.DataFrame, key: Ed25519PrivateKey, s3: FaultyProxy, store: Store
+    frame: pd.DataFrame, publish_here: Publish, s3: FaultyProxy, store: Store
 ) -> None:
     """With 503, resets, cut answers and the answer of every first put lost, one release is there, and on the books."""
     s3.break_everything()
-    receipt = publish(frame, one_column, out=store.uri, key=key)
+    receipt = publish_here(frame, out=store.uri)
     assert s3.faults["lost"] >= 7
     assert states() == ["published"]
     with open_bundle(store.uri) as bundle:
@@ -118,10 +112,9 @@ def test_a_flaky_server_publishes_the_same(
 @pytest.mark.parametrize("member", ["data/part-00000.parquet", "data/part-00002.parquet", "manifest.dsse.json"])
 def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
     member: str,
-    one_column: Policy,
     frame: pd.DataFrame,
     tmp_path: Path,
-    key: Ed25519PrivateKey,
+    publish_here: Publish,
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
     command: Callable[..., Any],
@@ -137,7 +130,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
 
         patch.setattr(buckets.BucketStore, "create", fail)
         with pytest.raises(StoreError, match="gone") as caught:
-            publish(frame, one_column, out=store.uri, key=key)
+            publish_here(frame, out=store.uri)
     with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
         open_bundle(store.uri)
     assert states() == ["sealed"]
@@ -147,7 +140,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
     assert any("stays on the books as spent" in note for note in caught.value.__notes__)
 
     with pytest.raises(DpGraphError, match="already"):  # a new release goes elsewhere, and costs nothing here
-        publish(frame, one_column, out=store.uri, key=key)
+        publish_here(frame, out=store.uri)
     assert states() == ["sealed"]
 
     finished = command("dp-bundle", *said.split()[1:])
@@ -157,7 +150,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
 
 
 def test_a_manifest_whose_fate_is_unknown_is_looked_for(
-    one_column: Policy, frame: pd.DataFrame, key: Ed25519PrivateKey, store: Store, monkeypatch: pytest.MonkeyPatch
+    frame: pd.DataFrame, publish_here: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error after the manifest was put is no failure if the manifest is found there."""
     create = buckets.BucketStore.create
@@ -169,35 +162,35 @@ def test_a_manifest_whose_fate_is_unknown_is_looked_for(
         return found
 
     monkeypatch.setattr(buckets.BucketStore, "create", put_and_fail)
-    receipt = publish(frame, one_column, out=store.uri, key=key)
+    receipt = publish_here(frame, out=store.uri)
     assert states() == ["published"]
     with open_bundle(store.uri) as bundle:
         assert bundle.manifest_sha256 == receipt.manifest_sha256
 
 
 def test_nothing_is_replaced_or_booked_where_something_is(
-    one_column: Policy, frame: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey, store: Store
+    frame: pd.DataFrame, tmp_path: Path, publish_here: Publish, store: Store
 ) -> None:
     """A place with anything in it is refused before anything is booked, and so is the name of the tar on the way."""
     store.create("stray", b"x")
     (tmp_path / "folder").mkdir()
     for place in (store.uri, "folder/"):
         with pytest.raises(DpGraphError, match=r"there is something at .* already"):
-            publish(frame, one_column, out=place, key=key)
+            publish_here(frame, out=place)
     (tmp_path / "other.tar").touch()
     with pytest.raises(DpGraphError, match=r"there is a file at other\.tar already"):
-        publish(frame, one_column, out="other/", key=key)
+        publish_here(frame, out="other/")
     assert states() == []
     assert store.names() == ["stray"]
 
 
 def test_a_storage_that_replaces_is_refused_before_anything_is_booked(
-    one_column: Policy, frame: pd.DataFrame, key: Ed25519PrivateKey, store: Store, monkeypatch: pytest.MonkeyPatch
+    frame: pd.DataFrame, publish_here: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A storage that ignores the condition of a put could lose a release, and gets none."""
     monkeypatch.setattr(buckets.BucketStore, "create", lambda _self, _name, content: content)
     with pytest.raises(StoreError, match="replaces"):
-        publish(frame, one_column, out=store.uri, key=key)
+        publish_here(frame, out=store.uri)
     assert states() == []
 
 
@@ -212,31 +205,20 @@ def test_a_storage_that_replaces_is_refused_before_anything_is_booked(
     ],
 )
 def test_places_that_cannot_be_had_cost_nothing(
-    out: str,
-    error: type[Exception],
-    said: str,
-    one_column: Policy,
-    frame: pd.DataFrame,
-    key: Ed25519PrivateKey,
-    s3: FaultyProxy,
+    out: str, error: type[Exception], said: str, frame: pd.DataFrame, publish_here: Publish, s3: FaultyProxy
 ) -> None:
     """A place that is none is refused before anything is booked."""
     with pytest.raises(error, match=said):
-        publish(frame, one_column, out=out, key=key)
+        publish_here(frame, out=out)
     assert states() == []
 
 
 def test_another_bundle_is_not_mixed_with_one_that_is_there(
-    one_column: Policy,
-    frame: pd.DataFrame,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-    store: Store,
-    command: Callable[..., Any],
+    frame: pd.DataFrame, publish_here: Publish, store: Store, command: Callable[..., Any]
 ) -> None:
     """Two bundles never share an address, and what is there stays as it is; the same one may be put there again."""
-    publish(frame, one_column, out=store.uri, key=key)
-    publish(frame, one_column, out=tmp_path / "b.tar", key=key)
+    publish_here(frame, out=store.uri)
+    publish_here(frame, out="b.tar")
     before = {name: store.read(name) for name in store.names()}
     refused = command("dp-bundle", "unpack", "b.tar", "--out", store.uri)
     assert (refused.returncode, "there is another bundle" in refused.stderr) == (1, True)
@@ -250,7 +232,7 @@ def test_another_bundle_is_not_mixed_with_one_that_is_there(
 
 
 def test_an_interrupted_folder_is_finished_from_its_tar(
-    one_column: Policy, frame: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    frame: pd.DataFrame, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What stops the unpacking leaves no folder and a whole tar, and the release is spent."""
 
@@ -259,7 +241,7 @@ def test_an_interrupted_folder_is_finished_from_its_tar(
 
     monkeypatch.setattr(targets, "unpack_bundle", stop)
     with pytest.raises(KeyboardInterrupt) as caught:
-        publish(frame, one_column, out="people/", key=key)
+        publish_here(frame, out="people/")
     assert any("dp-bundle unpack people.tar --out people" in note for note in caught.value.__notes__)
     assert here(tmp_path) == {"people.tar"}
     assert states() == ["sealed"]

@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.conftest import nothing_happened, private, rows_of
+from tests.unit.publisher.release.conftest import Publish, nothing_happened, private, rows_of
 
 from dp_bundle.base.errors import (
     BudgetExceededError,
@@ -26,7 +25,7 @@ from dp_bundle.base.errors import (
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_publish import Policy, Receipt, publish
+from dp_publish import Policy, Receipt
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import preparing
 from dp_publish.release import publishing as release
@@ -50,12 +49,10 @@ def test_bundle_holds_the_clipped_table_plus_the_stated_noise(bundle: Receipt, t
         assert np.array_equal(steps, np.rint(steps))
 
 
-def test_every_release_draws_its_own_noise(
-    tmp_path: Path, table: pd.DataFrame, policy: Policy, key: Ed25519PrivateKey
-) -> None:
+def test_every_release_draws_its_own_noise(table: pd.DataFrame, policy: Policy, publish_here: Publish) -> None:
     """The same table published twice has independent noise, and the total cost of both in the second."""
-    first = publish(table, policy, out=tmp_path / "1.tar", key=key)
-    second = publish(table, policy, out=tmp_path / "2.tar", key=key)
+    first = publish_here(table, policy, out="1.tar")
+    second = publish_here(table, policy, out="2.tar")
     noise = [rows_of(receipt)["height"] - table["height"] for receipt in (first, second)]
 
     assert abs(np.corrcoef(noise)[0, 1]) < 0.25
@@ -66,12 +63,12 @@ def test_every_release_draws_its_own_noise(
     assert [entry.state for entry in Ledger().entries()] == ["published", "published"]
 
 
-def test_missing_values_are_treated_as_the_policy_says(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_missing_values_are_treated_as_the_policy_says(publish_here: Publish) -> None:
     """Dropped rows and filled cells are counted for the publisher, and only the row count shows outside."""
     frame = pd.DataFrame({"a": [0.5, None, 0.5, 0.5], "b": pd.array([1, 2, None, 4], dtype="Int64")})
     columns = {"a": {"bounds": [0, 1], "missing": "drop"}, "b": {"bounds": [0, 9], "missing": "midpoint"}}
     document = {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": columns}
-    receipt = publish(frame, Policy.model_validate(document), out=tmp_path / "a.tar", key=key)
+    receipt = publish_here(frame, Policy.model_validate(document))
 
     assert receipt.release.n_rows == len(rows_of(receipt)) == 3
     assert (receipt.report.n_dropped, receipt.report.filled) == (1, {"b": 1})
@@ -80,7 +77,7 @@ def test_missing_values_are_treated_as_the_policy_says(tmp_path: Path, key: Ed25
 
 @pytest.mark.parametrize("missing", ["refuse", "drop"])
 def test_parts_do_not_show_how_the_raw_table_is_cut(
-    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch, missing: str
+    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     """The same rows in one file or in fifty make parts and row groups of the same numbers of rows."""
     monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
@@ -97,7 +94,7 @@ def test_parts_do_not_show_how_the_raw_table_is_cut(
         folder.mkdir()
         for index, rows in enumerate(np.array_split(values, n_files)):
             pq.write_table(pa.table({"x": rows}), folder / f"{index:02d}.parquet", row_group_size=33 * n_files)
-        receipt = publish(folder, policy, out=tmp_path / f"{n_files}.tar", key=key)
+        receipt = publish_here(folder, policy, out=f"{n_files}.tar")
         with open_bundle(receipt.path) as opened:
             members = [pq.read_metadata(opened.open(name)) for name in opened.members if name.startswith("data/")]
         found.append([[each.row_group(group).num_rows for group in range(each.num_row_groups)] for each in members])
@@ -107,7 +104,7 @@ def test_parts_do_not_show_how_the_raw_table_is_cut(
     assert [sum(groups) for groups in found[0]] == [300] * whole + [rest]
 
 
-def test_snr_release_says_what_it_is(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:
+def test_snr_release_says_what_it_is(table: pd.DataFrame, publish_here: Publish) -> None:
     """Noise from the data's own spread is flagged, states no guarantee, and spoils the dataset's total for good."""
     quick = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"snr_db": 20.0}})
     sound = Policy.model_validate(
@@ -117,12 +114,11 @@ def test_snr_release_says_what_it_is(tmp_path: Path, table: pd.DataFrame, key: E
             "columns": {name: {"bounds": [0, 300]} for name in ("height", "weight", "visits")},
         }
     )
-    first = publish(table, quick, out=tmp_path / "1.tar", key=key).release
-    second = publish(table, sound, out=tmp_path / "2.tar", key=key).release
+    first = publish_here(table, quick, out="1.tar").release
+    second = publish_here(table, sound, out="2.tar").release
 
     assert (first.guarantee, first.sigma_derived_from_data, first.conditional_mu) == (None, True, None)
     assert first.columns[0].noise.sigma == pytest.approx(0.1 * table["height"].std(ddof=0), rel=1e-9)
-    assert second.guarantee is not None
     assert (second.cumulative.releases, second.cumulative.mu, second.cumulative.rho) == (2, None, None)
 
 
@@ -150,11 +146,7 @@ def sources(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_layout_of_the_source_does_not_show(
-    sources: dict[str, Any],
-    one_column: Policy,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+    sources: dict[str, Any], one_column: Policy, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row groups, schema and metadata are the same whatever the source's chunks, files, text lengths and metadata."""
     monkeypatch.setattr(parts, "batch_rows", lambda _: 700)
@@ -164,7 +156,7 @@ def test_layout_of_the_source_does_not_show(
     policy = one_column.model_copy(update={"columns": {**one_column.columns, "secret": secret}})
     layouts = set()
     for name, source in sources.items():
-        receipt = publish(source, policy, out=tmp_path / f"{name}.tar", key=key, ledger=Ledger(tmp_path / name / "l"))
+        receipt = publish_here(source, policy, out=f"{name}.tar", ledger=Ledger(tmp_path / name / "l"))
         with open_bundle(receipt.path, UnsafeTrustAnyone()) as opened:
             file = pq.ParquetFile(opened.open("data/part-00000.parquet"))
             groups = tuple(file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups))
@@ -173,13 +165,13 @@ def test_layout_of_the_source_does_not_show(
     assert layouts == {((700, 700, 700, 700, 200), "x: double not null", True)}
 
 
-def test_manifest_does_not_depend_on_private_values(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_manifest_does_not_depend_on_private_values(tmp_path: Path, publish_here: Publish) -> None:
     """Two tables with the same columns and row count, otherwise as different as can be, get equal manifests."""
     low, high = pd.DataFrame({"x": np.zeros(500)}), pd.DataFrame({"x": np.full(500, np.inf)})
     found = []
     for index, frame in enumerate((low, high)):
         ledger = Ledger(tmp_path / f"{index}.sqlite")
-        receipt = publish(frame, one_column, out=tmp_path / f"{index}.tar", key=key, ledger=ledger)
+        receipt = publish_here(frame, out=f"{index}.tar", ledger=ledger)
         document = receipt.release.model_dump(exclude={"lineage": {"created", "ledger_head"}})
         found.append(document)
         assert receipt.report.clipped == ({} if index == 0 else {"x": 500})
@@ -187,20 +179,17 @@ def test_manifest_does_not_depend_on_private_values(one_column: Policy, tmp_path
 
 
 def test_outputs_of_neighbours_differ_by_the_sensitivity_at_most(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the same random bits, replacing one row changes one output value, by at most the declared width."""
     monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
     frames = [pd.DataFrame({"x": [0.3, 0.4, value, 0.6]}) for value in (0.5, 1e300)]
-    first, second = (
-        rows_of(publish(frame, one_column, out=tmp_path / f"{index}.tar", key=key))["x"]
-        for index, frame in enumerate(frames)
-    )
+    first, second = (rows_of(publish_here(frame, out=f"{index}.tar"))["x"] for index, frame in enumerate(frames))
     assert (first != second).tolist() == [False, False, True, False]
     assert abs(first - second).max() <= 1
 
 
-def test_impossible_releases_cost_nothing(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_impossible_releases_cost_nothing(tmp_path: Path, publish_here: Publish) -> None:
     """A missing folder, a table without rows, and a column without bounds are refused before anything is spent."""
     cases: list[tuple[pd.DataFrame, Path, type[DpGraphError]]] = [
         (pd.DataFrame({"x": [0.5]}), tmp_path / "no" / "a.tar", ParameterError),
@@ -210,33 +199,31 @@ def test_impossible_releases_cost_nothing(one_column: Policy, tmp_path: Path, ke
     ]
     for frame, out, error in cases:
         with pytest.raises(error):
-            publish(frame, one_column, out=out, key=key)
+            publish_here(frame, out=out)
     assert nothing_happened(tmp_path, set())
 
 
-def test_all_rows_dropped_is_no_release(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_all_rows_dropped_is_no_release(tmp_path: Path, publish_here: Publish) -> None:
     """A table of which nothing is left is refused like an empty one."""
     columns = {"x": {"bounds": [0, 1], "missing": "drop"}}
     document = {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": columns}
     with pytest.raises(DataError, match="no rows"):
-        publish(pd.DataFrame({"x": [np.nan, np.nan]}), Policy.model_validate(document), out=tmp_path / "a.tar", key=key)
+        publish_here(pd.DataFrame({"x": [np.nan, np.nan]}), Policy.model_validate(document))
     assert nothing_happened(tmp_path, set())
 
 
-def test_no_raw_value_is_in_the_file(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_no_raw_value_is_in_the_file(publish_here: Publish) -> None:
     """Neither the bytes of a raw number nor those of a text column are in the bundle."""
     raw = 0.123456789123
     frame = pd.DataFrame({"x": np.full(50, raw), "secret_name": pd.array(["s3cr3t-text"] * 50, "string")})
     columns = {"x": {"bounds": [0, 1]}}
     document = {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": columns}
-    content = publish(frame, Policy.model_validate(document), out=tmp_path / "a.tar", key=key).path.read_bytes()
+    content = publish_here(frame, Policy.model_validate(document)).path.read_bytes()
     for secret in (np.float64(raw).tobytes(), str(raw).encode(), b"s3cr3t-text", b"secret_name"):
         assert secret not in content
 
 
-def test_failed_releases_fall_silent(
-    one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_releases_fall_silent(publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """A half-written part that is let go of prints nothing on stderr when it is collected."""
     complaints: list[object] = []
     monkeypatch.setattr("sys.unraisablehook", lambda unraisable: complaints.append(unraisable.exc_value))
@@ -245,76 +232,74 @@ def test_failed_releases_fall_silent(
     values[-1] = np.nan
     monkeypatch.setattr(preparing, "batch_rows", lambda _: 10)
     with pytest.raises(MissingValuesError):
-        publish(pd.DataFrame({"x": values}), one_column, out=tmp_path / "a.tar", key=key)
+        publish_here(pd.DataFrame({"x": values}))
     gc.collect()
     assert complaints == []
 
 
-def test_every_batch_gets_noise_of_its_own(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_every_batch_gets_noise_of_its_own(publish_here: Publish) -> None:
     """A constant column in four batches comes out with the stated noise in each, and no two batches alike."""
     batches = [pa.table({"x": np.full(500, 0.5)}) for _ in range(4)]
-    receipt = publish(pa.concat_tables(batches), one_column, out=tmp_path / "a.tar", key=key)
+    receipt = publish_here(pa.concat_tables(batches))
     noise = rows_of(receipt)["x"].to_numpy().reshape(4, 500) - 0.5
     sigma = receipt.release.columns[0].cell_noise.sigma
     assert (abs(noise.std(axis=1) / sigma - 1) < 5 / np.sqrt(2 * 500)).all()
     assert (abs(np.corrcoef(noise)[np.triu_indices(4, 1)]) < 5 / np.sqrt(500)).all()
 
 
-def test_entities_are_capped_in_a_release(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_entities_are_capped_in_a_release(publish_here: Publish) -> None:
     """Only so many rows of an entity are published, its column is not, and every account is charged for."""
     frame = pd.DataFrame({"who": ["a"] * 50 + ["b"] * 2 + ["c"] * 9, "x": np.arange(61) / 61})
     policy = private({"x": {"bounds": [0, 1]}}, mu=1.0, unit={"entity": "who", "max_rows": 4}, budget_mu=1.4)
-    receipt = publish(frame, policy, out=tmp_path / "a.tar", key=key)
+    receipt = publish_here(frame, policy)
     guarantee = receipt.release.guarantee
 
     assert receipt.release.n_rows == len(rows_of(receipt)) == 10
     assert (receipt.report.n_over_cap, receipt.left_out) == (51, ("who",))
-    assert guarantee is not None
     assert (guarantee.entity, guarantee.max_rows) == ("who", 4)
     assert receipt.release.columns[0].noise.sigma == pytest.approx(2.0)
     (entry,) = Ledger().entries()
     assert entry.cost.mu == {name: pytest.approx(mu) for name, mu in (("cell", 0.5), ("row", 0.5), ("entity:who", 1.0))}
     assert b"who" not in b"".join(receipt.path.read_bytes().split(b"manifest")[:1])
     with pytest.raises(BudgetExceededError):
-        publish(frame, policy, out=tmp_path / "b.tar", key=key, partition="later")
+        publish_here(frame, policy, out="b.tar", partition="later")
 
 
-def test_rows_in_a_ball_are_released(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_rows_in_a_ball_are_released(publish_here: Publish) -> None:
     """Rows in a ball verify, state the ball, and those outside are counted for the publisher."""
     frame = pd.DataFrame({"x": [0.0, 3.0, np.inf, 0.1], "y": [0, 4, 0, 10**18]})
-    receipt = publish(frame, private(mu=1.0, l2_radius=5.1), out=tmp_path / "a.tar", key=key)
+    receipt = publish_here(frame, private(mu=1.0, l2_radius=5.1))
     assert receipt.report.n_clipped_rows == 2
     with open_bundle(receipt.path) as opened:
         ball = opened.release.columns[1].ball
-        assert ball is not None
         assert ball.radius == 5.1
         assert opened.release.columns[1].noise.sigma == pytest.approx(10.2)
 
 
-def test_release_past_the_budget_leaves_nothing(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_release_past_the_budget_leaves_nothing(one_column: Policy, tmp_path: Path, publish_here: Publish) -> None:
     """A release that the budget does not allow is refused before any noise, without a file or a cost."""
     policy = one_column.model_copy(update={"privacy": one_column.privacy.model_copy(update={"budget_mu": 0.99})})
     with pytest.raises(BudgetExceededError):
-        publish(pd.DataFrame({"x": [0.5]}), policy, out=tmp_path / "a.tar", key=key)
+        publish_here(pd.DataFrame({"x": [0.5]}), policy)
     assert nothing_happened(tmp_path, set())
 
 
-def test_column_of_entities_is_never_published(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_column_of_entities_is_never_published(tmp_path: Path, publish_here: Publish) -> None:
     """After a release per entity, the column that names the entities is left out of releases in other units, too."""
     frame = pd.DataFrame({"who": np.arange(60) // 3, "x": np.arange(60) / 60})
     bounds = {"bounds": [0, 1]}
     whole = private({"x": bounds}, mu=1.0, unit={"entity": "who", "max_rows": 3}, budget_mu=1.5)
-    publish(frame, whole, out=tmp_path / "a.tar", key=key)
+    publish_here(frame, whole)
     rows = private({"x": bounds}, mu=0.1)
     with pytest.raises(BudgetExceededError, match="budget per entity:who"):
-        publish(frame, rows, out=tmp_path / "b.tar", key=key)
+        publish_here(frame, rows, out="b.tar")
 
     other = Ledger(tmp_path / "other.sqlite")
     free = whole.model_copy(update={"privacy": whole.privacy.model_copy(update={"budget_mu": None})})
-    publish(frame, free, out=tmp_path / "c.tar", key=key, ledger=other)
-    receipt = publish(frame, rows, out=tmp_path / "d.tar", key=key, ledger=other)
+    publish_here(frame, free, out="c.tar", ledger=other)
+    receipt = publish_here(frame, rows, out="d.tar", ledger=other)
     assert [column.name for column in receipt.release.columns] == ["x"]
     assert (receipt.left_out, receipt.withheld) == (("who",), ("who",))
     named = private({"x": bounds, "who": {"bounds": [0, 20]}}, mu=0.1)
     with pytest.raises(PolicyError, match="not published: 'who'"):
-        publish(frame, named, out=tmp_path / "e.tar", key=key, ledger=other)
+        publish_here(frame, named, out="e.tar", ledger=other)

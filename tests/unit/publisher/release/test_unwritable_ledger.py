@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.conftest import Publish
 
 from dp_bundle.base.errors import DpGraphError
-from dp_publish import Policy, publish
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger import log as ledger_log
 from dp_publish.ledger.ledger import Ledger
@@ -35,19 +34,17 @@ def lock(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], N
 
 
 def test_no_file_is_said_to_be_where_none_can_be(
-    lock: Callable[[], None], one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
+    lock: Callable[[], None], tmp_path: Path, publish_here: Publish
 ) -> None:
     """A release that the ledger does not take as signed gets no name, which is what its publisher is told."""
     with pytest.raises(DpGraphError, match=r"another process has held it for 0.2 seconds") as caught:
-        publish(TABLE, one_column, out=tmp_path / "a.tar", key=key, progress=lambda _: lock())
+        publish_here(TABLE, progress=lambda _: lock())
     (note,) = caught.value.__notes__
     assert note.endswith("is not published, no file of it is anywhere, and it stays on the books as spent")
     assert not (tmp_path / "a.tar").exists()
 
 
-def test_an_error_is_told_though_nothing_can_be_taken_back(
-    lock: Callable[[], None], one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
+def test_an_error_is_told_though_nothing_can_be_taken_back(lock: Callable[[], None], publish_here: Publish) -> None:
     """What ended the release comes first; that it stays spent, and why, comes with it."""
 
     def stop(_rows: int) -> None:
@@ -55,7 +52,7 @@ def test_an_error_is_told_though_nothing_can_be_taken_back(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        publish(TABLE, one_column, out=tmp_path / "a.tar", key=key, progress=stop)
+        publish_here(TABLE, progress=stop)
     (note,) = caught.value.__notes__
     assert "no file of it is anywhere, and it stays on the books as spent, as it could not be taken back" in note
     assert "another process has held it" in note

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
-from tests.unit.publisher.release.conftest import Sent
+from tests.unit.publisher.release.conftest import Publish, Sent
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
-from dp_publish import Policy
+from dp_publish import Policy, Receipt
+from dp_publish.release.resuming import resume
 from dp_publish.release.workers import staged_table
 from dp_publish.release.workers.cluster import Cluster
 
@@ -59,6 +63,37 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "raw.parquet"
 
 
+@pytest.fixture
+def by_workers(source: Path, cluster: Cluster, publish_here: Publish) -> Publish:
+    """Return what publishes the table by these workers, under a policy."""
+
+    def make(policy: Policy, data: Any = source, **others: Any) -> Receipt:
+        return publish_here(data, policy, **{"cluster": cluster, **others})
+
+    return make
+
+
+@pytest.fixture
+def gone_on(cluster: Cluster, key: Ed25519PrivateKey) -> Callable[..., Receipt]:
+    """Return what goes on with a job by these workers, or by others."""
+    return lambda job, others=cluster: resume(job, key=key, workers=lambda _: contextlib.nullcontext(others))[0]
+
+
+@contextlib.contextmanager
+def killed_in(owner: Any, name: str, call: Callable[..., Any]) -> Iterator[None]:
+    """Have another function called in place of one, which ends the process of the block, as a kill would."""
+
+    def ended(*given: Any, **named: Any) -> None:
+        call(*given, **named)
+        raise SystemExit
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, ended)
+        patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
+        with pytest.raises(SystemExit):
+            yield
+
+
 def owners() -> NDArray[np.int64]:
     """Return whose row each is."""
     return np.floor(60 * np.random.default_rng(6).random(N_ROWS) ** 3).astype(int)
@@ -88,3 +123,4 @@ def published(path: Path) -> tuple[NDArray[np.int64], list[int]]:
 
 NUMBERED = {"n": {"bounds": [0, 64]}, "m": {"bounds": [0, 64]}}
 EXACT = NUMBERED | {"x": {"bounds": [-4, 4], "missing": "drop"}}
+CAPPED = policy_for(EXACT, sigma=0.05, unit={"entity": "who", "max_rows": 7})

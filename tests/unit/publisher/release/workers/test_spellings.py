@@ -9,13 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.conftest import Publish
 from tests.unit.publisher.release.workers.conftest import N_ROWS, NUMBERED, owners, policy_for, published
 
 from dp_bundle.base.errors import MissingValuesError
 from dp_bundle.bundle.reading import open_bundle
-from dp_publish import publish
-from dp_publish.release.workers.cluster import Cluster
 
 FORMS = ["{}", "{} ", "0{}", "{}.0", " 00{}"]
 
@@ -27,37 +25,33 @@ def respell(source: Path, names: list[str]) -> None:
     pq.write_table(table.set_column(place, "who", pa.array(names)), source, row_group_size=777)
 
 
-def test_a_person_has_one_id_in_all_splits(
-    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
+def test_a_person_has_one_id_in_all_splits(source: Path, by_workers: Publish) -> None:
     """However it is spelled in each, and whatever bucket the spelling would be in."""
     spelled = [FORMS[place % 5].format(who) for place, who in enumerate(owners().tolist())]
     respell(source, spelled)
     policy = policy_for(NUMBERED, sigma=0.05, unit={"entity": "who", "max_rows": 7})
-    receipt = publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster)
+    receipt = by_workers(policy)
     rows, _ = published(receipt.path)
     there = Counter(owners().tolist())
     assert Counter(owners()[rows].tolist()) == {who: min(number, 7) for who, number in there.items()}
     assert receipt.report.n_entities == len(there)
 
 
-def test_a_row_of_nobody_is_refused(source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_a_row_of_nobody_is_refused(source: Path, by_workers: Publish) -> None:
     """A blank id in one split."""
     respell(source, [*owners().astype(str)[:-1].tolist(), " "])
     policy = policy_for(NUMBERED, sigma=0.05, unit={"entity": "who", "max_rows": 7})
     with pytest.raises(MissingValuesError):
-        publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster)
+        by_workers(policy)
 
 
-def test_listed_words_for_gaps_are_levels(
-    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
+def test_listed_words_for_gaps_are_levels(source: Path, by_workers: Publish) -> None:
     """Blanks around them or not."""
     table = pq.read_table(source)
     words = np.where(table["level"].to_numpy(zero_copy_only=False) == "a", "NA ", "None")
     pq.write_table(table.set_column(table.column_names.index("level"), "level", pa.array(words)), source)
     levels = {"level": {"kind": "ordered", "levels": ["NA", "None"], "missing": "drop"}}
-    receipt = publish(source, policy_for(levels, sigma=0.05), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    receipt = by_workers(policy_for(levels, sigma=0.05))
     with open_bundle(receipt.path) as bundle:
         found = np.concatenate([batch.column("level").to_numpy() for batch in bundle.batches()])
     assert len(found) == N_ROWS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.workers.conftest import (
-    EXACT,
-    policy_for,
-    staged,
-)
+from tests.unit.publisher.release.conftest import Publish, private
+from tests.unit.publisher.release.workers.conftest import CAPPED, EXACT, killed_in, policy_for, staged
 
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, SchemaError, StoreError
 from dp_bundle.files.opening import open_store
-from dp_publish import Policy, publish
+from dp_publish import Receipt
 from dp_publish.data import contribution_cap
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release.resuming import resume
 from dp_publish.release.workers import staged_table
 from dp_publish.release.workers.cluster import Cluster
 from dp_publish.release.workers.distributed import ClusterJob
@@ -37,7 +32,7 @@ def test_a_table_that_changes_meanwhile_is_not_capped(
     source: Path,
     cluster: Cluster,
     tmp_path: Path,
-    key: Ed25519PrivateKey,
+    publish_here: Publish,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows that change places after their entities were counted could pass a cap: nothing is published."""
@@ -52,12 +47,11 @@ def test_a_table_that_changes_meanwhile_is_not_capped(
     monkeypatch.setattr(staged_table, "find_kept", find_and_change)
     policy = policy_for(EXACT, **privacy, unit={"entity": "who", "max_rows": 7})
     with pytest.raises(SchemaError, match="was changed while it was read"):
-        publish(source, policy, out=tmp_path / "a.tar", key=key, cluster=cluster if by_workers else None)
+        publish_here(source, policy, cluster=cluster if by_workers else None)
     assert not (tmp_path / "a.tar").exists()
     assert staged(cluster) == []
 
 
-CAPPED = policy_for(EXACT, sigma=0.05, unit={"entity": "who", "max_rows": 7})
 FORGED = {
     "table.json": lambda old: old.replace(b'"max_rows": 7', b'"max_rows": 700'),
     "counts.json": lambda _: b"[]",
@@ -72,22 +66,18 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_what_lies_in_the_staging_place_is_not_trusted(
-    name: str, source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    name: str, cluster: Cluster, tmp_path: Path, by_workers: Publish, gone_on: Callable[..., Receipt]
 ) -> None:
     """Whoever can put something under a name before us could lift the cap or the noise: it is refused."""
     seen: dict[str, bytes] = {}
 
-    def killed(job: ClusterJob, *given: Any, **named: Any) -> Any:
+    def look(job: ClusterJob, *given: Any, **named: Any) -> None:
         honest(job, *given, **named)
         seen.update({each: open_store(cluster.staging).read(each) for each in staged(cluster)})
-        raise SystemExit
 
     honest = ClusterJob.write
-    with monkeypatch.context() as patch:
-        patch.setattr(ClusterJob, "write", killed)
-        patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
-        with pytest.raises(SystemExit):
-            publish(source, CAPPED, out=tmp_path / "a.tar", key=key, cluster=cluster, job=tmp_path / "a.job")
+    with killed_in(ClusterJob, "write", look):
+        by_workers(CAPPED, job=tmp_path / "a.job")
     (path,) = (Path(cluster.staging) / each for each in seen if each.endswith(f"/{name}"))
     forged = FORGED[name](path.read_bytes())
     assert forged != path.read_bytes()
@@ -95,7 +85,7 @@ def test_what_lies_in_the_staging_place_is_not_trusted(
     path.write_bytes(forged)
 
     with pytest.raises(StoreError, match="was changed there") as caught:
-        resume(tmp_path / "a.job", key=key, workers=lambda _: contextlib.nullcontext(cluster))
+        gone_on(tmp_path / "a.job")
     assert "stays on the books" in caught.value.__notes__[0]
     assert [entry.state for entry in Ledger().entries()] == ["reserved"]
     assert not (tmp_path / "a.tar").exists()
@@ -125,12 +115,7 @@ def test_quotas_that_do_not_keep_to_the_cap_are_refused() -> None:
 
 @pytest.mark.parametrize("with_job", [False, True])
 def test_nothing_is_taken_back_once_noise_was_staged(
-    with_job: bool,
-    source: Path,
-    cluster: Cluster,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+    with_job: bool, cluster: Cluster, tmp_path: Path, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody takes the bundle's name while workers stage noisy parts: the release stays on the books."""
     honest, out = ClusterJob.write, tmp_path / "a.tar"
@@ -143,31 +128,29 @@ def test_nothing_is_taken_back_once_noise_was_staged(
     monkeypatch.setattr(ClusterJob, "write", write)
     job = tmp_path / "a.job" if with_job else None
     with pytest.raises(DpGraphError):
-        publish(source, policy_for(EXACT, sigma=0.05), out=out, key=key, cluster=cluster, job=job)
+        by_workers(policy_for(EXACT, sigma=0.05), job=job)
     assert [entry.state for entry in Ledger().entries()] == ["reserved"]
     assert with_job or staged(cluster) == []
 
 
 def test_a_release_that_cannot_be_finished_leaves_nothing_staged(
-    cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster,
+    tmp_path: Path,
+    by_workers: Publish,
+    monkeypatch: pytest.MonkeyPatch,
+    gone_on: Callable[..., Receipt],
 ) -> None:
     """Resumed, a release whose table has a row that is nobody's is taken back, and names of entities are removed."""
     table = pa.table({"n": np.arange(1000.0), "who": pa.array([*["a"] * 999, None])})
     pq.write_table(table, tmp_path / "raw.parquet", row_group_size=100)
-    unit = {"entity": "who", "max_rows": 1}
-    columns = {"n": {"bounds": [0, 1000]}}
-    policy = Policy.model_validate(
-        {"dataset": {"name": "d"}, "privacy": {"sigma": 9.0, "unit": unit}, "columns": columns}
-    )
+    policy = private({"n": {"bounds": [0, 1000]}}, sigma=9.0, unit={"entity": "who", "max_rows": 1})
     with monkeypatch.context() as patch:
-        patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
+        patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
         with pytest.raises(MissingValuesError):
-            publish(
-                tmp_path / "raw.parquet", policy, out=tmp_path / "a.tar", key=key, cluster=cluster, job=tmp_path / "j"
-            )
+            by_workers(policy, tmp_path / "raw.parquet", job=tmp_path / "j")
     assert any("/entities-" in name for name in staged(cluster))
     with pytest.raises(MissingValuesError):
-        resume(tmp_path / "j", key=key, workers=lambda _: contextlib.nullcontext(cluster))
+        gone_on(tmp_path / "j")
     assert staged(cluster) == []
     assert not list(Path(cluster.staging).iterdir())
     assert Ledger().entries() == []
@@ -175,27 +158,27 @@ def test_a_release_that_cannot_be_finished_leaves_nothing_staged(
 
 @pytest.mark.parametrize("where", ["job", "out"])
 def test_staging_is_apart_from_job_and_bundle(
-    where: str, source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+    where: str, cluster: Cluster, tmp_path: Path, by_workers: Publish
 ) -> None:
     """Noisy parts that lost would lie in what is kept or published."""
     places = {"job": tmp_path / "a.job", "out": tmp_path / "a"}
     other = Cluster(cluster.engine, str(places[where]))
     with pytest.raises(ParameterError, match="--staging"):
-        publish(source, CAPPED, out=f"{places['out']}/", key=key, cluster=other, job=places["job"])
+        by_workers(CAPPED, out=f"{places['out']}/", cluster=other, job=places["job"])
     assert Ledger().entries() == []
     assert not any(place.exists() for place in places.values())
 
 
 @pytest.mark.parametrize("with_job", [False, True])
 def test_staging_that_cannot_be_written_is_refused(
-    with_job: bool, source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+    with_job: bool, cluster: Cluster, tmp_path: Path, by_workers: Publish
 ) -> None:
     """It is looked at before anything is booked, and no job is begun."""
     (tmp_path / "taken").write_text("a file")
     other = Cluster(cluster.engine, str(tmp_path / "taken"))
     job = tmp_path / "a.job" if with_job else None
     with pytest.raises(StoreError, match="nothing can be staged there"):
-        publish(source, CAPPED, out=tmp_path / "a.tar", key=key, cluster=other, job=job)
+        by_workers(CAPPED, out=tmp_path / "a.tar", cluster=other, job=job)
     assert Ledger().entries() == []
     assert not (tmp_path / "a.tar").exists()
     assert not (tmp_path / "a.job").exists()

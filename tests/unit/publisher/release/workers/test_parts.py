@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import pickletools
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.conftest import Sent, nothing_happened, rows_of
+from tests.unit.publisher.release.conftest import Publish, Sent, nothing_happened, private, rows_of
+from tests.unit.publisher.release.workers.conftest import N_ROWS, killed_in, staged
 
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, StoreError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
-from dp_publish import Policy, publish
+from dp_publish import Policy, Receipt
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release.resuming import resume
 from dp_publish.release.workers import distributed, worker_parts
 from dp_publish.release.workers.cluster import Cluster
-
-T = TypeVar("T")
-R = TypeVar("R")
-N_ROWS = 3_050  # 11 parts
-
-
-@pytest.fixture(autouse=True)
-def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make row groups of 100 rows and parts of three of them."""
-    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
-    monkeypatch.setattr(parts, "_PART_CELLS", 300)
 
 
 @pytest.fixture
@@ -46,21 +35,9 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "raw.parquet"
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    """Return workers that run everything twice."""
-    return Cluster(Sent(), str(tmp_path / "staging"))
-
-
 def policy_for(**column: Any) -> Policy:
     """Return a policy with little noise."""
-    columns = {"x": {"bounds": [0, N_ROWS], **column}}
-    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"sigma": 0.5}, "columns": columns})
-
-
-def staged(cluster: Cluster) -> list[str]:
-    """Return the names of everything that was staged and not removed."""
-    return open_store(cluster.staging).names()
+    return private({"x": {"bounds": [0, N_ROWS], **column}}, sigma=0.5)
 
 
 def staged_parts(cluster: Cluster) -> list[str]:
@@ -68,12 +45,10 @@ def staged_parts(cluster: Cluster) -> list[str]:
     return [name for name in staged(cluster) if name.endswith(".parquet")]
 
 
-def test_tasks_that_run_twice_make_one_release(
-    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
+def test_tasks_that_run_twice_make_one_release(cluster: Cluster, by_workers: Publish) -> None:
     """Every row is published once, in its place, in the layout of one thread, and what lost its claim is gone."""
     done: list[int] = []
-    receipt = publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster, progress=done.append)
+    receipt = by_workers(policy_for(), progress=done.append)
 
     assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
     assert receipt.report.n_rows == done[-1] == N_ROWS
@@ -101,9 +76,7 @@ class _Slow:
         return self._store.create(name, content)
 
 
-def test_noise_is_added_while_a_part_is_on_its_way(
-    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_noise_is_added_while_a_part_is_on_its_way(by_workers: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker does not wait for a bucket that is slow."""
     next_part, add_noise = threading.Event(), worker_parts.add_noise
 
@@ -114,12 +87,12 @@ def test_noise_is_added_while_a_part_is_on_its_way(
 
     monkeypatch.setattr(worker_parts, "add_noise", noisy)
     monkeypatch.setattr(worker_parts, "open_store", lambda uri: _Slow(open_store(uri), next_part))
-    receipt = publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    receipt = by_workers(policy_for())
     assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
 
 
 def test_losers_are_staged_and_never_published(
-    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two attempts at a part both are staged with noise of their own, and one alone is in the bundle."""
     seen: dict[str, bytes] = {}
@@ -137,7 +110,7 @@ def test_losers_are_staged_and_never_published(
 
     monkeypatch.setattr(distributed.ClusterJob, "write", write_and_look)
     monkeypatch.setattr(distributed.ClusterJob, "remove", look_and_remove)
-    receipt = publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    receipt = by_workers(policy_for())
     with open_bundle(receipt.path) as opened:
         published = [opened.open(name).read() for name in opened.members if name.startswith("data/")]
 
@@ -148,9 +121,9 @@ def test_losers_are_staged_and_never_published(
     assert not {seen[name] for name in left} & set(published)
 
 
-def test_tasks_hold_no_seed_and_no_key(source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_tasks_hold_no_seed_and_no_key(cluster: Cluster, by_workers: Publish, key: Ed25519PrivateKey) -> None:
     """What goes through a scheduler is short text, whole numbers and two names: nothing to draw noise or sign with."""
-    publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+    by_workers(policy_for())
     engine = cluster.engine
     assert isinstance(engine, Sent)
     assert len(engine.tasks) > 1
@@ -175,12 +148,7 @@ def test_tasks_hold_no_seed_and_no_key(source: Path, cluster: Cluster, tmp_path:
 
 @pytest.mark.parametrize("lost", ["answer", "object"])
 def test_staging_that_cannot_be_trusted_publishes_nothing(
-    lost: str,
-    source: Path,
-    cluster: Cluster,
-    tmp_path: Path,
-    key: Ed25519PrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+    lost: str, cluster: Cluster, tmp_path: Path, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A staged part that was changed, or is gone, ends the release, which stays on the books."""
     write = distributed.ClusterJob.write
@@ -196,21 +164,21 @@ def test_staging_that_cannot_be_trusted_publishes_nothing(
 
     monkeypatch.setattr(distributed.ClusterJob, "write", change)
     with pytest.raises((StoreError, DpGraphError)) as caught:
-        publish(source, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+        by_workers(policy_for())
     assert "stays on the books" in caught.value.__notes__[0]
     assert [entry.state for entry in Ledger().entries()] == ["reserved"]
     assert not (tmp_path / "a.tar").exists()
     assert staged(cluster) == []
 
 
-def test_an_error_of_a_worker_is_told_as_it_is(cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+def test_an_error_of_a_worker_is_told_as_it_is(tmp_path: Path, by_workers: Publish) -> None:
     """A gap that a worker finds is the same error as here, and as noisy parts were staged, the cost stays."""
     path = tmp_path / "raw.parquet"
     values = np.arange(N_ROWS, dtype=float)
     values[-1] = np.nan
     pq.write_table(pa.table({"x": values}), path)
     with pytest.raises(MissingValuesError, match="'x'") as caught:
-        publish(path, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+        by_workers(policy_for(), path)
     assert caught.value.column == "x"
     assert [entry.state for entry in Ledger().entries()] == ["reserved"]
     assert not (tmp_path / "a.tar").exists()
@@ -218,7 +186,7 @@ def test_an_error_of_a_worker_is_told_as_it_is(cluster: Cluster, tmp_path: Path,
 
 @pytest.mark.parametrize("why", ["text", "memory"])
 def test_what_workers_cannot_do_is_refused_before_anything_is_spent(
-    why: str, source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey
+    why: str, source: Path, tmp_path: Path, by_workers: Publish
 ) -> None:
     """Where workers cannot be told which rows are theirs, nothing is begun."""
     data: Any = source
@@ -228,11 +196,11 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(
     else:
         data = pq.read_table(source)
     with pytest.raises(ParameterError, match="--engine"):
-        publish(data, policy_for(), out=tmp_path / "a.tar", key=key, cluster=cluster)
+        by_workers(policy_for(), data)
     assert nothing_happened(tmp_path, {path for path in tmp_path.iterdir() if path.name.startswith("raw")})
 
 
-def test_a_worker_refuses_a_job_that_was_changed(source: Path, cluster: Cluster) -> None:
+def test_a_worker_refuses_a_job_that_was_changed(cluster: Cluster) -> None:
     """Whoever can change the description of a job could take the noise away: its digest is in the task."""
     store: Store = open_store(cluster.staging)
     store.create("job-1/job.json", b"{}")
@@ -242,23 +210,19 @@ def test_a_worker_refuses_a_job_that_was_changed(source: Path, cluster: Cluster)
 
 
 def test_a_killed_driver_is_resumed_with_what_was_claimed(
-    source: Path, cluster: Cluster, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, by_workers: Publish, gone_on: Callable[..., Receipt]
 ) -> None:
     """After a kill with all parts claimed and none recorded, the parts that won are published, and staging is empty."""
     found: dict[str, str] = {}
 
-    def killed(job: distributed.ClusterJob, *words: Any) -> Any:
+    def look(job: distributed.ClusterJob, *words: Any) -> None:
         found.update({f"data/part-{part.place:05d}.parquet": part.sha256 for part in write(job, *words)})
-        raise SystemExit
 
     write = distributed.ClusterJob.write
-    with monkeypatch.context() as patch:
-        patch.setattr(distributed.ClusterJob, "write", killed)
-        patch.setattr("dp_publish.release.recorded._take_back_or_explain", lambda *_: None)
-        with pytest.raises(SystemExit):
-            publish(source, policy_for(), out=tmp_path / "d.tar", key=key, cluster=cluster, job=tmp_path / "d.job")
+    with killed_in(distributed.ClusterJob, "write", look):
+        by_workers(policy_for(), job=tmp_path / "d.job")
     assert staged(cluster)
-    receipt, _ = resume(tmp_path / "d.job", key=key, workers=lambda _: contextlib.nullcontext(cluster))
+    receipt = gone_on(tmp_path / "d.job")
     with open_bundle(receipt.path) as opened:
         assert {name: opened.sha256(name) for name in opened.members if name.startswith("data/")} == found
     assert len(found) == 11
