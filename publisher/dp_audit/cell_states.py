@@ -12,12 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_audit.canaries import middle_of
-from dp_audit.raw_cells import level_numbers, level_words, raw_numbers, raw_table
+from dp_audit.raw_cells import level_numbers, level_words, raw_table
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
+from dp_publish.data.kinds import KINDS
 from dp_publish.policy.model import Policy
 
-WITH_LEVELS = ("category", "boolean")  # kinds of sources that are judged by their levels; others are numbers
 _LOW, _GAP, _HIGH = range(3)
 
 _Floats = NDArray[np.float64]
@@ -111,12 +111,12 @@ class NumberWithGapsCell(AuditedCell):
         if self.source.kind == "number":
             at[gaps] = np.nan
             gaps[np.flatnonzero(gaps)[::2]] = False
-        return raw_numbers(self.source.kind, at, gaps)
+        return KINDS[self.source.kind].decode(at, gaps)
 
 
 def audited_cell(source: Source, places: Sequence[int], columns: Sequence[Column], claim: float) -> AuditedCell:
     """Return the cell of a source whose columns stand at these places."""
-    kind = CategoryCell if source.kind in WITH_LEVELS else NumberWithGapsCell
+    kind = CategoryCell if KINDS[source.kind].is_nominal else NumberWithGapsCell
     return kind(source, np.array(places), [columns[place] for place in places], claim)
 
 

@@ -14,9 +14,9 @@ from dp_audit.canaries import canary_limits
 from dp_audit.made_up import in_batches, name_rows
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.sources import Source
+from dp_publish.data.kinds import KINDS
 from dp_publish.policy.model import Policy
 
-_MICROSECONDS = {"time": pa.timestamp("us", "UTC"), "time-of-day": pa.time64("us"), "duration": pa.duration("us")}
 _GAP = 1  # the state without a value, where there is one
 
 _Floats = NDArray[np.float64]
@@ -79,15 +79,6 @@ def level_numbers(n_levels: int, n_columns: int) -> _Floats:
     return np.eye(n_levels) if n_columns == n_levels else np.arange(n_levels, dtype=np.float64)[:, None]
 
 
-def raw_numbers(kind: str, numbers: _Floats, gaps: NDArray[np.bool_]) -> pa.Array:
-    """Return numbers as values of a source's kind, and null in gaps."""
-    if kind == "number":
-        return pa.array(numbers, mask=gaps)
-    if kind == "date":
-        return pa.array(numbers.astype(np.int32), mask=gaps).cast(pa.date32())
-    return pa.array(np.rint(numbers * 1e6).astype(np.int64), mask=gaps).cast(_MICROSECONDS[kind])
-
-
 def raw_table(policy: Policy, arrays: Mapping[str, pa.Array], owners: Sequence[str] | None = None) -> pa.Table:
     """Return a table of these columns, and of the entities, by default one for each row, where the policy has any."""
     table, unit = pa.table(dict(arrays)), policy.privacy.entity
@@ -117,12 +108,8 @@ def _at_levels(source: Source) -> tuple[pa.Array, _Floats]:
 def _at_ends(kind: str, column: Column, n_columns: int) -> tuple[pa.Array, _Floats]:
     """Return both ends as raw values, and as the numbers that these stand for: whole days, or microseconds."""
     ends = np.array(canary_limits(column, n_columns))
-    values = raw_numbers(kind, ends, np.zeros(2, dtype=bool))
-    if kind == "date":
-        ends = np.trunc(ends)
-    elif kind != "number":
-        ends = np.rint(ends * 1e6) * 1e-6
-    return values, ends[:, None]
+    values = KINDS[kind].decode(ends, np.zeros(2, dtype=bool))
+    return values, KINDS[kind].decoded(ends)[:, None]
 
 
 def _cell(

@@ -158,7 +158,7 @@ def publish_command(
     policy = _load_policy(data, policy_file, privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
-    resolved = check_in_advance(
+    prepared = check_in_advance(
         data,
         policy,
         withheld,
@@ -189,8 +189,9 @@ def publish_command(
             progress=show,
             cluster=cluster,
             job=job,
+            prepared=prepared,
         )
-    _finish(receipt, resolved, signing_key, as_json=as_json, quiet=quiet)
+    _finish(receipt, prepared.policy, signing_key, as_json=as_json, quiet=quiet)
 
 
 @cli.command("resume")

@@ -155,43 +155,6 @@ def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
     return rows
 
 
-class Keeper:
-    """Selection of the rows of a quota, in one pass over its split.
-
-    Parameters
-    ----------
-    quota : Table
-        The split's, as `draw_quotas` gives it.
-    """
-
-    def __init__(self, quota: pa.Table) -> None:
-        self._names, kept = quota.column(NAME).combine_chunks(), quota.column(KEPT).combine_chunks()
-        n_rows = quota.column(N_ROWS).to_numpy()
-        self._next = np.cumsum(n_rows) - n_rows  # of all these rows, entity by entity, that of each which comes next
-        self._kept = kept.flatten().to_numpy() + np.repeat(self._next, pc.list_value_length(kept).to_numpy())
-
-    def keep(self, entities: pa.Array) -> NDArray[np.bool_]:
-        """Return which of the next rows are kept, from the ids of their entities in their one spelling."""
-        keep = np.ones(len(entities), dtype=bool)
-        if not len(self._names):
-            return keep
-        found = pc.index_in(entities, self._names)
-        rows = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
-        whose = found.drop_null().to_numpy(zero_copy_only=False)
-        order = np.argsort(whose, kind="stable")
-        owners, starts, numbers = np.unique(whose[order], return_index=True, return_counts=True)
-        places = np.arange(len(whose)) + np.repeat(self._next[owners] - starts, numbers)
-        keep[rows[order]] = self._is_kept(places)
-        self._next[owners] += numbers
-        return keep
-
-    def _is_kept(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        found = np.searchsorted(self._kept, places)
-        inside = found < len(self._kept)
-        inside[inside] = self._kept[found[inside]] == places[inside]
-        return inside
-
-
 def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table, entity: str, missing: Sequence[str] = ()) -> bytes:
     """Return which rows of a split are kept, as bits.
 
@@ -200,13 +163,29 @@ def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table, entity: str, m
     batches : iterable of RecordBatch
         All rows of the split; their first column says whose each is, as text.
     quota : Table
-        As of a `Keeper`.
+        The split's, as `draw_quotas` gives it.
     entity, missing : str, sequence of str
         As of `count_entities`.
     """
-    keeper, packed, rest = Keeper(quota), [], np.zeros(0, dtype=bool)
+    crowded, kept = quota.column(NAME).combine_chunks(), quota.column(KEPT).combine_chunks()
+    n_rows = quota.column(N_ROWS).to_numpy()
+    upcoming = np.cumsum(n_rows) - n_rows  # of all rows of the crowded, entity by entity, that of each which comes next
+    places_kept = kept.flatten().to_numpy() + np.repeat(upcoming, pc.list_value_length(kept).to_numpy())
+    ended = np.append(places_kept, -1)
+
+    packed, rest = [], np.zeros(0, dtype=bool)
     for batch in batches:
-        keep = np.concatenate([rest, keeper.keep(identify(batch.column(0), entity, missing))])
+        found = pc.index_in(identify(batch.column(0), entity, missing), crowded)
+        rows = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
+        whose = found.drop_null().to_numpy(zero_copy_only=False)
+        order = np.argsort(whose, kind="stable")
+        owners, starts, numbers = np.unique(whose[order], return_index=True, return_counts=True)
+        places = np.arange(len(whose)) + np.repeat(upcoming[owners] - starts, numbers)
+        upcoming[owners] += numbers
+
+        keep = np.ones(batch.num_rows, dtype=bool)
+        keep[rows[order]] = ended[np.searchsorted(places_kept, places)] == places
+        keep = np.concatenate([rest, keep])
         whole = len(keep) // 8 * 8
         packed.append(np.packbits(keep[:whole]).tobytes())
         rest = keep[whole:]

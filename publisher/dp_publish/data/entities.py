@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_bundle.base.errors import MissingValuesError
-from dp_publish.data.coding import is_gap, trim
+from dp_publish.data.cells import is_gap, trim
 
 _ZERO = r"^[+-]?0+(?:\.0*|,00?)?$"
 _WHOLE = r"^\+?(-?)0*(\d+)(?:\.0*|,00?)?$"  # three zeros behind a comma are thousands

@@ -22,18 +22,16 @@ from dp_publish.covariance.mechanisms.pure import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.data.cells import KINDS_OF_WORDS
-from dp_publish.data.row_ranges import count_rows
-from dp_publish.data.table import Table, open_table
+from dp_publish.data.table import Table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.forecast.strengths import fine_grid, forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
-from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.file import find_policy
 from dp_publish.policy.memory import require_plan
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 from dp_publish.rows.calibration import share_mu
 from dp_publish.rows.private_bounds import rows_for_search
 
@@ -149,12 +147,11 @@ def make_plan(
     MemoryLimitError
         It may need more memory than it may have.
     """
-    policy = find_policy(data, policy_file, default_name, overrides or {})
-    table = open_table(data, policy.table)
-    table, policy = resolve(table, policy)
-    kinds, _ = choose_columns(table, policy, without_bounds=True)
+    written = find_policy(data, policy_file, default_name, overrides or {})
+    prepared = prepare(data, written, without_bounds=True)
+    table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     require_plan(len(kinds), max_memory)
-    n_rows = _count_rows_of(data, policy)
+    n_rows = _count_rows_of(prepared)
     notes = [*_text_notes(table, policy, kinds), *_bounds_notes(n_rows, policy, kinds)]
 
     own, why_not = _forecast_own(n_rows, policy, kinds, spread)
@@ -216,12 +213,12 @@ def _forecast_own(
         return None, [f"A release at the policy's own strength would be refused: {error}."]
 
 
-def _count_rows_of(data: Place, policy: Policy) -> int:
+def _count_rows_of(prepared: Prepared) -> int:
     """Return the number of rows; one where there are none, if that is protected."""
     try:
-        return count_rows(data, policy.table)
+        return prepared.count_rows()
     except DataError:
-        if not policy.privacy.neighbours.n_rows_public:
+        if not prepared.policy.privacy.neighbours.n_rows_public:
             return 1
         raise
 

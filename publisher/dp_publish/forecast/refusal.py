@@ -28,8 +28,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.first_rows import glance
-from dp_publish.data.row_ranges import count_rows
-from dp_publish.data.table import ColumnType, open_table
+from dp_publish.data.kinds import ColumnType
 from dp_publish.forecast.advice import forecast_drawn, round_down, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
@@ -39,10 +38,9 @@ from dp_publish.forecast.power import describe_count, smallest_seen
 from dp_publish.forecast.printed import printed_mu
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey_columns
-from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 from dp_publish.rows.noise import ENOUGH_SIGMA
 
 _VERBATIM = 0.99  # share of values that come out as they went in
@@ -191,7 +189,7 @@ def check_in_advance(
     tell: Callable[[str], None],
     max_memory: int | None = None,
     n_workers: int = 0,
-) -> Policy:
+) -> Prepared:
     """Refuse a release that cannot be, or that its publisher would regret; nothing is spent.
 
     Parameters
@@ -213,8 +211,8 @@ def check_in_advance(
 
     Returns
     -------
-    Policy
-        The policy, resolved for the table's columns.
+    Prepared
+        The table, and the policy resolved for its columns.
 
     Raises
     ------
@@ -223,9 +221,8 @@ def check_in_advance(
     MemoryLimitError
         The release may need more memory than it may have.
     """
-    table = open_table(data, policy.table)
-    table, resolved = resolve(table, policy, withheld)
-    kinds, _ = choose_columns(table, resolved, withheld)
+    prepared = prepare(data, policy, withheld)
+    table, resolved, kinds = prepared.table, prepared.policy, prepared.kinds
     names = raw_names(kinds, resolved.sources)
     needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
     for note in describe_need(needed):
@@ -240,14 +237,14 @@ def check_in_advance(
     if not anyway:
         for reason in find_regrettable(table, seen, resolved, kinds):
             raise reason
-        refuse_pointless(resolved, kinds, table.types, lambda: count_rows(data, policy.table))
+        refuse_pointless(resolved, kinds, table.types, prepared.count_rows)
 
-    drowned = find_drowned(seen, resolved, kinds, lambda: count_rows(data, policy.table))
+    drowned = find_drowned(seen, resolved, kinds, prepared.count_rows)
     if not anyway:
         refuse_drowned(drowned, resolved, kinds, seen.n_rows)
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
-    return resolved
+    return prepared
 
 
 def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:

@@ -12,7 +12,7 @@ from tomlkit.items import Item, Table
 
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.dialect import Layout
-from dp_publish.data.table import ColumnType
+from dp_publish.data.kinds import KINDS, ColumnType
 from dp_publish.policy.column_survey import named_like_an_identifier
 
 _WIDE = 60  # columns; from here on they get patterns instead of a section each
@@ -174,7 +174,7 @@ def _kind(kind: ColumnType, *, boolean: bool = False) -> Item:
         return tomlkit.string("boolean").comment("its bounds are 0 and 1")
     if kind is ColumnType.UNKNOWN:
         return tomlkit.string("continuous").comment(_UNKNOWN)
-    return tomlkit.string("time" if kind is ColumnType.TIME_OF_DAY else kind.value)
+    return tomlkit.string(KINDS[kind.value].said_as or kind.value)
 
 
 def _missing() -> Item:
@@ -196,19 +196,15 @@ _HINTS = {
     ),
     ColumnType.NESTED: ("lists or structures: never published; make columns of them (pyarrow.Table.flatten)",),
 }
-_DATES = {
-    ColumnType.DATE: "bounds = [2020-01-01, 2029-12-31]   # published as days since 1970-01-01",
-    ColumnType.TIME: "bounds = [2020-01-01T00:00:00Z, 2029-12-31T23:59:59Z]   # published as seconds since 1970",
-    ColumnType.TIME_OF_DAY: "bounds = [00:00:00, 23:59:59]   # published as seconds since midnight",
-    ColumnType.DURATION: "bounds = [low, high]   # in seconds",
-}
+_DATES = {declared: kind.hint for declared in ColumnType if (kind := KINDS.get(declared.value)) and kind.hint}
 _BOUNDS = "bounds = [low, high]"
 _CHANGE = 'max_change = ...   # of counts, with unit = "change": how far one person changes it'
 _IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
 _MISSING = 'or "drop" to leave out rows without a value, "indicator" to publish where gaps are, "midpoint", "center"'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
-_UNKNOWN = 'or "integer", "boolean", "category", "ordered", "date", "time": a text file does not say. Else drop = true'
+_OF_TEXT = ", ".join(f'"{name}"' for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from)
+_UNKNOWN = f'or "integer", {_OF_TEXT}: a text file does not say. Else drop = true'
 
 
 def _wide_sections(types: dict[str, ColumnType]) -> tuple[dict[str, Table], str]:

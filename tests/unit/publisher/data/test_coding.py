@@ -12,11 +12,11 @@ import pytest
 
 from dp_bundle.base.errors import PolicyError, SchemaError
 from dp_bundle.manifest.sources import Source
-from dp_publish.data.coding import encode
-from dp_publish.data.table import ColumnType, coded, open_table
-from dp_publish.policy.columns import choose_columns
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import coded, open_table
+from dp_publish.data.typed import encode
+from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 
 UTC = datetime.UTC
 MOMENT = datetime.datetime(2026, 3, 1, 23, 30, tzinfo=UTC)  # the second of March in Berlin

@@ -17,7 +17,7 @@ from scipy import stats
 from dp_bundle.base.errors import MissingValuesError
 from dp_bundle.manifest.sources import Source as Coded
 from dp_publish.data import contribution_cap
-from dp_publish.data.contribution_cap import EntityCap, Keeper, count_entities, draw_quotas
+from dp_publish.data.contribution_cap import EntityCap, count_entities, draw_quotas, find_kept, unpack_kept
 from dp_publish.data.table import Source, coded, open_table
 
 
@@ -87,10 +87,12 @@ def test_rows_are_drawn_through_all_splits(at_once: int, monkeypatch: pytest.Mon
     """Of an entity with 1, 0, 3 and 8 rows in four splits, three rows in all are kept, each as often as any other."""
     monkeypatch.setattr(contribution_cap, "_MOST_AT_ONCE", at_once)
     splits = [pa.array(names) for names in (["a"], ["b", "b"], ["b", "a", "a", "a"], [*"aaaa", "b", *"aaaa"])]
-    counts = [count_entities([pa.record_batch({"who": names})], "who") for names in splits]
+    batches = [pa.record_batch({"who": names}) for names in splits]
+    counts = [count_entities([batch], "who") for batch in batches]
     seen: Counter[int] = Counter()
     for _ in range(300):
-        keep = [Keeper(quota).keep(names) for quota, names in zip(draw_quotas(counts, 3), splits, strict=True)]
+        bits = [find_kept([batch], quota, "who") for batch, quota in zip(batches, draw_quotas(counts, 3), strict=True)]
+        keep = [unpack_kept(each, 0, len(names)) for each, names in zip(bits, splits, strict=True)]
         who, all_kept = np.concatenate(splits), np.concatenate(keep)
         assert all_kept[who == "a"].sum() == 3
         assert all_kept[who == "b"].sum() == 3

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import PolicyError, SchemaError
 from dp_publish import Policy, publish
-from dp_publish.data.table import ColumnType, open_table
-from dp_publish.policy.columns import choose_columns
-from dp_publish.policy.sections import resolve
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import open_table
+from dp_publish.policy.columns import choose_columns, resolve
 
 DATE = datetime.date(2026, 1, 31)
 

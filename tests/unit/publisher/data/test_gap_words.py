@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from dp_bundle.base.errors import SchemaError
 from dp_publish.data.cells import MISSING
 from dp_publish.data.table import open_table
-from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 
 WORDS = [*dict.fromkeys(word.lower() for word in MISSING if word), "NA", "None", "N/A", "Null"]
 

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.base.errors import PolicyError, SchemaError
 from dp_publish import Policy, publish
 from dp_publish.data.table import Table, open_table
-from dp_publish.policy.columns import choose_columns
-from dp_publish.policy.sections import resolve
+from dp_publish.policy.columns import choose_columns, resolve
 
 TABLES = ["csv", "parquet", "string", "object", "category", "large_string", "string_view"]
 

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_bundle.base.errors import DataError, SchemaError
-from dp_publish.data.table import ColumnType, open_table
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import open_table
 
 FRAME = pd.DataFrame({"x": [0.5, 1.5, None], "n": pd.array([1, None, 3], dtype="Int64"), "t": ["a", "b", "s3cr3t"]})
 CONTENT = {"n": [1, None, 3], "x": [0.5, 1.5, None]}

@@ -16,7 +16,7 @@ from dp_bundle.base.errors import PolicyError
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.trust.keys import key_names
 from dp_publish import publish
-from dp_publish.data.table import ColumnType
+from dp_publish.data.kinds import ColumnType
 from dp_publish.forecast.refusal import refuse_pointless, share_unchanged
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from dp_bundle.base.errors import PolicyError
-from dp_publish.data.table import ColumnType, Table
-from dp_publish.policy.columns import choose_columns, require_bounds
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Table
+from dp_publish.policy.columns import choose_columns, require_bounds, resolve
 from dp_publish.policy.model import Policy
 
 Bounds = dict[str, list[float]]
@@ -61,7 +62,7 @@ def test_policy_and_table_must_fit(bounds: Bounds, columns: dict[str, Any], mess
         assert list(choose_columns(table, policy)[0]) == ["a", "b"]
         return
     with pytest.raises(PolicyError, match=message) as caught:
-        choose_columns(table, policy)
+        choose_columns(*resolve(table, policy))
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
 

@@ -14,9 +14,8 @@ from tests.unit.publisher.conftest import Call
 
 from dp_bundle.base.errors import PolicyError
 from dp_publish.data.table import open_table
-from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 
 INDICATOR = {"missing": "indicator"}
 DAY = datetime.date(2026, 3, 1)

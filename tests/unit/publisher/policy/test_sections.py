@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from dp_bundle.base.errors import PolicyError
-from dp_publish.data.table import ColumnType, Table, open_table
-from dp_publish.policy.columns import choose_columns
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Table, open_table
+from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import ColumnPolicy, Policy
-from dp_publish.policy.sections import resolve
 
 
 def sealed(*names: str, text: str = "", booleans: tuple[str, ...] = ()) -> Table:

@@ -22,8 +22,7 @@ from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 from dp_publish.forecast.plan import make_plan
-from dp_publish.policy.columns import choose_columns
-from dp_publish.policy.sections import resolve
+from dp_publish.policy.columns import choose_columns, resolve
 
 N_ROWS, N_OUTSIDE, N_EMPTY, N_PEOPLE = 91_717, 20_303, 18_787, 41_111  # of digits that no other number has
 
