@@ -52,7 +52,7 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from dp_publish.forecast.page.budget import Spending
+    from dp_publish.forecast.page.command_lines import Spending
     from dp_publish.forecast.plan import Plan
     from dp_publish.policy.model import Policy
     from dp_publish.release.publishing import Receipt
@@ -327,9 +327,9 @@ def plan_command(
     from dp_publish.forecast.refusal import describe_first_rows
 
     if report is not None:
-        from dp_publish.forecast.page.report import require_page
+        from dp_publish.forecast.page.report import PAGE
 
-        require_page(report)
+        PAGE.require(report)
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
     notes = describe_first_rows(plan, looked=look)
     for note in notes:
@@ -424,7 +424,7 @@ def _resume_words(job: Path, key: str) -> str:
 
 def _account_of(plan: Plan, ledger_place: str | None) -> Spending:
     """Return what the ledger has of the dataset that a plan is about."""
-    from dp_publish.forecast.page.budget import Spending, budget_of
+    from dp_publish.forecast.page.command_lines import Spending, budget_of
     from dp_publish.ledger.opening import open_ledger
 
     ledger, name, privacy = open_ledger(ledger_place), plan.policy.dataset.name, plan.policy.privacy

@@ -16,8 +16,8 @@ from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.drawn import drawn_error
-from dp_publish.forecast.outlook import ForecastRow, forecast
-from dp_publish.forecast.power import is_clear, smallest_seen
+from dp_publish.forecast.outlook import ForecastRow, forecast, is_clear, smallest_seen
+from dp_publish.forecast.strengths import round_down
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import Policy, Privacy
 
@@ -65,14 +65,14 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
     row : ForecastRow
         The forecast of the policy's own release.
     """
-    if not row.moments_possible:
+    if not row.moments.is_possible:
         return []
     declared = all(policy.column(name).bounds is not None for name in kinds)
     changes = [] if declared else ["declare bounds (`dp-publish policy DATA` writes a policy to fill in)"]
     changes += changes_for_moments(policy, kinds, row.mu)
     first = f"{', '.join(changes)}, and " if changes else ""
-    if policy.privacy.release == "rows" and row.clearest_in_moments is not None:
-        shown = f"would show partial correlations from about {row.clearest_in_moments:.2g} on, under the same guarantee"
+    if policy.privacy.release == "rows" and row.moments.clearest is not None:
+        shown = f"would show partial correlations from about {row.moments.clearest:.2g} on, under the same guarantee"
         return [f"{first}publish second moments alone (--release covariance), which {shown}"]
 
     ways = list(_other_settings(policy, kinds, n_rows)) if policy.privacy.release == "covariance" and declared else []
@@ -91,23 +91,13 @@ def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> For
         return row
     error = math.hypot(n_rows**-0.5, drawn_error(mechanism, n_rows, list(assumed_spreads(policy, kinds).values())))
     seen = smallest_seen(n_rows, len(kinds), error)
-    return replace(
-        row, error_in_moments=error, seen_in_moments=seen, clearest_in_moments=seen, least_rows_for_moments=0
-    )
+    return replace(row, moments=replace(row.moments, error=error, seen=seen, clearest=seen), least_rows_for_moments=0)
 
 
 def shows_something(row: ForecastRow, release: str, n_columns: int) -> bool:
     """Return whether anything of the columns can be seen: of a single one, its variance."""
-    rows = release == "rows"
-    if n_columns == 1:
-        return is_clear(row.error_in_rows if rows else row.error_in_moments)
-    return (row.clearest_in_rows if rows else row.clearest_in_moments) is not None
-
-
-def round_down(value: float) -> str:
-    """Return a positive number to three digits, never more than it is."""
-    size = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{math.floor(value / size) * size:.3g}"
+    shown = row.of(release)
+    return is_clear(shown.error) if n_columns == 1 else shown.clearest is not None
 
 
 def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Iterator[str]:
@@ -159,7 +149,7 @@ def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
         return ""
     if not shows_something(row, "covariance", len(kinds)):
         return ""
-    least = row.clearest_in_moments
+    least = row.moments.clearest
     return "variances" if least is None else f"partial correlations from about {least:.2g} on"
 
 
@@ -184,5 +174,5 @@ def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: flo
         middle = (shown + hidden) // 2
         fewer = dict.fromkeys(names[:middle], "continuous")
         (row,) = forecast(n_rows, open_policy, fewer, [open_policy.privacy], with_epsilon=False)
-        shown, hidden = (middle, hidden) if row.clearest_in_moments is not None else (shown, middle)
+        shown, hidden = (middle, hidden) if row.moments.clearest is not None else (shown, middle)
     return shown if shown > 1 else 0

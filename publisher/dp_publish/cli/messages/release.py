@@ -21,8 +21,7 @@ from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.two_rounds.thresholds import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, median_spread
-from dp_publish.forecast.outlook import forecast
-from dp_publish.forecast.power import moments_error, smallest_seen
+from dp_publish.forecast.outlook import forecast, moments_error, smallest_seen
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import Policy
 from dp_publish.release.publishing import Receipt
@@ -158,10 +157,10 @@ def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
     except (PolicyError, PrivacyError):  # a strength at the edge of what can be released
         return lines
     assumed = describe_spread(policy, kinds)
-    if row.seen_in_rows is None:
+    if row.rows.seen is None:
         shown = f"nothing can be seen, as {why_hidden(release.n_rows, len(kinds), row, 'rows')}"
     else:
-        shown = f"partial correlations from about {row.seen_in_rows:.2g} on can be seen"
+        shown = f"partial correlations from about {row.rows.seen:.2g} on can be seen"
     return [*lines, f"forecast: if {assumed}, {shown} (see dp-publish plan)"]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 
 from dp_bundle.page.tables import PageTable, TableColumn
 from dp_publish.forecast.assumptions import assumed_spreads
-from dp_publish.forecast.outlook import DELTA, TARGETS
+from dp_publish.forecast.outlook import DELTA, TARGETS, Sight
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.power import describe_count
-from dp_publish.forecast.printed import printed_epsilon, printed_mu
+from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
 
 _FORM = ",.12g"
 
@@ -20,57 +20,51 @@ def strengths_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
     """Return what every strength would show."""
     rows = [position.row for position in positions]
     epsilon = "epsilon is pure" if plan.is_pure else f"epsilon is at delta = {DELTA:g}"
-    seen = "the smallest partial correlation that would be seen; empty where there is none."
-    hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise."
     columns = [
         TableColumn("mu", [row.mu for row in rows], printed_mu),
         TableColumn("epsilon", [row.epsilon for row in rows], printed_epsilon),
-        TableColumn("seen: rows", [row.seen_in_rows for row in rows], ".2g", about=seen),
-        TableColumn("seen: moments", [row.seen_in_moments for row in rows], ".2g"),
-        TableColumn(
-            "error: rows",
-            _rounded([row.error_in_rows for row in rows]),
-            _FORM,
-            about="the standard error of a correlation near zero.",
-        ),
-        TableColumn("error: moments", _rounded([row.error_in_moments for row in rows]), _FORM),
-        TableColumn("hidden: rows", [row.drowned_in_rows for row in rows], "d", about=hidden),
-        TableColumn("hidden: moments", [row.drowned_in_moments for row in rows], "d"),
     ]
-    moments = plan.focus.moments_possible
+    hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise."
+    for what, form, read, about in (
+        (
+            "seen",
+            ".2g",
+            attrgetter("seen"),
+            "the smallest partial correlation that would be seen; empty where there is none.",
+        ),
+        ("error", _FORM, _error, "the standard error of a correlation near zero."),
+        ("hidden", "d", attrgetter("drowned"), hidden),
+    ):
+        for name, release in _sources(plan):
+            values = [read(row.of(release)) for row in rows]
+            columns.append(TableColumn(f"{what}: {name}", values, form, about=about if name == "rows" else ""))
+    moments = " and from second moments" * plan.focus.moments.is_possible
     return PageTable(
-        "strengths",
-        f"What every strength of the slider would show, from rows{' and from second moments' * moments}; {epsilon}.",
-        [column for column in columns if moments or not column.label.endswith(": moments")],
+        "strengths", f"What every strength of the slider would show, from rows{moments}; {epsilon}.", columns
     )
 
 
 def needed_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
     """Return how many rows every strength would take."""
-    columns = [
-        TableColumn(
-            f"{rho:g}: {name}",
-            [describe_count(each[rho]) if rho in each else "" for each in counts],
-        )
-        for rho in TARGETS
-        for name, counts in (
-            ("rows", [position.row.rows_needed for position in positions]),
-            ("moments", [position.row.rows_needed_for_moments for position in positions]),
-        )
-        if name == "rows" or plan.focus.moments_possible
-    ]
+    columns = [TableColumn("mu", [position.row.mu for position in positions], printed_mu)]
+    for rho in TARGETS:
+        for name, release in _sources(plan):
+            counts = [position.row.of(release).needed for position in positions]
+            said = [describe_count(each[rho]) if rho in each else "" for each in counts]
+            columns.append(TableColumn(f"{rho:g}: {name}", said))
     targets = " and ".join(f"{rho:g}" for rho in TARGETS)
-    mus = TableColumn("mu", [position.row.mu for position in positions], printed_mu)
-    return PageTable(
-        "rows-needed",
-        f"How many rows it takes to see partial correlations of {targets}; there are {plan.n_rows:,}.",
-        [mus, *columns],
-    )
+    about = f"How many rows it takes to see partial correlations of {targets}; there are {plan.n_rows:,}."
+    return PageTable("rows-needed", about, columns)
 
 
-def _rounded(values: Sequence[float]) -> list[float]:
-    """Return numbers of two significant digits, which `_FORM` spells without an exponent."""
-    return [float(f"{value:.2g}") for value in values]
+def _sources(plan: Plan) -> list[tuple[str, str]]:
+    """Return what a release can be made of: of changes of cells, of rows alone."""
+    return [("rows", "rows"), ("moments", "covariance")][: 1 + plan.focus.moments.is_possible]
+
+
+def _error(shown: Sight) -> float:
+    """Return a number of two significant digits, which `_FORM` spells without an exponent."""
+    return float(f"{shown.error:.2g}")
 
 
 def noise_table(plan: Plan) -> PageTable:

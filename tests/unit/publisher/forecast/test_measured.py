@@ -12,7 +12,7 @@ import pytest
 
 from dp_publish.data.first_rows import glance
 from dp_publish.data.table import open_table
-from dp_publish.forecast.measured import find_drowned
+from dp_publish.forecast.refusal import find_drowned
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy
 

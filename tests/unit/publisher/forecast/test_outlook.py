@@ -94,10 +94,10 @@ def test_rows_needed_by_two_rounds_are_exactly_enough(n_features: int, spread: f
 
     def seen(n_rows: int) -> tuple[float | None, ForecastRow]:
         row = forecast_one(n_rows, n_features, spread=spread, release="covariance", mechanism="two-round", mu=1.0)
-        return row.seen_in_moments, row
+        return row.moments.seen, row
 
     _, row = seen(50)
-    for target, needed in row.rows_needed_for_moments.items():
+    for target, needed in row.moments.needed.items():
         enough, short = seen(needed)[0], seen(needed - 1)[0]
         assert enough is not None
         assert enough <= target
@@ -111,15 +111,15 @@ def test_rows_needed_by_two_rounds_are_exactly_enough(n_features: int, spread: f
 @pytest.mark.parametrize("n_features", [2, 5, 40])
 def test_rows_needed_are_exactly_enough(unit: str, mu: float, n_features: int) -> None:
     """With the stated number of rows the target is seen, and with one row less it is not."""
-    for target, needed in forecast_one(10, n_features, unit=unit, mu=mu).rows_needed.items():
-        enough = forecast_one(needed, n_features, unit=unit, mu=mu).seen_in_rows
-        short = forecast_one(needed - 1, n_features, unit=unit, mu=mu).seen_in_rows
+    for target, needed in forecast_one(10, n_features, unit=unit, mu=mu).rows.needed.items():
+        enough = forecast_one(needed, n_features, unit=unit, mu=mu).rows.seen
+        short = forecast_one(needed - 1, n_features, unit=unit, mu=mu).rows.seen
         assert enough is not None
         assert enough <= target * (1 + 1e-9)
         assert short is None or short > target * (1 - 1e-9)
-    for target, needed in forecast_one(10, n_features, unit=unit, mu=mu).rows_needed_for_moments.items():
-        enough = forecast_one(needed, n_features, unit=unit, mu=mu).seen_in_moments
-        short = forecast_one(needed - 1, n_features, unit=unit, mu=mu).seen_in_moments
+    for target, needed in forecast_one(10, n_features, unit=unit, mu=mu).moments.needed.items():
+        enough = forecast_one(needed, n_features, unit=unit, mu=mu).moments.seen
+        short = forecast_one(needed - 1, n_features, unit=unit, mu=mu).moments.seen
         assert enough is not None
         assert enough <= target * (1 + 1e-9)
         assert short is None or short > target * (1 - 1e-9)
@@ -129,8 +129,8 @@ def test_threshold_is_where_benjamini_and_hochberg_settle() -> None:
     """Drawn p-values of 2,000 columns in pairs, at the stated effect, give 80 % power and 5 % false discoveries."""
     p, n_rows = 2000, 10**6
     row = forecast_one(n_rows, p, mu=1e4)
-    assert row.seen_in_rows is not None
-    rho, m, edges = row.seen_in_rows, p * (p - 1) // 2, p // 2
+    assert row.rows.seen is not None
+    rho, m, edges = row.rows.seen, p * (p - 1) // 2, p // 2
     rng = np.random.default_rng(5)
     z = np.abs(rng.normal(size=m))
     z[:edges] = np.abs(rng.normal(size=edges) + rho * math.sqrt(n_rows / (1 + rho**2)))
@@ -162,11 +162,11 @@ def test_moments_are_forecast_with_the_noise_of_a_release() -> None:
         scaled = (2 * spread) ** 2
         means = 1 + (1 - scaled) / setting.scaling.constant**2
         noise = math.sqrt(drawn.noise.off_diagonal_variance * means) / n_rows / scaled
-        assert row.error_in_moments == pytest.approx(math.hypot(noise, n_rows**-0.5), rel=1e-3)
+        assert row.moments.error == pytest.approx(math.hypot(noise, n_rows**-0.5), rel=1e-3)
         assert row.mu == pytest.approx(setting.spends(1).mu, rel=1e-6)
     by_row, by_cell = forecast_one(500, p, mu=1.0), forecast_one(500, p, mu=1.0, unit="cell")
-    assert by_row.error_in_moments == by_cell.error_in_moments
-    assert by_row.error_in_rows > by_cell.error_in_rows
+    assert by_row.moments.error == by_cell.moments.error
+    assert by_row.rows.error > by_cell.rows.error
 
 
 def test_an_entity_with_several_rows_costs_what_its_rows_cost_together() -> None:
@@ -175,8 +175,8 @@ def test_an_entity_with_several_rows_costs_what_its_rows_cost_together() -> None
     rows, moments = forecast_one(7466, 5, mu=1.0), forecast_one(7466, 5, mu=0.5)
 
     assert entity.sigma == pytest.approx(rows.sigma)
-    assert entity.rows_needed == pytest.approx(rows.rows_needed)
-    assert entity.seen_in_moments == pytest.approx(moments.seen_in_moments)
+    assert entity.rows.needed == pytest.approx(rows.rows.needed)
+    assert entity.moments.seen == pytest.approx(moments.moments.seen)
     assert entity.epsilon == pytest.approx(epsilon_for_delta(2.0, 1e-6))
 
 
@@ -189,18 +189,18 @@ def test_rows_in_a_ball_are_forecast_by_the_box_inside_it() -> None:
 
     assert ball.sigma == pytest.approx(box.sigma)
     assert ball.sigma_over_width == pytest.approx(box.sigma_over_width)
-    assert ball.seen_in_moments == pytest.approx(box.seen_in_moments)
+    assert ball.moments.seen == pytest.approx(box.moments.seen)
 
 
 def test_more_protection_never_shows_more() -> None:
     """As mu falls the limits rise until nothing is seen, and moments never show less than rows do."""
     rows = [forecast_one(7466, 11, mu=mu) for mu in GRID]
-    by_rows, by_moments = ([getattr(row, name) or 1 for row in rows] for name in ("seen_in_rows", "seen_in_moments"))
+    by_rows, by_moments = ([row.of(release).seen or 1 for row in rows] for release in ("rows", "covariance"))
 
     assert by_rows == sorted(by_rows, reverse=True)
     assert by_moments == sorted(by_moments, reverse=True)
     assert all(moment <= row for moment, row in zip(by_moments, by_rows, strict=True))
-    assert rows[0].seen_in_rows is None
+    assert rows[0].rows.seen is None
 
 
 def test_a_hundred_million_rows_are_forecast_at_once() -> None:
@@ -209,16 +209,16 @@ def test_a_hundred_million_rows_are_forecast_at_once() -> None:
     row = forecast_one(100_000_000, 11, mu=1.0, spread=EVEN_SPREAD)
 
     assert time.process_time() - start < 1
-    assert row.seen_in_rows == pytest.approx(0.0495, rel=0.005)
-    assert forecast_one(7466, 11, mu=1.0).seen_in_rows is None
+    assert row.rows.seen == pytest.approx(0.0495, rel=0.005)
+    assert forecast_one(7466, 11, mu=1.0).rows.seen is None
 
 
 def test_a_single_column_has_nothing_to_see() -> None:
     """With one column there is no pair, so no limit and no number of rows."""
     row = forecast_one(10**9, 1, mu=10.0)
 
-    assert (row.seen_in_rows, row.seen_in_moments) == (None, None)
-    assert (row.rows_needed, row.rows_needed_for_moments) == ({}, {})
+    assert (row.rows.seen, row.moments.seen) == (None, None)
+    assert (row.rows.needed, row.moments.needed) == ({}, {})
 
 
 @pytest.mark.parametrize("wrong", [{"n_rows": 0}, {"spread": 0.0}, {"spread": 0.51}, {"spread": math.nan}])

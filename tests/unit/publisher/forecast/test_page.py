@@ -18,11 +18,11 @@ from tests.unit.publisher.conftest import Call
 from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.base.quoting import percent_at_least, percent_at_most
 from dp_publish.accounting.conversions import Cost
-from dp_publish.forecast.page.budget import Spending, budget_sentence
-from dp_publish.forecast.page.command_lines import Asked
+from dp_publish.forecast.page.command_lines import Asked, Spending
 from dp_publish.forecast.page.figures import error_ticks
 from dp_publish.forecast.page.positions import positions_of, start_of
 from dp_publish.forecast.page.report import make_page
+from dp_publish.forecast.page.texts import budget_sentence
 from dp_publish.forecast.plan import Plan, make_plan
 from dp_publish.ledger.ledger import Ledger
 
@@ -147,7 +147,7 @@ def test_the_lines_to_type_publish_what_the_page_shows(
         row = positions[place].row
         assert own["mu"] == pytest.approx(row.mu, rel=1e-5)
         assert own["epsilon"] == pytest.approx(row.epsilon, rel=1e-4, nan_ok=True) or math.isnan(row.epsilon)
-        assert own["error_in_moments"] == pytest.approx(row.error_in_moments, rel=1e-4)
+        assert own["error_in_moments"] == pytest.approx(row.moments.error, rel=1e-4)
 
 
 def test_a_page_says_what_is_for_the_publisher_alone(table_of: Any, call: Call) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dp_publish.accounting.trade_off import GaussianTradeOff
 from dp_publish.forecast.page.texts import trade_off_points
-from dp_publish.forecast.printed import printed_epsilon, printed_mu
+from dp_publish.forecast.strengths import printed_epsilon, printed_mu
 
 
 @pytest.mark.parametrize(
