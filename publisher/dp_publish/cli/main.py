@@ -38,10 +38,9 @@ from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.cli.ledger import ledger_group
 from dp_publish.cli.options import (
-    PublishByDefault,
+    RunsByDefault,
     dialect_options,
     ledger_option,
-    ledger_option_where,
     log_option,
     policy_options,
     typed_options,
@@ -60,7 +59,12 @@ if TYPE_CHECKING:
 DATA = DataPath()
 
 
-@click.group(cls=PublishByDefault, commands=[ledger_group], context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=RunsByDefault,
+    default="publish",
+    commands=[ledger_group],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @version_option
 def cli() -> None:
     """Add calibrated noise to a private table and write one signed bundle that anyone may learn from.
@@ -78,7 +82,7 @@ def cli() -> None:
 @option(
     "--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file."
 )
-@ledger_option
+@ledger_option()
 @option(
     "--partition",
     applies=ALWAYS,
@@ -288,7 +292,7 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     type=NewPath(),
     help="Also write the forecast, with a slider for the strength, to this .html page.",
 )
-@ledger_option_where([With("report")])
+@ledger_option([With("report")])
 @option(
     "--look",
     applies=ALWAYS,

@@ -32,7 +32,6 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.registry import mechanism_named
-from dp_publish.data.first_rows import Glance, glance
 from dp_publish.data.kinds import ColumnType
 from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
@@ -40,7 +39,14 @@ from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smal
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
-from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey_columns
+from dp_publish.policy.column_survey import (
+    Glance,
+    find_regrettable,
+    glance,
+    point_out_names,
+    quote_header,
+    survey_columns,
+)
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy

@@ -1,6 +1,8 @@
 """The figures of a plan's page: what would be seen, how wrong a correlation is, rows needed, and the trade-off curve.
 
 Each has a source by the name of "chosen", which the slider fills with the numbers of one strength.
+
+The tables of the numbers behind them, and of the columns.
 """
 
 from __future__ import annotations
@@ -8,19 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from bokeh.models import ColumnDataSource, FixedTicker, NumeralTickFormatter, Range1d
 
 from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import FONT, Figure, hover, new_figure
-from dp_publish.forecast.outlook import GRID, TARGETS, ForecastRow, Sight
+from dp_bundle.page.tables import PageTable, TableColumn
+from dp_publish.forecast.assumptions import assumed_spreads
+from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow, Sight
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.page.texts import trade_off_points
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.strengths import describe_count
+from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
 
 _ALPHAS = tuple(round(step / 50, 4) for step in range(51))
+_FORM = ",.12g"  # of numbers of two significant digits
 _FINE = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.006, 0.01, 0.015, 0.03)
 DRAWN_ALPHAS = tuple(sorted({*_ALPHAS, *_FINE, *(1 - alpha for alpha in _FINE)}))
 
@@ -242,3 +248,74 @@ def _short(rows: float) -> str:
 
 def _or_nan(value: float | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def strengths_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
+    """Return what every strength would show."""
+    rows = [position.row for position in positions]
+    epsilon = "epsilon is pure" if plan.is_pure else f"epsilon is at delta = {DELTA:g}"
+    columns = [
+        TableColumn("mu", [row.mu for row in rows], printed_mu),
+        TableColumn("epsilon", [row.epsilon for row in rows], printed_epsilon),
+    ]
+    seen = "the smallest partial correlation that would be seen; empty where there is none."
+    hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise."
+    for what, form, read, about in (
+        ("seen", ".2g", attrgetter("seen"), seen),
+        ("error", _FORM, _error, "the standard error of a correlation near zero."),
+        ("hidden", "d", attrgetter("drowned"), hidden),
+    ):
+        for each in _sources(plan.focus):
+            values = [read(row.of(each.release)) for row in rows]
+            columns.append(
+                TableColumn(f"{what}: {each.source}", values, form, about=about if each.source == "rows" else "")
+            )
+    moments = " and from second moments" * plan.focus.moments.is_possible
+    return PageTable(
+        "strengths", f"What every strength of the slider would show, from rows{moments}; {epsilon}.", columns
+    )
+
+
+def needed_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
+    """Return how many rows every strength would take."""
+    columns = [TableColumn("mu", [position.row.mu for position in positions], printed_mu)]
+    for rho in TARGETS:
+        for each in _sources(plan.focus):
+            counts = [position.row.of(each.release).needed for position in positions]
+            said = [describe_count(needed[rho]) if rho in needed else "" for needed in counts]
+            columns.append(TableColumn(f"{rho:g}: {each.source}", said))
+    targets = " and ".join(f"{rho:g}" for rho in TARGETS)
+    about = f"How many rows it takes to see partial correlations of {targets}; there are {plan.n_rows:,}."
+    return PageTable("rows-needed", about, columns)
+
+
+def _error(shown: Sight) -> float:
+    """Return a number of two significant digits, which `_FORM` spells without an exponent."""
+    return float(f"{shown.error:.2g}")
+
+
+def noise_table(plan: Plan) -> PageTable:
+    """Return what is publicly known of every column, and the noise that rows would get."""
+    entries = [plan.policy.column(name) for name in plan.kinds]
+    spreads = assumed_spreads(plan.policy, plan.kinds, plan.spread)
+    limits = [
+        "found privately" if each.bounds is None else f"{each.bounds[0]:g} to {each.bounds[1]:g}" for each in entries
+    ]
+    if plan.release == "covariance":
+        limits = [limit.replace("found privately", "yet to be declared") for limit in limits]
+    columns = [
+        TableColumn("column", list(plan.kinds)),
+        TableColumn("kind", list(plan.kinds.values())),
+        TableColumn("bounds", limits, about="values outside are clipped; they must be public knowledge."),
+        TableColumn(
+            "assumed spread",
+            list(spreads.values()),
+            ".3g",
+            about="the standard deviation over the width of the bounds, which the forecast assumes.",
+        ),
+    ]
+    if plan.release == "rows" and plan.focus.sigma:
+        sigma = [plan.focus.sigma.get(name, math.nan) for name in plan.kinds]
+        about = f"the standard deviation of the noise at mu = {printed_mu(plan.focus.mu)}, in the column’s own unit."
+        columns.append(TableColumn("noise: sigma", [float(f"{each:.3g}") for each in sigma], _FORM, about=about))
+    return PageTable("columns-planned", "The columns that would be published.", columns)

@@ -14,9 +14,15 @@ from dp_bundle.page.document import Page, render_page
 from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.own_file import OwnFile
 from dp_publish.forecast.page.command_lines import Asked, changes_before_moments
-from dp_publish.forecast.page.figures import DRAWN_ALPHAS, MARKED, figures_of
+from dp_publish.forecast.page.figures import (
+    DRAWN_ALPHAS,
+    MARKED,
+    figures_of,
+    needed_table,
+    noise_table,
+    strengths_table,
+)
 from dp_publish.forecast.page.positions import Position, positions_of, start_of
-from dp_publish.forecast.page.tables import needed_table, noise_table, strengths_table
 from dp_publish.forecast.page.texts import (
     CANDIDATES,
     FALSE_ALARMS,

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_publish.data.first_rows import glance
 from dp_publish.data.table import open_table
 from dp_publish.forecast.refusal import find_drowned
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.column_survey import glance
 from dp_publish.policy.model import Policy
 
 N_ROWS = 3000

@@ -17,12 +17,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.base.errors import DataError
 from dp_publish import Policy, Receipt, publish
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.data.first_rows import glance
 from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 from dp_publish.forecast.outlook import Sight
 from dp_publish.forecast.plan import make_plan
+from dp_publish.policy.column_survey import glance
 from dp_publish.policy.columns import choose_columns, resolve
 
 N_ROWS, N_OUTSIDE, N_EMPTY, N_PEOPLE = 91_717, 20_303, 18_787, 41_111  # of digits that no other number has
