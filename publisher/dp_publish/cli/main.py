@@ -145,9 +145,10 @@ def publish_command(
       dp-publish wine.parquet --release covariance
     """
     from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
-    from dp_publish.data.row_ranges import rows_known
+    from dp_publish.data.dialect import is_text_file
     from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.opening import open_ledger
+    from dp_publish.policy.file import find_policy
     from dp_publish.release.beside import require_no_minisig
     from dp_publish.release.job import require_new_job
     from dp_publish.release.preparing import place_for_workers
@@ -159,7 +160,7 @@ def publish_command(
     shown = sys.stderr.isatty() and not quiet
     if shown:
         before_compiling(_announce_compiling)
-    policy = _load_policy(data, policy_file, privacy)
+    policy = find_policy(data, policy_file, _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
     prepared = check_in_advance(
@@ -182,7 +183,8 @@ def publish_command(
         meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
         cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
-        show = meanwhile.enter_context(shown_on_terminal(rows_known(data))) if shown else None
+        n_rows = None if is_text_file(data) else prepared.count_rows()
+        show = meanwhile.enter_context(shown_on_terminal(n_rows)) if shown else None
         receipt = publish(
             data,
             policy,
@@ -394,12 +396,13 @@ def audit_command(
     """
     from dp_audit.planned_release import audit_planned_release
     from dp_audit.report import audit_document, describe_audit, describe_failures
+    from dp_publish.policy.file import find_policy
     from dp_publish.release.aside import publish_aside
 
     def announce(mechanism: str) -> None:
         tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
 
-    policy = _load_policy(data, policy_file, privacy)
+    policy = find_policy(data, policy_file, _plain_name(data), privacy)
     report = audit_planned_release(
         data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=announce
     )
@@ -438,13 +441,6 @@ def _account_of(plan: Plan, ledger_place: str | None) -> Spending:
         return Spending(budget_mu=budget)
     spent = ledger.spent_mu(name, privacy.account)
     return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
-
-
-def _load_policy(data: Place, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
-    """Return the policy of that file, or else the one beside the data, with the options in place of its entries."""
-    from dp_publish.policy.file import find_policy
-
-    return find_policy(data, policy_file, _plain_name(data), privacy)
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:

@@ -32,7 +32,7 @@ from dp_bundle.base.errors import DataError, SchemaError
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Place
 from dp_bundle.files.remote_file import RemoteFile
-from dp_publish.data.dialect import Dialect, is_text_file
+from dp_publish.data.dialect import Dialect, find_layout, is_text_file
 from dp_publish.data.text_file import TextFile
 
 _PAGE_BUFFER = 2**18
@@ -165,7 +165,8 @@ def arrow_ranges(path: Path) -> RowRanges:
     def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
         with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
             for index in wanted:
-                yield from split_batch(reader.get_batch(index).select(names), rows)
+                batch = reader.get_batch(index).select(names)
+                yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
     return RowRanges(sizes, read)
 
@@ -182,12 +183,6 @@ def memory_ranges(table: pa.Table) -> RowRanges:
     return RowRanges(sizes, read, decoded=True)
 
 
-def split_batch(batch: pa.RecordBatch, rows: int) -> Generator[pa.RecordBatch, None, None]:
-    """Yield a batch in slices of at most `rows` rows."""
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
-
-
 def count_rows(path: Place, dialect: Dialect | None = None) -> int:
     """Return a table's number of rows: from a Parquet or Arrow file's metadata, or by counting those of a text file.
 
@@ -200,7 +195,7 @@ def count_rows(path: Place, dialect: Dialect | None = None) -> int:
     """
     try:
         if is_text_file(path):
-            n_rows = TextFile.find(path, dialect or Dialect()).count_rows()
+            n_rows = TextFile(path, find_layout(path, dialect or Dialect())).count_rows()
         elif isinstance(path, Path) and path.suffix.lower() in ARROW:
             n_rows = arrow_ranges(path).n_rows
         else:
@@ -210,11 +205,6 @@ def count_rows(path: Place, dialect: Dialect | None = None) -> int:
     if n_rows < 1:
         raise DataError("the table has no rows to publish")
     return n_rows
-
-
-def rows_known(path: Place) -> int | None:
-    """Return a table's number of rows where it is known without reading the table, else None."""
-    return None if is_text_file(path) else count_rows(path)
 
 
 def describe_files(data: Place) -> list[list[Any]]:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.places import Place, RemotePath, located
 from dp_bundle.manifest.sources import Source as ManifestSource
-from dp_publish.data.dialect import Dialect, Layout, is_text_file
+from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
 from dp_publish.data.frames import Frame
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.row_ranges import (
@@ -139,11 +139,8 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
     types: dict[str, ColumnType] = {}
     for name, declared in table.types.items():
         source = by_name.get(name)
-        if source is None:
-            types[name] = declared
-        else:
-            number = ColumnType.INTEGER if source.is_whole else ColumnType.CONTINUOUS
-            types |= dict.fromkeys(source.columns, number)
+        number = ColumnType.INTEGER if source is not None and source.is_whole else ColumnType.CONTINUOUS
+        types |= {name: declared} if source is None else dict.fromkeys(source.columns, number)
 
     def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
         yield from coding.code(table.read(coding.raw_kinds(kinds), rows), kinds)
@@ -262,10 +259,9 @@ def _open_arrow(path: Path) -> Table:
 
 
 def _open_text(path: Place, dialect: Dialect) -> Table:
-    file = TextFile.find(path, dialect)
-    names = file.layout.names
-    _require_distinct(list(names))
-    return Table(dict.fromkeys(names, ColumnType.UNKNOWN), file.read, layout=file.layout)
+    layout = find_layout(path, dialect)
+    _require_distinct(list(layout.names))
+    return Table(dict.fromkeys(layout.names, ColumnType.UNKNOWN), TextFile(path, layout).read, layout=layout)
 
 
 def _typed_table(

@@ -29,10 +29,8 @@ from dp_bundle.files.remote_file import open_remote
 from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
 from dp_publish.data.dialect import (
     PACKED,
-    Dialect,
     Layout,
     endless_blank,
-    find_layout,
     open_bytes,
     open_lines,
 )
@@ -53,11 +51,6 @@ class TextFile:
 
     path: Place
     layout: Layout
-
-    @classmethod
-    def find(cls, path: Place, dialect: Dialect) -> TextFile:
-        """Return the file with its layout; see `find_layout`."""
-        return cls(path, find_layout(path, dialect))
 
     def read(self, kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield record batches as a `Table` does.
@@ -144,15 +137,11 @@ class TextFile:
             stream = pa.input_stream(source, compression=PACKED.get(path.suffix.lower()))
             reader = pacsv.open_csv(stream, options, parse, convert)
         except pa.ArrowInvalid:
-            if self._has_rows:
+            if next(_records(self.path, self.layout), None) is not None:
                 raise
             return  # a first line without a line break is no table to pyarrow
         with reader:
             yield from reader
-
-    @property
-    def _has_rows(self) -> bool:
-        return any(True for _ in islice(_records(self.path, self.layout), 1))
 
     def _convert(self, column: pa.Array, kind: str, decimal: str) -> pa.Array:
         coded = column.dictionary_encode()

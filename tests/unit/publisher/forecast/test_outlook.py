@@ -39,16 +39,6 @@ from dp_publish.sampling.keystream import insecure_keystream
 EVEN_SPREAD = math.sqrt(1 / 12)  # of values spread evenly within their bounds
 
 
-PEOPLE = """
-[columns.height]
-bounds = [120, 220]
-[columns.weight]
-bounds = [20, 140]
-[columns.visits]
-bounds = [0, 30]
-"""
-
-
 def forecast_one(n_rows: int, n_features: int, *, kind: str = "continuous", **options: object) -> ForecastRow:
     """Return the forecast for columns with bounds from 0 to 8; `spread` is passed on, the rest is the strength."""
     assumed = {name: options.pop(name) for name in ("spread",) if name in options}
@@ -56,14 +46,6 @@ def forecast_one(n_rows: int, n_features: int, *, kind: str = "continuous", **op
     strength = Privacy.model_validate(options)
     policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strength, "columns": columns})
     return forecast(n_rows, policy, dict.fromkeys(columns, kind), [strength], **assumed)[0]  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def people(tmp_path: Path, table: pd.DataFrame) -> Path:
-    """Put the small table and a policy that leaves the strength open into the test's folder."""
-    table.to_parquet(tmp_path / "people.parquet")
-    (tmp_path / "people.policy.toml").write_text(PEOPLE)
-    return tmp_path / "people.parquet"
 
 
 def test_noise_and_epsilon_are_those_of_a_release(policy: Policy, table: pd.DataFrame) -> None:
@@ -124,18 +106,13 @@ def test_rows_needed_by_two_rounds_are_exactly_enough(n_features: int, spread: f
 @pytest.mark.parametrize("n_features", [2, 5, 40])
 def test_rows_needed_are_exactly_enough(unit: str, mu: float, n_features: int) -> None:
     """With the stated number of rows the target is seen, and with one row less it is not."""
-    for target, needed in forecast_one(10, n_features, unit=unit, mu=mu).rows.needed.items():
-        enough = forecast_one(needed, n_features, unit=unit, mu=mu).rows.seen
-        short = forecast_one(needed - 1, n_features, unit=unit, mu=mu).rows.seen
-        assert enough is not None
-        assert enough <= target * (1 + 1e-9)
-        assert short is None or short > target * (1 - 1e-9)
-    for target, needed in forecast_one(10, n_features, unit=unit, mu=mu).moments.needed.items():
-        enough = forecast_one(needed, n_features, unit=unit, mu=mu).moments.seen
-        short = forecast_one(needed - 1, n_features, unit=unit, mu=mu).moments.seen
-        assert enough is not None
-        assert enough <= target * (1 + 1e-9)
-        assert short is None or short > target * (1 - 1e-9)
+    for release in ("rows", "covariance"):
+        for target, needed in forecast_one(10, n_features, unit=unit, mu=mu).of(release).needed.items():
+            enough = forecast_one(needed, n_features, unit=unit, mu=mu).of(release).seen
+            short = forecast_one(needed - 1, n_features, unit=unit, mu=mu).of(release).seen
+            assert enough is not None
+            assert enough <= target * (1 + 1e-9)
+            assert short is None or short > target * (1 - 1e-9)
 
 
 def test_threshold_is_where_benjamini_and_hochberg_settle() -> None:
