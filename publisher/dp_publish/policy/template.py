@@ -148,7 +148,7 @@ def _section(name: str, kind: ColumnType, *, boolean: bool = False, explained: b
     if named_like_an_identifier(name):
         return [_heading(name), f"# {_IDENTIFIER}", "drop = true", ""]
 
-    hints = [] if boolean else [_DATES[kind]] if kind in _DATES else [_BOUNDS, _SPREAD, _PLACE]
+    hints = [_DATES[kind]] if kind in _DATES else [] if boolean else [_BOUNDS, _SPREAD, _PLACE]
     hints += [_CHANGE] * (kind is ColumnType.INTEGER and not boolean)
     said = [_kind(kind, boolean=boolean), *(f"# {line}" for line in hints), 'unit = ""', 'description = ""', _MISSING]
     return [_heading(name), *said, "# drop = true", ""]
