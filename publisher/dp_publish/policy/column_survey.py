@@ -7,7 +7,7 @@ which she would probably regret is refused until she insists.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,7 +32,7 @@ _MOST_CODES = 4  # at either end of a column
 _MOST_OUTSIDE = 0.5  # share of a column's values
 _SHOWN = 5  # columns
 _NAMES = 20  # of a first line
-_SAME = 0.99  # share of the values that are one and the same
+_SAME = 0.99  # share of the values that are one and the same, which is then the median
 
 _Floats = NDArray[np.float64]
 
@@ -166,12 +166,9 @@ def _coded(table: Table, seen: Glance, policy: Policy) -> str:
     codes = _codes(seen, policy, inside=False)
     if not codes:
         return ""
-    words = ", ".join(f'"{code:.12g}"' for code in sorted({code for found in codes.values() for code in found}))
-    remedy = (
-        "empty those cells in the data"
-        if table.layout is None
-        else f"set missing_values = [{words}] under [table] in the policy"
-    )
+    words = ", ".join(f'"{code:.12g}"' for code in sorted({code for code, *_ in codes}))
+    in_text = f"set missing_values = [{words}] under [table] in the policy"
+    remedy = "empty those cells in the data" if table.layout is None else in_text
     return (
         f"these numbers may stand for missing values, in the first {seen.n_rows:,} rows: {_described(codes)}; if they "
         f"do, {remedy}; if not, give the column bounds that include them"
@@ -200,41 +197,27 @@ def _misplaced(seen: Glance, policy: Policy) -> str:
 
 def _numberings(seen: Glance) -> list[str]:
     """Return the columns of whole numbers that are all different; those named like identifiers are known already."""
-    return [
-        name
-        for name, values in seen.values.items()
-        if len(values) >= _LEAST_ROWS and _is_numbering(values) and not named_like_an_identifier(name)
-    ]
+    return [name for name in _telling(seen, _is_numbering) if not named_like_an_identifier(name)]
 
 
 def _constants(seen: Glance) -> list[str]:
-    return [
-        name for name, values in seen.values.items() if len(values) >= _LEAST_ROWS and _share_of_one(values) >= _SAME
-    ]
+    return _telling(seen, lambda ordered: float(np.mean(ordered == ordered[len(ordered) // 2])) >= _SAME)
 
 
-def _codes(seen: Glance, policy: Policy, *, inside: bool) -> dict[str, dict[float, int]]:
-    """Return the columns with numbers that may stand for missing values, inside of their declared bounds or not."""
-    found = {}
-    for name, values in seen.values.items():
-        bounds = policy.column(name).bounds
-        codes = find_codes(values, bounds)
-        chosen = {
-            code: number
-            for code, number in codes.items()
-            if inside == (bounds is not None and bounds[0] <= code <= bounds[1])
-        }
-        if chosen:
-            found[name] = chosen
-    return found
+def _telling(seen: Glance, is_so: Callable[[_Floats], bool]) -> list[str]:
+    """Return the columns with enough values, in order of size, of which something holds."""
+    return [name for name, values in seen.values.items() if len(values) >= _LEAST_ROWS and is_so(values)]
 
 
-def _described(codes: dict[str, dict[float, int]]) -> str:
-    said = [
-        f"{code:.12g} in {counted(number, 'cell')} of {name!r}"
-        for name, found in codes.items()
-        for code, number in found.items()
-    ]
+def _codes(seen: Glance, policy: Policy, *, inside: bool) -> list[tuple[float, int, str]]:
+    """Return numbers that may stand for missing values, inside of declared bounds or not, with cells and column."""
+    limits = {name: policy.column(name).bounds for name in seen.values}
+    codes = [(*code, name) for name, each in seen.values.items() for code in find_codes(each, limits[name]).items()]
+    return [code for code in codes if inside == _is_within(code[0], limits[code[2]])]
+
+
+def _described(codes: list[tuple[float, int, str]]) -> str:
+    said = [f"{code:.12g} in {counted(number, 'cell')} of {name!r}" for code, number, name in codes]
     return ", ".join(said[:_SHOWN]) + (f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else "")
 
 
@@ -243,11 +226,6 @@ def _about_identifiers(names: list[str], how: str) -> str:
         f"possible identifiers ({how}): {listed(names)}. Set drop = true in the policy to leave one out, or, if one "
         'person has several rows, unit = { entity = "...", max_rows = ... }'
     )
-
-
-def _share_of_one(ordered: _Floats) -> float:
-    """Return the share of the median, which is the most frequent value if one has more than half."""
-    return float(np.mean(ordered == ordered[len(ordered) // 2]))
 
 
 def _is_numbering(ordered: _Floats) -> bool:
@@ -291,4 +269,8 @@ def _is_far(value: float, low: float, high: float, _bounds: tuple[float, float] 
 
 def _is_outside(value: float, low: float, high: float, bounds: tuple[float, float] | None) -> bool:
     """Return True if a value is outside of the bounds, and no other is."""
-    return bounds is not None and not bounds[0] <= value <= bounds[1] and bounds[0] <= low and high <= bounds[1]
+    return bounds is not None and not _is_within(value, bounds) and _is_within(low, bounds) and _is_within(high, bounds)
+
+
+def _is_within(value: float, bounds: tuple[float, float] | None) -> bool:
+    return bounds is not None and bounds[0] <= value <= bounds[1]
