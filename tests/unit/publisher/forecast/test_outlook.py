@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.discrete_noise import exact_mu
+from tests.unit.publisher.conftest import policy_with
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column
@@ -28,7 +29,7 @@ from dp_publish.forecast.guarantees import Protection, protection_of
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import paper_figures
 from dp_publish.policy.choices import DEFAULT_SPREAD
-from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
+from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.rows.calibration import calibrate, share_mu
 from dp_publish.rows.guarantee import guarantee_of_rows
 from dp_publish.rows.mechanism import add_noise
@@ -43,9 +44,8 @@ def forecast_one(n_rows: int, n_features: int, *, kind: str = "continuous", **op
     """Return the forecast for columns with bounds from 0 to 8; `spread` is passed on, the rest is the strength."""
     assumed = {name: options.pop(name) for name in ("spread",) if name in options}
     columns = {f"c{index}": ColumnPolicy(bounds=(0.0, 8.0)) for index in range(n_features)}
-    strength = Privacy.model_validate(options)
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strength, "columns": columns})
-    return forecast(n_rows, policy, dict.fromkeys(columns, kind), [strength], **assumed)[0]  # type: ignore[arg-type]
+    policy = policy_with(columns, **options)
+    return forecast(n_rows, policy, dict.fromkeys(columns, kind), [policy.privacy], **assumed)[0]  # type: ignore[arg-type]
 
 
 def test_noise_and_epsilon_are_those_of_a_release(policy: Policy, table: pd.DataFrame) -> None:
@@ -142,8 +142,7 @@ def test_moments_are_forecast_with_the_noise_of_a_release() -> None:
         {"epsilon": 0.7},
         {"epsilon": 0.7, "delta": 1e-6, "mechanism": "sulq"},
     ):
-        privacy = {"release": "covariance", **strength}
-        policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+        policy = policy_with(columns, release="covariance", **strength)
         kinds = dict.fromkeys(columns, "continuous")
         row = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
         setting = set_mechanism(policy, kinds, lambda: n_rows)
@@ -172,10 +171,10 @@ def test_an_entity_with_several_rows_costs_what_its_rows_cost_together() -> None
 
 def test_rows_in_a_ball_are_forecast_by_the_box_inside_it() -> None:
     """Clipping to a ball that just holds the box of the bounds takes as much noise as row-level bounds do."""
-    box, strength = forecast_one(7466, 4, mu=3.0), Privacy(mu=3.0, l2_radius=2.0)
+    box = forecast_one(7466, 4, mu=3.0)
     columns = {f"c{index}": ColumnPolicy(center=4.0, scale=4.0) for index in range(4)}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strength, "columns": columns})
-    ball = forecast(7466, policy, dict.fromkeys(columns, "continuous"), [strength])[0]
+    policy = policy_with(columns, mu=3.0, l2_radius=2.0)
+    ball = forecast(7466, policy, dict.fromkeys(columns, "continuous"), [policy.privacy])[0]
 
     assert ball.sigma == pytest.approx(box.sigma)
     assert ball.sigma_over_width == pytest.approx(box.sigma_over_width)
@@ -227,10 +226,8 @@ def test_a_forecast_cannot_be_made_to_read_values() -> None:
 @pytest.mark.parametrize(("n_rows", "spread"), [(200, None), (10**6, None), (200, 0.3)])
 def test_found_bounds_have_the_spread_that_they_are_chosen_for(n_rows: int, spread: float | None) -> None:
     """Noise to signal is (2 h / mu)^2 for bounds of h deviations to either side, unless the policy gives a spread."""
-    strength = Privacy(unit="cell", mu=3.0)
-    columns = {"a": ColumnPolicy(spread=spread), "b": ColumnPolicy(spread=spread)}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strength, "columns": columns})
-    (row,) = forecast(n_rows, policy, dict.fromkeys(columns, "continuous"), [strength])
+    policy = policy_with(dict.fromkeys("ab", ColumnPolicy(spread=spread)), unit="cell", mu=3.0)
+    (row,) = forecast(n_rows, policy, dict.fromkeys("ab", "continuous"), [policy.privacy])
     mu = 3.0 * math.sqrt(0.9)
     inverse = 2 * half_width_for(n_rows, mu) if spread is None else 1 / spread
     assert row.noise_to_signal == pytest.approx((inverse / mu) ** 2, rel=1e-3)
@@ -239,7 +236,7 @@ def test_found_bounds_have_the_spread_that_they_are_chosen_for(n_rows: int, spre
 def test_what_is_assumed_of_bounds_that_are_found_is_not_a_share_of_their_width() -> None:
     """Words and numbers agree: only where bounds are declared is a share of the width assumed."""
     columns = {"a": ColumnPolicy(), "b": ColumnPolicy(bounds=(0.0, 1.0)), "c": ColumnPolicy(spread=0.3)}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": 3.0}, "columns": columns})
+    policy = policy_with(columns, mu=3.0)
     found = "bounds that are found fit the values as well as the search can make them"
     assert describe_spread(policy, ["a"]) == found
     assert describe_spread(policy, ["a", "b"]) == f"standard deviations are 0.14 of the width, {found}"
@@ -260,8 +257,7 @@ def test_width_of_noise_is_its_standard_deviation() -> None:
 def test_counts_are_assumed_to_vary_as_independent_cases_do(highest: int, limit: int) -> None:
     """Cases that come one by one, in steps of what one person changes, have the assumed standard deviation."""
     column = {"kind": "integer", "bounds": [0, highest], "max_change": limit}
-    document = {"dataset": {"name": "d"}, "privacy": {"unit": "change", "mu": 1.0}, "columns": {"n": column}}
-    policy = Policy.model_validate(document)
+    policy = policy_with({"n": column}, unit="change", mu=1.0)
     mean = DEFAULT_SPREAD * highest
     cases = limit * np.random.default_rng(5).poisson(mean / limit, 200_000)
     assumed = assumed_spreads(policy, ["n"])["n"] * highest
@@ -271,16 +267,14 @@ def test_counts_are_assumed_to_vary_as_independent_cases_do(highest: int, limit:
     (row,) = forecast(500, policy, {"n": "integer"}, [policy.privacy])
     sigma = discrete_gaussian_sigma(limit, 1.0)
     assert row.noise_to_signal == pytest.approx((sigma / cases.std()) ** 2, rel=0.03)
-    own = Policy.model_validate({**document, "columns": {"n": {**column, "spread": 0.3}}})
+    own = policy_with({"n": {**column, "spread": 0.3}}, unit="change", mu=1.0)
     assert assumed_spreads(own, ["n"]) == {"n": 0.3}
 
 
 def test_narrow_counts_are_assumed_to_spread_like_any_column() -> None:
     """Where bounds leave room for few cases, independent ones would vary more than values within bounds do."""
     column = {"kind": "integer", "bounds": [0, 3], "max_change": 1}
-    policy = Policy.model_validate(
-        {"dataset": {"name": "d"}, "privacy": {"unit": "change", "mu": 1.0}, "columns": {"n": column}}
-    )
+    policy = policy_with({"n": column}, unit="change", mu=1.0)
     assert assumed_spreads(policy, ["n"]) == {"n": DEFAULT_SPREAD}
 
 
@@ -353,13 +347,7 @@ def test_an_epsilon_with_exceptions_is_protected_by_just_that() -> None:
 
 def test_a_strength_by_epsilon_and_delta_is_the_mu_that_it_stands_for() -> None:
     """The trade-off function is that of mu-GDP, whose curve passes through the point."""
-    policy = Policy.model_validate(
-        {
-            "dataset": {"name": "t"},
-            "privacy": {"epsilon": 1.0, "delta": 1e-6},
-            "columns": {"height": {"bounds": [120.0, 220.0]}},
-        }
-    )
+    policy = policy_with({"height": {"bounds": [120.0, 220.0]}}, epsilon=1.0, delta=1e-6)
     found = protection_of(policy, {"height": "continuous"}, lambda: 1000)
     assert found.trade_off.right_of_two == pytest.approx(
         GaussianTradeOff(mu_for_epsilon_delta(1.0, 1e-6)).right_of_two, rel=1e-6

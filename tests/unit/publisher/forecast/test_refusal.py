@@ -6,11 +6,13 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.conftest import policy_with
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import PolicyError
@@ -22,7 +24,6 @@ from dp_publish.data.table import open_table
 from dp_publish.forecast.refusal import find_drowned, refuse_pointless, share_unchanged
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.column_survey import glance
-from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import calibrate
 from dp_publish.sampling.gaussian import sample_discrete_gaussian
 from dp_publish.sampling.keystream import insecure_keystream
@@ -39,9 +40,15 @@ def judge(
     """Refuse, or not, columns with bounds from 0 to 1 and this privacy section."""
     names = [f"c{index}" for index in range(n_columns)]
     columns = {name: {"bounds": [0.0, 1.0] if bounds else None} for name in names}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    policy = policy_with(columns, **privacy)
     kind = "integer" if types is ColumnType.INTEGER and policy.privacy.release == "rows" else "continuous"
     refuse_pointless(policy, dict.fromkeys(names, kind), dict.fromkeys(names, types), lambda: n_rows)
+
+
+def refuse(columns: dict[str, Any], n_rows: int, **privacy: object) -> None:
+    """Judge the same of columns that are described one by one."""
+    kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
+    refuse_pointless(policy_with(columns, **privacy), kinds, types, lambda: n_rows)
 
 
 @pytest.fixture
@@ -121,11 +128,8 @@ def test_the_advice_names_what_second_moments_do_not_take(
 def test_the_advice_leaves_out_the_ball_of_rows() -> None:
     """Where rows would be clipped to a ball, the advice is to declare bounds in place of it."""
     columns = {name: {"center": 0.0, "scale": 1.0} for name in "abcdefgh"}
-    privacy = {"mu": 0.5, "l2_radius": 5.0}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
-    kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
     with pytest.raises(PolicyError, match=r"declare bounds .*, leave out l2_radius, center and scale, and publish"):
-        refuse_pointless(policy, kinds, types, lambda: 20_000)
+        refuse(columns, 20_000, mu=0.5, l2_radius=5.0)
 
 
 @pytest.mark.parametrize("release", ["rows", "covariance"])
@@ -159,13 +163,10 @@ def test_noise_without_a_formula_is_drawn_beforehand(mechanism: str, many: int) 
 
 def test_two_rounds_of_too_few_rows_are_refused_with_what_would_work() -> None:
     """The refusal names the rows it takes, and every way out that it names is one."""
-    privacy = {"release": "covariance", "mechanism": "two-round"}
     wide = {f"c{index}": {"bounds": [0.0, 1.0], "spread": 2e-4} for index in range(10)}
 
     def release(columns: dict[str, dict[str, object]], n_rows: int = 400, mu: float = 1.0) -> None:
-        policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {**privacy, "mu": mu}, "columns": columns})
-        kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
-        refuse_pointless(policy, kinds, types, lambda: n_rows)
+        refuse(columns, n_rows, release="covariance", mechanism="two-round", mu=mu)
 
     with pytest.raises(PolicyError, match="would show nothing of these 10 columns") as refused:
         release(wide)
@@ -197,10 +198,8 @@ def test_one_sum_gives_way_to_what_auto_would_choose() -> None:
 def shows_something(n_rows: int, entry: str, values: tuple[float, ...], **privacy: object) -> bool:
     """Return whether columns from 0 to 1 that differ in this entry are published, or else refused as hidden."""
     columns = {f"c{index}": {"bounds": [0, 1], entry: value} for index, value in enumerate(values)}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
-    kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
     try:
-        refuse_pointless(policy, kinds, types, lambda: n_rows)
+        refuse(columns, n_rows, **privacy)
     except PolicyError as error:
         return "would show nothing" not in str(error)
     return True
@@ -265,10 +264,8 @@ def test_a_binary_column_is_not_published_as_it_is(kind: str, flags: Path, comma
 
 def test_the_share_unchanged_is_the_samplers_own() -> None:
     """Of drawn discrete noise, that share is zero."""
-    columns = {"c": {"bounds": [0, 1]}}
     for mu in (1.0, 2.0, 3.0):
-        policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": mu}, "columns": columns})
-        (column,) = calibrate(policy, {"c": "integer"})
+        (column,) = calibrate(policy_with({"c": {"bounds": [0, 1]}}, mu=mu), {"c": "integer"})
         drawn = sample_discrete_gaussian(column.cell_noise.sigma, 100_000, insecure_keystream(3))
         assert np.mean(drawn == 0) == pytest.approx(share_unchanged(column), abs=0.008)
         rounded = column.model_copy(update={"kind": "continuous", "noise": Noise.rounded_gaussian(1 / mu, 2.0**-9)})
@@ -282,8 +279,7 @@ def test_small_integers_with_bounds_to_be_found_do_not_come_out_as_they_are(
 ) -> None:
     """However few values an integer column turns out to have, its noise moves more than one in a hundred of them."""
     flags = np.random.default_rng(2).integers(0, 2, 20_000)
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": mu}})
-    receipt = publish(pd.DataFrame({"smoker": flags}), policy, out=tmp_path / "t.tar", key=key)
+    receipt = publish(pd.DataFrame({"smoker": flags}), policy_with({}, mu=mu), out=tmp_path / "t.tar", key=key)
     with open_bundle(receipt.path) as opened:
         published = np.concatenate([batch.column(0).to_numpy() for batch in opened.batches()])
         column = opened.release.columns[0]
@@ -338,9 +334,8 @@ def test_two_rounds_drown_only_what_they_cannot_find() -> None:
     kinds = dict.fromkeys("abcd", "continuous")
 
     def drowned(mechanism: str, n_rows: int, factor: float = 1.0, **place: object) -> list[str]:
-        privacy = {"mu": 1.0, "release": "covariance", "mechanism": mechanism}
         entries = {name: {**entry, **place} for name, entry in columns.items()}
-        policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": entries})
+        policy = policy_with(entries, mu=1.0, release="covariance", mechanism=mechanism)
         frame = long_tails() * [1.0, 1.0, factor, factor]
         return find_drowned(glance(open_table(frame), kinds), policy, kinds, lambda: n_rows)
 
@@ -373,7 +368,7 @@ def test_a_release_of_which_too_little_would_be_left_is_refused(tmp_path: Path, 
 def test_rows_are_not_counted_where_their_number_is_not_asked_for(privacy: dict[str, object]) -> None:
     """Noise from the data, a protected number of rows and a ball are not judged."""
     bounds = {} if "l2_radius" in privacy else {name: {"bounds": [0.0, 1.0]} for name in "abcd"}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": bounds})
+    policy = policy_with(bounds, **privacy)
     kinds = dict.fromkeys("abcd", "continuous")
 
     def count() -> int:
