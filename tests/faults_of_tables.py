@@ -18,9 +18,10 @@ from dp_bundle.data.row_reader import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.two_rounds.shares import CLIPS
-from dp_publish.data import coding, contribution_cap
+from dp_publish.data import contribution_cap, kinds, typed
+from dp_publish.policy import columns
 from dp_publish.policy.model import Policy
-from dp_publish.release import parts, publishing
+from dp_publish.release import parts
 from dp_publish.release import rows as rows_release
 from dp_publish.rows import calibration, guarantee, mechanism
 from dp_publish.sampling.keystream import SecureKeystream, insecure_keystream
@@ -72,18 +73,18 @@ def _with_a_first_level(batch: pa.RecordBatch) -> np.ndarray:
 
 def _dates_from_the_earliest(patch: pytest.MonkeyPatch) -> None:
     """Let days be counted from the first one of a batch, which stands at the first one of all."""
-    honest, origin = coding._days, 10957  # 2000-01-01
+    date, origin = kinds.KINDS["date"], 10957  # 2000-01-01
 
     def days(values: pa.Array) -> pa.Array:
-        counted = honest(values)
+        counted = date.encode(values)
         first = pc.min(counted).as_py()
         return counted if first is None else pc.add(pc.subtract(counted, first), origin)
 
-    patch.setitem(coding._ENCODED, "date", days)
+    patch.setitem(kinds.KINDS, "date", replace(date, encode=days))
 
 
 def _ranked_among_those_seen(patch: pytest.MonkeyPatch) -> None:
-    honest = coding._codes
+    honest = typed._codes
 
     def codes(values: pa.Array, source: Any) -> pa.Array:
         found = honest(values, source)
@@ -92,7 +93,7 @@ def _ranked_among_those_seen(patch: pytest.MonkeyPatch) -> None:
         seen = pc.unique(found.drop_null())
         return pc.index_in(found, seen.take(pc.sort_indices(seen)), skip_nulls=True)
 
-    patch.setattr(coding, "_codes", codes)
+    patch.setattr(typed, "_codes", codes)
 
 
 def _rare_levels_kept(patch: pytest.MonkeyPatch) -> None:
@@ -184,7 +185,7 @@ def _exact_mean_in_the_second_round(patch: pytest.MonkeyPatch) -> None:
 
 
 def _levels_by_frequency(patch: pytest.MonkeyPatch) -> None:
-    honest = publishing.resolve
+    honest = columns.resolve
 
     def resolve(table: Any, policy: Policy, withheld: Any = ()) -> Any:
         sources = list(policy.sources)
@@ -198,7 +199,7 @@ def _levels_by_frequency(patch: pytest.MonkeyPatch) -> None:
                 sources[index] = source.model_copy(update=update)
         return honest(table, policy.model_copy(update={"sources": tuple(sources)}), withheld)
 
-    patch.setattr(publishing, "resolve", resolve)
+    patch.setattr(columns, "resolve", resolve)
 
 
 def _delta_with_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:

@@ -8,17 +8,14 @@ from dataclasses import replace
 from dp_audit.coding import check_row_coding
 from dp_audit.level_releases import audit_levels
 from dp_audit.press import Press
-from dp_audit.raw_cells import WITH_LEVELS
 from dp_audit.report import AuditReport
 from dp_audit.whole_covariance_releases import audit_covariance
 from dp_audit.whole_row_releases import audit_rows
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.files.places import Place
-from dp_publish.data.row_ranges import count_rows
-from dp_publish.data.table import open_table
-from dp_publish.policy.columns import choose_columns, require_bounds
+from dp_publish.data.kinds import KINDS
+from dp_publish.policy.columns import prepare, require_bounds
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 
 
 def audit_planned_release(
@@ -52,9 +49,8 @@ def audit_planned_release(
     """
     if policy.privacy.snr_db is not None:
         raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
-    table = open_table(data, policy.table)
-    table, policy = resolve(table, policy)
-    kinds, _ = choose_columns(table, policy)
+    prepared = prepare(data, policy)
+    policy, kinds = prepared.policy, prepared.kinds
     require_bounds(policy, kinds)
 
     if policy.privacy.release == "rows":
@@ -62,7 +58,7 @@ def audit_planned_release(
     return audit_covariance(
         policy,
         kinds,
-        lambda: count_rows(data, policy.table),
+        prepared.count_rows,
         press,
         n_canaries=n_canaries,
         confidence=confidence,
@@ -79,7 +75,7 @@ def _audit_rows(
     """
     in_ball = policy.privacy.l2_radius is not None  # where each published column is a number of its own
     parts = {
-        "levels": [source for source in policy.sources if source.kind in WITH_LEVELS and not in_ball],
+        "levels": [source for source in policy.sources if KINDS[source.kind].is_nominal and not in_ball],
         "gaps": [source for source in policy.sources if source.has_gap_column and not in_ball],
     }
     with_states = {name for sources in parts.values() for source in sources for name in source.columns}

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from dp_audit.canaries import canary_limits, granularities, in_batches, raw_table
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
+from dp_publish.data.kinds import KINDS
 from dp_publish.policy.model import Policy
 
 WITH_LEVELS = ("category", "boolean")  # kinds of sources that are judged by their levels; others are numbers
-_MICROSECONDS = {"time": pa.timestamp("us", "UTC"), "time-of-day": pa.time64("us"), "duration": pa.duration("us")}
 
 Floats = NDArray[np.float64]
 States = NDArray[np.int64]
@@ -118,12 +118,7 @@ def _at_levels(source: Source) -> tuple[pa.Array, Floats]:
 def _at_ends(kind: str, column: Column, n_columns: int) -> tuple[pa.Array, Floats]:
     """Return both ends as raw values, and as the numbers that these stand for: whole days, or microseconds."""
     ends = np.array(canary_limits(column, n_columns))
-    if kind == "number":
-        return pa.array(ends), ends[:, None]
-    if kind == "date":
-        return pa.array(ends.astype(np.int32)).cast(pa.date32()), np.trunc(ends)[:, None]
-    whole = np.rint(ends * 1e6)
-    return pa.array(whole.astype(np.int64)).cast(_MICROSECONDS[kind]), (whole * 1e-6)[:, None]
+    return KINDS[kind].decode(ends, np.zeros(2, dtype=bool)), KINDS[kind].decoded(ends)[:, None]
 
 
 def _with_gaps(kind: str, column: Column, values: pa.Array, numbers: Floats) -> tuple[pa.Array, Floats]:

@@ -32,7 +32,7 @@ def forecast_at(shape: str, mu: float, unit: str = "row") -> ForecastRow:
     policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": strengths[0], "columns": columns})
     kinds = dict.fromkeys(columns, "continuous")
     rows, moments = forecast(n_rows, policy, kinds, strengths, spread=EVEN_SPREAD)
-    return replace(rows, seen_in_moments=moments.seen_in_moments)
+    return replace(rows, moments=moments.moments)
 
 
 def clean_rows(n_rows: int, n_features: int, rho: float, rng: np.random.Generator) -> np.ndarray:
@@ -121,9 +121,9 @@ def simulated_limit(row: ForecastRow, shape: str, release, limit: float, repetit
 def test_limit_of_a_row_release_is_within_a_quarter_of_simulation(shape: str, mu: float) -> None:
     """From noisy rows, power crosses 80 % within 25 % of the forecast limit."""
     row = forecast_at(shape, mu)
-    assert row.seen_in_rows is not None
+    assert row.rows.seen is not None
 
-    assert 0.8 < simulated_limit(row, shape, released_rows, row.seen_in_rows) / row.seen_in_rows < 1.25
+    assert 0.8 < simulated_limit(row, shape, released_rows, row.rows.seen) / row.rows.seen < 1.25
 
 
 @pytest.mark.slow
@@ -131,9 +131,9 @@ def test_limit_of_a_row_release_is_within_a_quarter_of_simulation(shape: str, mu
 def test_limit_of_a_moment_release_is_within_a_quarter_of_simulation(shape: str, mu: float) -> None:
     """From noisy second moments, power crosses 80 % within 25 % of the forecast limit."""
     row = forecast_at(shape, mu)
-    assert row.seen_in_moments is not None
+    assert row.moments.seen is not None
 
-    assert 0.8 < simulated_limit(row, shape, released_moments, row.seen_in_moments) / row.seen_in_moments < 1.25
+    assert 0.8 < simulated_limit(row, shape, released_moments, row.moments.seen) / row.moments.seen < 1.25
 
 
 @pytest.mark.slow
@@ -141,10 +141,10 @@ def test_limit_of_a_moment_release_is_within_a_quarter_of_simulation(shape: str,
 def test_limit_of_another_strength_is_not(shape: str, mu: float, wrong_mu: float) -> None:
     """The forecast made for weaker protection is more than 25 % away from the simulation."""
     row, wrong = forecast_at(shape, mu), forecast_at(shape, wrong_mu)
-    assert row.seen_in_rows is not None
-    assert wrong.seen_in_rows is not None
+    assert row.rows.seen is not None
+    assert wrong.rows.seen is not None
 
-    assert simulated_limit(row, shape, released_rows, row.seen_in_rows) / wrong.seen_in_rows > 1.25
+    assert simulated_limit(row, shape, released_rows, row.rows.seen) / wrong.rows.seen > 1.25
 
 
 @pytest.mark.parametrize(("shape", "mu"), [("178 x 13", 5.0), ("7466 x 11", 2.0)])
@@ -152,7 +152,7 @@ def test_where_the_forecast_says_nothing_nothing_is_found(shape: str, mu: float)
     """Where no limit is forecast, even a partial correlation of 0.9 is mostly missed."""
     row = forecast_at(shape, mu)
 
-    assert row.seen_in_rows is None
+    assert row.rows.seen is None
     assert power_and_fdr(row, shape, released_rows, 0.9, 60)[0] < 0.5
 
 
@@ -162,7 +162,7 @@ def test_where_the_forecast_says_nothing_nothing_is_found(shape: str, mu: float)
 def test_the_simulated_researcher_keeps_the_false_discovery_rate(shape: str, mu: float, release) -> None:  # type: ignore[no-untyped-def]
     """At the forecast limit power is 80 %, and false discoveries are near 5 %, 8 % at most."""
     row = forecast_at(shape, mu)
-    limit = row.seen_in_rows if release is released_rows else row.seen_in_moments
+    limit = row.rows.seen if release is released_rows else row.moments.seen
     assert limit is not None
     power, fdr = power_and_fdr(row, shape, release, limit, 600)
 

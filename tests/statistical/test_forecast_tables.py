@@ -78,12 +78,12 @@ def test_forecast_errors_are_within_a_factor_of_simulated_ones(name: str) -> Non
     x = TABLES[name]().data
     bounds = np.array([rounded_bounds(column.min(), column.max()) for column in x.T])
 
-    mu = 10 * forecast_of(x, bounds, 1.0, "covariance", own=True).error_in_moments
+    mu = 10 * forecast_of(x, bounds, 1.0, "covariance", own=True).moments.error
     truth = simulated_moments_error(x, bounds, mu)
-    assert 1 / 1.5 < forecast_of(x, bounds, mu, "covariance", own=True).error_in_moments / truth < 1.5
-    by_default = forecast_of(x, bounds, mu, "covariance", own=False).error_in_moments / truth
+    assert 1 / 1.5 < forecast_of(x, bounds, mu, "covariance", own=True).moments.error / truth < 1.5
+    by_default = forecast_of(x, bounds, mu, "covariance", own=False).moments.error / truth
     assert (by_default > 1.5) if name == "iris" else (1 / 1.55 < by_default < 1.5)
 
     mu = math.sqrt(forecast_of(x, bounds, 1.0, "rows", own=True).noise_to_signal)
     row = forecast_of(x, bounds, mu, "rows", own=True)
-    assert 1 / 1.5 < row.error_in_rows / simulated_rows_error(x, np.array(list(row.sigma.values()))) < 1.5
+    assert 1 / 1.5 < row.rows.error / simulated_rows_error(x, np.array(list(row.sigma.values()))) < 1.5

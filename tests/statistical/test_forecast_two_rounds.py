@@ -87,7 +87,7 @@ def normal_forecast(p: int, n_rows: int, mu: float, wider: float) -> tuple[float
     policy = policy_for(names, np.tile([0.0, 1.0], (p, 1)), np.full(p, spread), mu)
     mechanism = set_mechanism(policy, dict.fromkeys(names, "continuous"), lambda: n_rows)
     assert isinstance(mechanism, TwoRound)
-    return forecast_of(n_rows, policy).error_in_moments, mechanism.share_lost(n_rows, spread)
+    return forecast_of(n_rows, policy).moments.error, mechanism.share_lost(n_rows, spread)
 
 
 @pytest.mark.slow
@@ -127,4 +127,4 @@ def test_errors_of_real_tables_are_forecast(name: str, tmp_path: Path, key: Ed25
         errors.append(np.abs(released(x, policy, tmp_path, key)[0][upper] - clean))
     found = math.hypot(np.median(errors) / 0.6745, len(x) ** -0.5)
 
-    assert 1 / 1.35 < forecast_of(len(x), policy).error_in_moments / found < 1.35
+    assert 1 / 1.35 < forecast_of(len(x), policy).moments.error / found < 1.35

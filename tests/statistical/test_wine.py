@@ -85,8 +85,8 @@ def test_the_forecast_predicted_both(tmp_path: Path, key: Ed25519PrivateKey) -> 
     with open_bundle(released) as bundle:
         found = learn_graph(bundle, alpha=ALPHA, error_bars=False).typical_errors
 
-    assert forecast.seen_in_rows is None
-    assert forecast.error_in_rows > 1.0
-    assert forecast.seen_in_moments is not None
+    assert forecast.rows.seen is None
+    assert forecast.rows.error > 1.0
+    assert forecast.moments.seen is not None
     assert found is not None
-    assert found[0] == pytest.approx(forecast.error_in_moments, rel=0.4)
+    assert found[0] == pytest.approx(forecast.moments.error, rel=0.4)

@@ -8,15 +8,8 @@ from collections.abc import Iterable
 from dp_bundle.base.quoting import quote_name
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.sources import SOURCE_KINDS, Source
 
-_NUMBERS = {
-    "date": "a date, in days since 1970-01-01",
-    "time": "a time, in seconds since 1970-01-01T00:00:00Z",
-    "time-of-day": "a time of the day, in seconds since midnight",
-    "duration": "a duration, in seconds",
-    "number": "a number",
-}
 _START = datetime.datetime(1970, 1, 1)  # as published: without a zone
 
 
@@ -65,12 +58,10 @@ def _what(source: Source) -> str:
     levels = [quote_name(level) for level in source.levels]
     if source.has_level_columns:
         return f"a category, with a column of 0 and 1 for each of its levels: {', '.join(levels)}{_counted(source)}"
+    what = SOURCE_KINDS[source.kind].meaning
     if source.kind == "ordered":
-        return f"the place of its level, from 0: {', '.join(levels)}"
-    if source.levels:
-        what = "a truth value" if source.kind == "boolean" else "a category of two levels"
-        return f"{what}: 0 is {levels[0]}, 1 is {levels[1]}{_counted(source)}"
-    return _NUMBERS[source.kind]
+        return f"{what}: {', '.join(levels)}"
+    return f"{what}: 0 is {levels[0]}, 1 is {levels[1]}{_counted(source)}" if levels else what
 
 
 def _range(source: Source, column: Column) -> str:

@@ -8,9 +8,10 @@ one source form a block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -19,8 +20,31 @@ from dp_bundle.manifest.columns import Column
 
 MAX_LEVELS = 1_000
 NO_VALUE = "(no value)"  # the level of gaps, and the last part of the name of a column that indicates them
-_WITH_LEVELS = ("boolean", "category", "ordered")
-_MAY_INDICATE = ("ordered", "date", "time", "time-of-day", "duration")  # gaps, beside their numbers; "number" does
+SourceKindName: TypeAlias = Literal[
+    "boolean", "category", "ordered", "date", "time", "time-of-day", "duration", "number"
+]
+
+
+@dataclass(frozen=True)
+class SourceKind:
+    """What a kind of source means, how many columns it may have if not one for each level, and of which numbers."""
+
+    meaning: str
+    n_columns: tuple[int, ...] = (1, 2)  # the second one indicates gaps
+    has_levels: bool = False
+    is_whole: bool = False
+
+
+SOURCE_KINDS: Mapping[str, SourceKind] = {
+    "boolean": SourceKind("a truth value", (1,), has_levels=True, is_whole=True),
+    "category": SourceKind("a category of two levels", (1,), has_levels=True, is_whole=True),
+    "ordered": SourceKind("the place of its level, from 0", has_levels=True, is_whole=True),
+    "date": SourceKind("a date, in days since 1970-01-01", is_whole=True),
+    "time": SourceKind("a time, in seconds since 1970-01-01T00:00:00Z"),
+    "time-of-day": SourceKind("a time of the day, in seconds since midnight"),
+    "duration": SourceKind("a duration, in seconds"),
+    "number": SourceKind("a number", (2,)),
+}
 
 
 class Source(Model):
@@ -37,7 +61,7 @@ class Source(Model):
     """
 
     name: Name
-    kind: Literal["boolean", "category", "ordered", "date", "time", "time-of-day", "duration", "number"]
+    kind: SourceKindName
     columns: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_LEVELS)]
     levels: Annotated[tuple[Name, ...], Field(max_length=MAX_LEVELS)] = ()
     other: Name | None = None
@@ -47,19 +71,15 @@ class Source(Model):
     def _check(self) -> Source:
         if len(set(self.levels)) != len(self.levels):
             raise ValueError(f"column {self.name!r} has a level twice")
-        if (len(self.levels) >= 2) != (self.kind in _WITH_LEVELS) or (self.kind == "boolean" and len(self.levels) != 2):
+        has_levels = SOURCE_KINDS[self.kind].has_levels
+        if (len(self.levels) >= 2) != has_levels or (self.kind == "boolean" and len(self.levels) != 2):
             raise ValueError(f"column {self.name!r} has not the levels of its kind")
         if not {self.other, self.gaps} - {None} <= set(self.levels):
             raise ValueError(f"column {self.name!r} counts values as a level that is none")
-        if len(self.columns) not in self._numbers_of_columns:
+        numbers = (len(self.levels),) if self.has_level_columns else SOURCE_KINDS[self.kind].n_columns
+        if len(self.columns) not in numbers:
             raise ValueError(f"column {self.name!r} is not published as one column for each level")
         return self
-
-    @property
-    def _numbers_of_columns(self) -> tuple[int, ...]:
-        if self.has_level_columns:
-            return (len(self.levels),)
-        return (2,) if self.kind == "number" else (1, 2) if self.kind in _MAY_INDICATE else (1,)
 
     @property
     def has_level_columns(self) -> bool:
@@ -79,7 +99,7 @@ class Source(Model):
     @property
     def is_whole(self) -> bool:
         """True if what is published are integers, as long as the release does not ask for other numbers."""
-        return self.kind in (*_WITH_LEVELS, "date")
+        return SOURCE_KINDS[self.kind].is_whole
 
 
 def check_sources(sources: Sequence[Source], columns: Sequence[Column]) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from dp_bundle.cli.console import NewPath, answer, json_option, quiet_option, tell
-from dp_publish.cli.options import ShowByDefault, ledger_option, writing_new
+from dp_publish.cli.options import RunsByDefault, ledger_option, writing_new
 
 
-@click.group("ledger", cls=ShowByDefault)
+@click.group("ledger", cls=RunsByDefault, default="show", no_args_is_help=False)
 def ledger_group() -> None:
     """Show what the releases of each dataset have cost, or those of DATASET; back up or restore the ledger.
 
@@ -25,7 +25,7 @@ def ledger_group() -> None:
 
 @ledger_group.command("show")
 @click.argument("dataset", required=False)
-@ledger_option
+@ledger_option()
 @json_option
 def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show what the releases of each dataset have cost, or those of DATASET; `show` may be left out."""
@@ -39,7 +39,7 @@ def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) ->
 
 @ledger_group.command("backup")
 @click.argument("file", type=NewPath())
-@ledger_option
+@ledger_option()
 @quiet_option
 def ledger_backup(file: Path, ledger_place: str | None, quiet: bool) -> None:
     """Copy the ledger to FILE, which must not exist yet.
@@ -55,7 +55,7 @@ def ledger_backup(file: Path, ledger_place: str | None, quiet: bool) -> None:
 
 @ledger_group.command("restore")
 @click.argument("places", metavar="[BUNDLE_OR_FOLDER]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@ledger_option
+@ledger_option()
 @json_option
 @quiet_option
 def ledger_restore(places: tuple[Path, ...], ledger_place: str | None, as_json: bool, quiet: bool) -> None:

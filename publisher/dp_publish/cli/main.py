@@ -38,10 +38,9 @@ from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.cli.ledger import ledger_group
 from dp_publish.cli.options import (
-    PublishByDefault,
+    RunsByDefault,
     dialect_options,
     ledger_option,
-    ledger_option_where,
     log_option,
     policy_options,
     typed_options,
@@ -52,7 +51,7 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from dp_publish.forecast.page.budget import Spending
+    from dp_publish.forecast.page.command_lines import Spending
     from dp_publish.forecast.plan import Plan
     from dp_publish.policy.model import Policy
     from dp_publish.release.publishing import Receipt
@@ -60,7 +59,12 @@ if TYPE_CHECKING:
 DATA = DataPath()
 
 
-@click.group(cls=PublishByDefault, commands=[ledger_group], context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=RunsByDefault,
+    default="publish",
+    commands=[ledger_group],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @version_option
 def cli() -> None:
     """Add calibrated noise to a private table and write one signed bundle that anyone may learn from.
@@ -78,7 +82,7 @@ def cli() -> None:
 @option(
     "--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file."
 )
-@ledger_option
+@ledger_option()
 @option(
     "--partition",
     applies=ALWAYS,
@@ -141,9 +145,10 @@ def publish_command(
       dp-publish wine.parquet --release covariance
     """
     from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
-    from dp_publish.data.row_ranges import rows_known
+    from dp_publish.data.dialect import is_text_file
     from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.ledger import open_ledger
+    from dp_publish.policy.file import find_policy
     from dp_publish.release.job import require_new_job
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
@@ -154,10 +159,10 @@ def publish_command(
     shown = sys.stderr.isatty() and not quiet
     if shown:
         before_compiling(_announce_compiling)
-    policy = _load_policy(data, policy_file, privacy)
+    policy = find_policy(data, policy_file, _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
-    resolved = check_in_advance(
+    prepared = check_in_advance(
         data,
         policy,
         withheld,
@@ -177,7 +182,8 @@ def publish_command(
         meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
         cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
-        show = meanwhile.enter_context(shown_on_terminal(rows_known(data))) if shown else None
+        n_rows = None if is_text_file(data) else prepared.count_rows()
+        show = meanwhile.enter_context(shown_on_terminal(n_rows)) if shown else None
         receipt = publish(
             data,
             policy,
@@ -188,8 +194,9 @@ def publish_command(
             progress=show,
             cluster=cluster,
             job=job,
+            prepared=prepared,
         )
-    _finish(receipt, resolved, signing_key, as_json=as_json, quiet=quiet)
+    _finish(receipt, prepared.policy, signing_key, as_json=as_json, quiet=quiet)
 
 
 @cli.command("resume")
@@ -286,7 +293,7 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     type=NewPath(),
     help="Also write the forecast, with a slider for the strength, to this .html page.",
 )
-@ledger_option_where([With("report")])
+@ledger_option([With("report")])
 @option(
     "--look",
     applies=ALWAYS,
@@ -325,9 +332,9 @@ def plan_command(
     from dp_publish.forecast.refusal import describe_first_rows
 
     if report is not None:
-        from dp_publish.forecast.page.report import require_page
+        from dp_publish.forecast.page.report import PAGE
 
-        require_page(report)
+        PAGE.require(report)
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
     notes = describe_first_rows(plan, looked=look)
     for note in notes:
@@ -388,12 +395,13 @@ def audit_command(
     """
     from dp_audit.planned_release import audit_planned_release
     from dp_audit.report import audit_document, describe_audit, describe_failures
+    from dp_publish.policy.file import find_policy
     from dp_publish.release.aside import publish_aside
 
     def announce(mechanism: str) -> None:
         tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
 
-    policy = _load_policy(data, policy_file, privacy)
+    policy = find_policy(data, policy_file, _plain_name(data), privacy)
     report = audit_planned_release(
         data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=announce
     )
@@ -422,7 +430,7 @@ def _resume_words(job: Path, key: str) -> str:
 
 def _account_of(plan: Plan, ledger_place: str | None) -> Spending:
     """Return what the ledger has of the dataset that a plan is about."""
-    from dp_publish.forecast.page.budget import Spending, budget_of
+    from dp_publish.forecast.page.command_lines import Spending, budget_of
     from dp_publish.ledger.ledger import open_ledger
 
     ledger, name, privacy = open_ledger(ledger_place), plan.policy.dataset.name, plan.policy.privacy
@@ -432,13 +440,6 @@ def _account_of(plan: Plan, ledger_place: str | None) -> Spending:
         return Spending(budget_mu=budget)
     spent = ledger.spent_mu(name, privacy.account)
     return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
-
-
-def _load_policy(data: Place, policy_file: Path | None, privacy: dict[str, Any]) -> Policy:
-    """Return the policy of that file, or else the one beside the data, with the options in place of its entries."""
-    from dp_publish.policy.file import find_policy
-
-    return find_policy(data, policy_file, _plain_name(data), privacy)
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:

@@ -22,24 +22,18 @@ _COVARIANCE = Where("second moments are released")
 _ROWS = Where("rows are released")
 
 
-class PublishByDefault(click.Group):
-    """A group that runs `publish` if the first word is not a command: `dp-publish data.parquet`."""
+class RunsByDefault(click.Group):
+    """A group that runs one of its commands if the first word is none: `dp-publish data.parquet`."""
+
+    def __init__(self, *args: Any, default: str, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the command's name in front where there is none."""
-        own = {"-h", "--help", "--version"}
-        if args and args[0] not in self.commands and args[0] not in own:
-            args = ["publish", *args]
-        return super().parse_args(ctx, args)
-
-
-class ShowByDefault(click.Group):
-    """A group that runs `show` if the first word is not a command: `dp-publish ledger wine`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the command's name in front where there is none."""
-        if not args or (args[0] not in self.commands and args[0] not in {"-h", "--help"}):
-            args = ["show", *args]
+        own = {*self.commands, *(word for each in self.get_params(ctx) for word in each.opts)}
+        if args[0] not in own if args else not self.no_args_is_help:
+            args = [self._default, *args]
         return super().parse_args(ctx, args)
 
 
@@ -67,78 +61,49 @@ def dialect_options(command: F) -> F:
 def policy_options(command: F) -> F:
     """Add the option for the policy file, and those that override its release, strength and header entries."""
     *names, last = get_args(SoundMechanism)
-
-    options = [
-        option(
-            "--policy",
-            "policy_file",
-            applies=ALWAYS,
-            type=click.Path(path_type=Path),
-            help="The policy file; NAME.policy.toml beside DATA by default.",
-        ),
-        header_option,
-        option(
-            "--release",
-            applies=ALWAYS,
-            type=click.Choice(get_args(ReleaseKind)),
-            help="Publish noisy rows, or second moments only.",
-        ),
-        option(
-            "--mechanism",
-            applies=[_COVARIANCE],
-            type=click.Choice(get_args(Mechanism)),
-            metavar="NAME",
-            help=f"Covariance release: auto, {', '.join(names)} or {last}.",
-        ),
-        option(
-            "--neighbours",
-            applies=[_COVARIANCE],
-            type=click.Choice([each.value for each in Neighbours]),
-            help="Covariance release: hide the content of a row, or also its presence and so the number of rows.",
-        ),
-        option(
-            "--unit",
-            applies=ALWAYS,
-            type=click.Choice(["cell", "row"]),
-            help="What is protected: one cell, or one whole row.",
-        ),
-        option("--mu", applies=ALWAYS, type=float, help="Strength as mu of Gaussian differential privacy."),
-        option(
-            "--epsilon",
-            applies=ALWAYS,
-            type=float,
-            help="Strength as epsilon, with --delta (optional in a covariance release).",
-        ),
-        option(
-            "--delta",
-            applies=[Where("the strength is an epsilon")],
-            type=float,
-            help="The delta that goes with --epsilon.",
-        ),
-        option("--rho", applies=ALWAYS, type=float, help="Strength as rho of zero-concentrated differential privacy."),
-        option(
-            "--sigma",
-            applies=[_ROWS],
-            type=float,
-            help="Strength as the standard deviation of the noise, in data units.",
-        ),
-        option(
-            "--snr-db",
-            applies=[_ROWS],
-            type=float,
-            help="Noise scaled to the data's own spread: for research, without a guarantee.",
-        ),
+    file = option(
+        "--policy",
+        "policy_file",
+        applies=ALWAYS,
+        type=click.Path(path_type=Path),
+        help="The policy file; NAME.policy.toml beside DATA by default.",
+    )
+    mechanism = option(
+        "--mechanism",
+        applies=[_COVARIANCE],
+        type=click.Choice(get_args(Mechanism)),
+        metavar="NAME",
+        help=f"Covariance release: auto, {', '.join(names)} or {last}.",
+    )
+    neighbours = option(
+        "--neighbours",
+        applies=[_COVARIANCE],
+        type=click.Choice([each.value for each in Neighbours]),
+        help="Covariance release: hide the content of a row, or also its presence and so the number of rows.",
+    )
+    release, unit = (
+        option(name, applies=ALWAYS, type=click.Choice(choices), help=text)
+        for name, choices, text in (
+            ("--release", get_args(ReleaseKind), "Publish noisy rows, or second moments only."),
+            ("--unit", ("cell", "row"), "What is protected: one cell, or one whole row."),
+        )
+    )
+    strengths = [
+        option(name, applies=applies, type=float, help=text)
+        for name, applies, text in (
+            ("--mu", ALWAYS, "Strength as mu of Gaussian differential privacy."),
+            ("--epsilon", ALWAYS, "Strength as epsilon, with --delta (optional in a covariance release)."),
+            ("--delta", [Where("the strength is an epsilon")], "The delta that goes with --epsilon."),
+            ("--rho", ALWAYS, "Strength as rho of zero-concentrated differential privacy."),
+            ("--sigma", [_ROWS], "Strength as the standard deviation of the noise, in data units."),
+            ("--snr-db", [_ROWS], "Noise scaled to the data's own spread: for research, without a guarantee."),
+        )
     ]
-    return _with(options, command)
+    return _with([file, header_option, release, mechanism, neighbours, unit, *strengths], command)
 
 
-def ledger_option(command: F) -> F:
-    """Add the option that names the ledger."""
-    return ledger_option_where(ALWAYS)(command)
-
-
-def ledger_option_where(applies: Sequence[Condition]) -> Callable[[F], F]:
-    """Return a decorator that adds the option that names the ledger, where a command asks it under conditions."""
+def ledger_option(applies: Sequence[Condition] = ALWAYS) -> Callable[[F], F]:
+    """Return a decorator that adds the option that names the ledger."""
     return option(
         "--ledger",
         "ledger_place",

@@ -1,4 +1,4 @@
-"""One cell of a text file: a number, a truth value, nothing, or a fault.
+"""Cells of text: a number, a truth value, nothing, or a fault, one by one; and words, many at once.
 
 `read_cell` is the rule. It looks at no other cell, so that what a cell means does not depend on the rest of a private
 table; the fast reader in `text_file` gives the same values and falls back on it.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 GAPS = ("", "na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".")  # in lower case
 TRUTH = {"true": 1, "yes": 1, "false": 0, "no": 0}
 _FLOAT = r"[+-]?(?:\d+(?:{0}\d*)?|{0}\d+)(?:[eE][+-]?\d+)?|[+-]?inf(?:inity)?"
 _PLAIN = {
-    ("integer", "."): re.compile(r"\s*-?\d{1,18}\s*", re.ASCII),
-    ("integer", ","): re.compile(r"\s*-?\d{1,18}\s*", re.ASCII),
+    **dict.fromkeys((("integer", "."), ("integer", ",")), re.compile(r"\s*-?\d{1,18}\s*", re.ASCII)),
     ("continuous", "."): re.compile(rf"\s*(?:{_FLOAT.format('[.]')})\s*", re.ASCII | re.IGNORECASE),
     ("continuous", ","): re.compile(rf"\s*(?:{_FLOAT.format('[,]')})\s*", re.ASCII | re.IGNORECASE),
 }
@@ -28,6 +30,8 @@ _LIKE_A_NUMBER = re.compile(r"[+-]?[\d.,'\s]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*%?|
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _QUANTITY = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s?(?:[kcmµ]?[mg]|[kmc]?l|s|min|h|°?[CF]|mmHg|years?|yrs?|[€$£])")
 
+_UNSEEN = "\0\u200b\u200c\u200d\u2060\ufeff"  # have no width, and are no blanks by Unicode
+_AROUND = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace()) + _UNSEEN
 KINDS_OF_WORDS = '"category", "ordered" or "boolean"'  # what a policy may say of a column of words
 MISSING = tuple(dict.fromkeys(form for word in GAPS for form in (word, word.upper(), word.title(), "NaN", "-NaN")))
 
@@ -135,3 +139,43 @@ def _fault_of(bare: str, decimal: str) -> Fault:
     if plain_number(bare, "continuous", other):
         return Fault.DECIMAL if decimal == "." else Fault.POINT
     return Fault.TEXT
+
+
+def trim(words: pa.Array) -> pa.Array:
+    """Return words without what cannot be seen around them."""
+    return pc.utf8_trim(words, characters=_AROUND)
+
+
+def is_gap(words: pa.Array, missing: Sequence[str]) -> pa.Array:
+    """Return which trimmed words stand for no value: the usual ones, and those of the policy.
+
+    A number among those means every way to write it, as in `read_cell`.
+    """
+    usual = pc.is_in(pc.utf8_lower(words), value_set=pa.array(GAPS))
+    if not missing:
+        return usual
+    listed = pc.is_in(words, value_set=pa.array([*dict.fromkeys(word.strip() for word in missing)], pa.string()))
+    codes = [str(int(code)) for code in missing_numbers(tuple(missing), ".") if code.is_integer()]
+    written = pc.replace_substring_regex(words, r"^\+?(-?\d+)(?:[.,]0*)?$", r"\1")
+    return pc.or_(pc.or_(usual, listed), pc.is_in(written, value_set=pa.array(codes, pa.string())))
+
+
+def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str] | None) -> pa.Array:
+    """Return words without blanks around them, and null where one stands for no value; a level is always a value.
+
+    Parameters
+    ----------
+    values : pyarrow.Array
+        As they are written.
+    levels : sequence of str
+        Those of their column; one that is declared with blanks around it has them.
+    missing : sequence of str or None
+        Words for gaps that the policy of a text file adds to the usual ones; None of a table that has gaps of its own.
+    """
+    values = pc.cast(values, pa.string())
+    listed = pc.is_in(values, value_set=pa.array(levels, pa.string()))
+    words = pc.if_else(listed, values, trim(values))
+    if missing is None:
+        return words
+    gaps = pc.and_not(is_gap(words, missing), pc.is_in(words, value_set=pa.array(levels, pa.string())))
+    return pc.if_else(gaps, pa.scalar(None, pa.string()), words)

@@ -5,10 +5,16 @@ simple random sample without replacement; a second pass notes which rows these a
 all others read by these bits. Where a table is read in splits, an entity's rows are numbered through all of them, so
 that each split is told which of its own rows to keep, and needs no other. Which rows are kept depends on nothing but
 the entities' names and chance.
+
+An id is read without blanks around it, composed letters as one, and, if it is a whole number, without zeros before it
+or behind its point, a plus sign or an exponent: "0100", "100 ", "100.0" and 1e2 are one person, in text as in numbers.
+Two ids that are taken for one can only leave out more rows; one person who passed for two could have twice the rows
+that the guarantee allows.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,14 +24,46 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_publish.data.entities import identify
+from dp_bundle.base.errors import MissingValuesError
+from dp_publish.data.cells import is_gap, trim
 from dp_publish.data.row_ranges import RowRanges, table_changed
 from dp_publish.data.table import Table
 from dp_publish.data.typed import TypedRanges
 
 NAME, N_ROWS, KEPT = "entity", "n_rows", "kept"  # the columns of counts and quotas
+_ZERO = r"^[+-]?0+(?:\.0*|,00?)?$"
+_WHOLE = r"^\+?(-?)0*(\d+)(?:\.0*|,00?)?$"  # three zeros behind a comma are thousands
+_SHORT = r"^[+-]?(?:\.\d+|(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+|\d{20,}0)$"  # with an exponent, or better with one
+_PARTS = re.compile(r"([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?", re.ASCII)
+_LONGEST_EXPONENT = 1000  # in digits
+_MOST_ZEROS = 20  # that are spelled at the end of an id; more are an exponent
 _SUMMED = 64  # batches of counts that are added up at a time
 _MOST_AT_ONCE = 64  # rows that are drawn for all entities at once; more take less time one by one
+
+
+def identify(names: pa.Array, entity: str, missing: Sequence[str] = ()) -> pa.Array:
+    """Return the ids of rows, each in its one spelling; they are private.
+
+    Parameters
+    ----------
+    names : pyarrow.Array
+        Ids as text.
+    entity : str
+        Their column, for messages.
+    missing : sequence of str
+        Words that name nobody, besides the usual ones for gaps.
+
+    Raises
+    ------
+    MissingValuesError
+        A row is nobody's.
+    """
+    spelled = names.dictionary_encode()
+    ids = _plain(spelled.dictionary)
+    nobody = pc.any(is_gap(ids, missing), min_count=0).as_py()
+    if spelled.null_count or nobody:
+        raise MissingValuesError(entity, names_entities=True)
+    return ids.take(spelled.indices)
 
 
 def count_entities(batches: Iterable[pa.RecordBatch], entity: str, missing: Sequence[str] = ()) -> pa.Table:
@@ -155,43 +193,6 @@ def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
     return rows
 
 
-class Keeper:
-    """Selection of the rows of a quota, in one pass over its split.
-
-    Parameters
-    ----------
-    quota : Table
-        The split's, as `draw_quotas` gives it.
-    """
-
-    def __init__(self, quota: pa.Table) -> None:
-        self._names, kept = quota.column(NAME).combine_chunks(), quota.column(KEPT).combine_chunks()
-        n_rows = quota.column(N_ROWS).to_numpy()
-        self._next = np.cumsum(n_rows) - n_rows  # of all these rows, entity by entity, that of each which comes next
-        self._kept = kept.flatten().to_numpy() + np.repeat(self._next, pc.list_value_length(kept).to_numpy())
-
-    def keep(self, entities: pa.Array) -> NDArray[np.bool_]:
-        """Return which of the next rows are kept, from the ids of their entities in their one spelling."""
-        keep = np.ones(len(entities), dtype=bool)
-        if not len(self._names):
-            return keep
-        found = pc.index_in(entities, self._names)
-        rows = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
-        whose = found.drop_null().to_numpy(zero_copy_only=False)
-        order = np.argsort(whose, kind="stable")
-        owners, starts, numbers = np.unique(whose[order], return_index=True, return_counts=True)
-        places = np.arange(len(whose)) + np.repeat(self._next[owners] - starts, numbers)
-        keep[rows[order]] = self._is_kept(places)
-        self._next[owners] += numbers
-        return keep
-
-    def _is_kept(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        found = np.searchsorted(self._kept, places)
-        inside = found < len(self._kept)
-        inside[inside] = self._kept[found[inside]] == places[inside]
-        return inside
-
-
 def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table, entity: str, missing: Sequence[str] = ()) -> bytes:
     """Return which rows of a split are kept, as bits.
 
@@ -200,13 +201,29 @@ def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table, entity: str, m
     batches : iterable of RecordBatch
         All rows of the split; their first column says whose each is, as text.
     quota : Table
-        As of a `Keeper`.
+        The split's, as `draw_quotas` gives it.
     entity, missing : str, sequence of str
         As of `count_entities`.
     """
-    keeper, packed, rest = Keeper(quota), [], np.zeros(0, dtype=bool)
+    crowded, kept = quota.column(NAME).combine_chunks(), quota.column(KEPT).combine_chunks()
+    n_rows = quota.column(N_ROWS).to_numpy()
+    upcoming = np.cumsum(n_rows) - n_rows  # of all rows of the crowded, entity by entity, that of each which comes next
+    places_kept = kept.flatten().to_numpy() + np.repeat(upcoming, pc.list_value_length(kept).to_numpy())
+    ended = np.append(places_kept, -1)
+
+    packed, rest = [], np.zeros(0, dtype=bool)
     for batch in batches:
-        keep = np.concatenate([rest, keeper.keep(identify(batch.column(0), entity, missing))])
+        found = pc.index_in(identify(batch.column(0), entity, missing), crowded)
+        rows = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
+        whose = found.drop_null().to_numpy(zero_copy_only=False)
+        order = np.argsort(whose, kind="stable")
+        owners, starts, numbers = np.unique(whose[order], return_index=True, return_counts=True)
+        places = np.arange(len(whose)) + np.repeat(upcoming[owners] - starts, numbers)
+        upcoming[owners] += numbers
+
+        keep = np.ones(batch.num_rows, dtype=bool)
+        keep[rows[order]] = ended[np.searchsorted(places_kept, places)] == places
+        keep = np.concatenate([rest, keep])
         whole = len(keep) // 8 * 8
         packed.append(np.packbits(keep[:whole]).tobytes())
         rest = keep[whole:]
@@ -287,3 +304,49 @@ class CappedRanges:
     def read(self, kinds: dict[str, str], rows: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield the kept ones of the rows from `start` to before `stop`; see `TypedRanges.read`."""
         return self.cap._filter(self.all_rows.read(kinds, rows, start, stop), start)
+
+
+def _plain(words: pa.Array) -> pa.Array:
+    """Return every id in its one spelling."""
+    if not pc.all(pc.string_is_ascii(words), min_count=0).as_py():
+        words = pc.utf8_normalize(_decoded(words), "NFKC")
+    words = trim(words)
+    words = pc.replace_substring_regex(words, _ZERO, "0")
+    words = pc.replace_substring_regex(words, _WHOLE, r"\1\2")
+    short = pc.match_substring_regex(words, _SHORT)
+    if not pc.any(short, min_count=0).as_py():
+        return words
+    spelled = [_digits(word) for word in words.filter(short).to_pylist()]
+    return pc.replace_with_mask(words, short, pa.array(spelled, words.type))
+
+
+def _digits(word: str) -> str:
+    """Return a number in digits if it is whole, with an exponent if many of them are zeros at its end; exactly."""
+    parts = _PARTS.fullmatch(word)
+    if parts is None or len(parts[4] or "") > _LONGEST_EXPONENT:
+        return word
+    sign, before, behind, exponent = parts.groups()
+    digits = f"{before}{behind}".lstrip("0")
+    if not digits:
+        return "0"
+    bare = digits.rstrip("0")
+    zeros = len(digits) - len(bare) + int(exponent or 0) - len(behind)
+    if zeros < 0:
+        return word
+    return f"{sign.strip('+')}{bare}{'0' * zeros if zeros <= _MOST_ZEROS else f'e{zeros}'}"
+
+
+def _decoded(words: pa.Array) -> pa.Array:
+    """Return ids as text, of bytes that are none their digits."""
+    try:
+        words.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([_text(word) for word in pc.cast(words, pa.binary()).to_pylist()], pa.string())
+    return words
+
+
+def _text(word: bytes) -> str:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        return f"bytes {word.hex()}"

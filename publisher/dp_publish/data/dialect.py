@@ -32,6 +32,7 @@ _LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time
 _MOST_BLANK = 2**20  # characters of blank lines in a row: a small packed file could hold any number
 _MOST_COLUMNS = 2**20  # marks in a first line, before names are made of it
 _START = 2**20  # bytes; where the first line is expected to end
+_SUFFIXES = (".csv", ".tsv")
 PACKED = {".gz": "gzip", ".bz2": "bz2"}
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
@@ -190,6 +191,11 @@ def endless_blank(path: Place) -> SchemaError:
 def unpacked_name(path: Place) -> str:
     """Return a file's name without the suffix that says how it is packed."""
     return path.name.removesuffix(path.suffix) if path.suffix.lower() in PACKED else path.name
+
+
+def is_text_file(path: Place) -> bool:
+    """Return True if a file's name is that of a text table, compressed or not, and it is no folder."""
+    return unpacked_name(path).lower().endswith(_SUFFIXES) and not (isinstance(path, Path) and path.is_dir())
 
 
 def open_bytes(path: Place) -> IO[bytes]:

@@ -39,31 +39,16 @@ class RowReport:
     @property
     def tells(self) -> bool:
         """True if any count is not zero."""
-        return bool(
-            self.clipped
-            or self.filled
-            or self.indicated
-            or self.n_dropped
-            or self.n_centered
-            or self.n_over_cap
-            or self.n_clipped_rows
-            or self.n_entities
-        )
+        return any(number for name, number in vars(self).items() if name != "n_rows")
 
     def add(self, other: RowReport) -> None:
         """Add what was done to other rows of the table."""
-        self.n_rows += other.n_rows
-        self.n_dropped += other.n_dropped
-        self.n_centered += other.n_centered
-        self.n_over_cap += other.n_over_cap
-        self.n_clipped_rows += other.n_clipped_rows
-        self.n_entities += other.n_entities
-        for name, number in other.clipped.items():
-            self.count(self.clipped, name, number)
-        for name, number in other.filled.items():
-            self.count(self.filled, name, number)
-        for name, number in other.indicated.items():
-            self.count(self.indicated, name, number)
+        for name, counted in vars(other).items():
+            if isinstance(counted, int):
+                setattr(self, name, getattr(self, name) + counted)
+            else:
+                for column, number in counted.items():
+                    self.count(getattr(self, name), column, number)
 
     def count(self, counts: dict[str, int], name: str, number: int) -> None:
         """Add to one of the per-column counts, leaving out zeros."""
@@ -80,20 +65,20 @@ def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordB
 
 def find_complete(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_]:
     """Return which rows have a value in each column whose rows are otherwise dropped."""
-    complete = np.ones(batch.num_rows, dtype=bool)
-    for index, column in enumerate(columns):
-        if column.missing == "drop":
-            complete &= ~pc.is_null(batch.column(index), nan_is_null=True).to_numpy(zero_copy_only=False)
-    return complete
+    gaps = _find_rows(batch, columns, "drop")
+    return np.ones(batch.num_rows, dtype=bool) if gaps is None else ~gaps
 
 
 def find_gaps(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_] | None:
     """Return which rows have no value in a column whose rows then stand at the center; None if no column does that."""
-    centered = [index for index, column in enumerate(columns) if column.missing == "center"]
-    if not centered:
-        return None
-    empty = [pc.is_null(batch.column(index), nan_is_null=True).to_numpy(zero_copy_only=False) for index in centered]
-    return np.asarray(np.logical_or.reduce(empty), dtype=np.bool_)
+    return _find_rows(batch, columns, "center")
+
+
+def _find_rows(batch: pa.RecordBatch, columns: Sequence[Column], missing: str) -> NDArray[np.bool_] | None:
+    """Return which rows have no value in one of the columns whose gaps are treated so; None if there is no column."""
+    asked = [index for index, column in enumerate(columns) if column.missing == missing]
+    empty = [pc.is_null(batch.column(index), nan_is_null=True).to_numpy(zero_copy_only=False) for index in asked]
+    return np.asarray(np.logical_or.reduce(empty), dtype=np.bool_) if empty else None
 
 
 def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:

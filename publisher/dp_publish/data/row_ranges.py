@@ -9,18 +9,21 @@ Parquet files here and elsewhere: their schemas, sizes and rows.
 Here, a column chunk is read page by page, as row groups may be far larger than a batch. Elsewhere, where each read is a
 request, all chunks of a row group are read at once, in a few large ranges.
 
-A table's number of rows, without a look at its values.
+A table's number of rows, without a look at its values; and what tells it from a changed one, without reading all of it:
+the sizes, times of change, and both ends of its files.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,10 +31,11 @@ import pyarrow.parquet as pq
 from dp_bundle.base.errors import DataError, SchemaError
 from dp_bundle.files.opening import RemoteFile, open_store
 from dp_bundle.files.places import Place
-from dp_publish.data.dialect import Dialect
-from dp_publish.data.text_file import TextFile, is_text_file
+from dp_publish.data.dialect import Dialect, find_layout, is_text_file
+from dp_publish.data.text_file import TextFile
 
 _PAGE_BUFFER = 2**18
+_END = 2**16  # bytes of a file that its fingerprint takes at each end
 
 
 @contextlib.contextmanager
@@ -81,6 +85,7 @@ def table_changed() -> SchemaError:
     return SchemaError("the table was changed while it was read: publish a file that nobody writes to")
 
 
+ARROW = (".arrow", ".feather", ".ipc")
 _MEMORY_ROWS = 2**13  # of what is called a piece of a table in memory
 
 ReadPieces: TypeAlias = Callable[[range, list[str], int], Generator[pa.RecordBatch, None, None]]
@@ -159,7 +164,8 @@ def arrow_ranges(path: Path) -> RowRanges:
     def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
         with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
             for index in wanted:
-                yield from split_batch(reader.get_batch(index).select(names), rows)
+                batch = reader.get_batch(index).select(names)
+                yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
     return RowRanges(sizes, read)
 
@@ -176,12 +182,6 @@ def memory_ranges(table: pa.Table) -> RowRanges:
     return RowRanges(sizes, read, decoded=True)
 
 
-def split_batch(batch: pa.RecordBatch, rows: int) -> Generator[pa.RecordBatch, None, None]:
-    """Yield a batch in slices of at most `rows` rows."""
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
-
-
 def count_rows(path: Place, dialect: Dialect | None = None) -> int:
     """Return a table's number of rows: from a Parquet or Arrow file's metadata, or by counting those of a text file.
 
@@ -192,14 +192,13 @@ def count_rows(path: Place, dialect: Dialect | None = None) -> int:
     DataError
         There are no rows.
     """
-    suffix = path.suffix.lower()
     try:
         if is_text_file(path):
-            n_rows = TextFile.find(path, dialect or Dialect()).count_rows()
-        elif isinstance(path, Path) and suffix in (".arrow", ".feather", ".ipc"):
-            n_rows = _count_arrow(path)
+            n_rows = TextFile(path, find_layout(path, dialect or Dialect())).count_rows()
+        elif isinstance(path, Path) and path.suffix.lower() in ARROW:
+            n_rows = arrow_ranges(path).n_rows
         else:
-            n_rows = sum(map(_count_parquet, parquet_files(path) if is_folder(path) else [path]))
+            n_rows = parquet_ranges(parquet_files(path) if is_folder(path) else [path]).n_rows
     except (pa.ArrowException, OSError) as error:
         raise SchemaError(f"{path} cannot be read as a table: {error}") from error
     if n_rows < 1:
@@ -207,16 +206,30 @@ def count_rows(path: Place, dialect: Dialect | None = None) -> int:
     return n_rows
 
 
-def rows_known(path: Place) -> int | None:
-    """Return a table's number of rows where it is known without reading the table, else None."""
-    return None if is_text_file(path) else count_rows(path)
+def describe_files(data: Place) -> list[list[Any]]:
+    """Return, for each file of a table, its place, size in bytes, time of change in ns, and digest of both ends.
+
+    Elsewhere, files have no time of change that can be relied on, and 0 stands for it.
+
+    Raises
+    ------
+    SchemaError
+        A file cannot be read.
+    StoreError
+        Nor can the place that it is at.
+    """
+    try:
+        return [_describe(path) for path in (parquet_files(data) if is_folder(data) else [data])]
+    except OSError as error:
+        raise SchemaError(f"{data} cannot be read as a table: {error.strerror}") from error
 
 
-def _count_parquet(path: Place) -> int:
-    with open_parquet_file(path) as file:
-        return int(file.metadata.num_rows)
-
-
-def _count_arrow(path: Path) -> int:
-    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-        return sum(reader.get_batch(index).num_rows for index in range(reader.num_record_batches))
+def _describe(path: Place) -> list[Any]:
+    with path.open("rb") if isinstance(path, Path) else RemoteFile(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        changed = path.stat().st_mtime_ns if isinstance(path, Path) else 0
+        digest = hashlib.sha256()
+        for start in (0, max(0, size - _END)):
+            file.seek(start)
+            digest.update(file.read(_END) or b"")
+    return [str(path), size, changed, digest.hexdigest()]

@@ -9,14 +9,13 @@ data frame's columns of objects, which are published under a declared kind alone
 from __future__ import annotations
 
 import csv
-import enum
 import json
 import os
 import re
 import shlex
 import stat
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,24 +26,23 @@ import pyarrow as pa
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.places import Place, RemotePath, located
 from dp_bundle.manifest.sources import Source as ManifestSource
-from dp_publish.data.coding import Coding
-from dp_publish.data.dialect import Dialect, Layout
-from dp_publish.data.fingerprint import describe_files
+from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
 from dp_publish.data.frames import Frame
+from dp_publish.data.kinds import ColumnType
 from dp_publish.data.row_ranges import (
+    ARROW,
     RowRanges,
     arrow_ranges,
+    describe_files,
     is_folder,
     memory_ranges,
     open_parquet_file,
     parquet_files,
     parquet_ranges,
-    read_groups,
-    split_batch,
     table_changed,
 )
-from dp_publish.data.text_file import TextFile, is_text_file
-from dp_publish.data.typed import TypedRanges, schema_errors, typed_batches
+from dp_publish.data.text_file import TextFile
+from dp_publish.data.typed import Coding, TypedRanges, schema_errors, typed_batches
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -60,32 +58,6 @@ _READERS = {  # of pandas, for tables that it reads and we do not; text has none
 }
 _TEXTS = (".txt", ".dat", ".data")
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
-
-
-class ColumnType(enum.Enum):
-    """A column's declared type, as far as it matters here.
-
-    `TIME` is a moment, `TIME_OF_DAY` has no date, and `NESTED` are lists, structures and maps. `OBJECT` is a column
-    whose cells may be of any type each, of a data frame or of text that the policy says are numbers, and `UNKNOWN` one
-    of a text file.
-    """
-
-    CONTINUOUS = "continuous"
-    INTEGER = "integer"
-    TEXT = "text"
-    DATE = "date"
-    TIME = "time"
-    TIME_OF_DAY = "time-of-day"
-    DURATION = "duration"
-    NESTED = "nested"
-    OTHER = "other"
-    OBJECT = "object"
-    UNKNOWN = "unknown"
-
-    @property
-    def may_be_numbers(self) -> bool:
-        """True if a column is published as it is: unless it is text that is no numbers, which a text file hides."""
-        return self in (ColumnType.CONTINUOUS, ColumnType.INTEGER, ColumnType.OBJECT, ColumnType.UNKNOWN)
 
 
 _OTHER_TYPES = (
@@ -167,11 +139,8 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
     types: dict[str, ColumnType] = {}
     for name, declared in table.types.items():
         source = by_name.get(name)
-        if source is None:
-            types[name] = declared
-        else:
-            number = ColumnType.INTEGER if source.is_whole else ColumnType.CONTINUOUS
-            types |= dict.fromkeys(source.columns, number)
+        number = ColumnType.INTEGER if source is not None and source.is_whole else ColumnType.CONTINUOUS
+        types |= {name: declared} if source is None else dict.fromkeys(source.columns, number)
 
     def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
         yield from coding.code(table.read(coding.raw_kinds(kinds), rows), kinds)
@@ -200,13 +169,11 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
         The first line of a text file may be a row, and `dialect` does not say.
     """
     if not isinstance(source, str | Path | RemotePath):
-        table = source if isinstance(source, pa.Table) else _frame(source)
-        return _typed_table(
-            table.schema,
-            lambda names, rows: table.select(names).to_batches(max_chunksize=rows),
-            lambda: memory_ranges(table),
-            table.untyped if isinstance(table, Frame) else (),
-        )
+        if isinstance(source, pa.Table):
+            return _typed_table(source.schema, lambda: memory_ranges(source))
+        _require_distinct([str(name) for name in source.columns])
+        frame = Frame(source)
+        return _typed_table(frame.schema, lambda: memory_ranges(frame), frame.untyped)
     path = located(source)
     try:
         if isinstance(path, Path):
@@ -249,7 +216,7 @@ def _open_path(path: Place, dialect: Dialect) -> Table:
         return _open_parquet([path])
     if isinstance(path, RemotePath):
         raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
-    if suffix in (".arrow", ".feather", ".ipc"):
+    if suffix in ARROW:
         return _open_arrow(path)
     raise SchemaError(_other_format(path, suffix))
 
@@ -278,11 +245,7 @@ def _open_parquet(files: Sequence[Place]) -> Table:
         if not _schema_of(path).equals(schema):
             raise SchemaError(f"{path} and {files[0]} have different columns: a folder must hold one table")
 
-    def batches(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for path in files:
-            yield from read_groups(path, names, rows)
-
-    return _typed_table(schema, batches, lambda: parquet_ranges(files))
+    return _typed_table(schema, lambda: parquet_ranges(files))
 
 
 def _schema_of(path: Place) -> pa.Schema:
@@ -292,33 +255,23 @@ def _schema_of(path: Place) -> pa.Schema:
 
 def _open_arrow(path: Path) -> Table:
     with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
-        schema = reader.schema
-
-    def batches(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
-            for index in range(reader.num_record_batches):
-                yield from split_batch(reader.get_batch(index).select(names), rows)
-
-    return _typed_table(schema, batches, lambda: arrow_ranges(path))
+        return _typed_table(reader.schema, lambda: arrow_ranges(path))
 
 
 def _open_text(path: Place, dialect: Dialect) -> Table:
-    file = TextFile.find(path, dialect)
-    names = file.layout.names
-    _require_distinct(list(names))
-    return Table(dict.fromkeys(names, ColumnType.UNKNOWN), file.read, layout=file.layout)
+    layout = find_layout(path, dialect)
+    _require_distinct(list(layout.names))
+    return Table(dict.fromkeys(layout.names, ColumnType.UNKNOWN), TextFile(path, layout).read, layout=layout)
 
 
 def _typed_table(
-    schema: pa.Schema,
-    batches: Callable[[list[str], int], Iterable[pa.RecordBatch]],
-    find_ranges: Callable[[], RowRanges],
-    untyped: Collection[str] = (),
+    schema: pa.Schema, find_ranges: Callable[[], RowRanges], untyped: Collection[str] = frozenset()
 ) -> Table:
     _require_distinct(schema.names)
 
     def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from typed_batches(batches(list(kinds), rows), kinds)
+        stored = ranges().raw
+        yield from typed_batches(stored.read_pieces(range(len(stored.sizes)), list(kinds), rows), kinds)
 
     def ranges() -> TypedRanges:
         with schema_errors():
@@ -340,11 +293,6 @@ def _type_of(kind: pa.DataType) -> ColumnType:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return ColumnType.CONTINUOUS
     return next((declared for is_of, declared in _OTHER_TYPES if is_of(kind)), ColumnType.OTHER)
-
-
-def _frame(frame: pd.DataFrame) -> Frame:
-    _require_distinct([str(name) for name in frame.columns])
-    return Frame(frame)
 
 
 def _require_distinct(names: list[str]) -> None:

@@ -1,7 +1,8 @@
 """A CSV or TSV file in record batches, streamed in constant memory.
 
 pyarrow reads numbers fast; a column in which it meets anything else is read as text and converted cell by cell by
-`read_cell`, by the same rule. Where that finds a fault, the csv module searches the file once more for its line.
+`read_cell`, by the same rule. The csv module, which is slow but knows of lines, looks at the first rows before that,
+and at all of them where one cannot be read.
 
 The decimal mark, and nothing else, is taken from the rows. It is a comma if numbers in the first rows have one, or if
 semicolons separate the cells, unless a point in those rows is a decimal one. No cell has two meanings, one for each
@@ -10,36 +11,38 @@ mark, so that the choice changes no value: it can only refuse one.
 
 from __future__ import annotations
 
+import csv
 import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
-from pathlib import Path
+from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from dp_bundle.base.errors import SchemaError
+from dp_bundle.base.errors import CellError, SchemaError
 from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place, RemotePath
 from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
-from dp_publish.data.coding import AS_IT_IS, TYPES
-from dp_publish.data.dialect import PACKED, Dialect, Layout, find_layout, unpacked_name
-from dp_publish.data.text_rows import line_of_open_quote, locate_fault, records
+from dp_publish.data.dialect import (
+    PACKED,
+    Layout,
+    endless_blank,
+    open_bytes,
+    open_lines,
+)
+from dp_publish.data.kinds import AS_IT_IS, TYPES
 
 _RAW = pa.binary()  # what is not converted need not be in any encoding
-_SUFFIXES = (".csv", ".tsv")
 _SAMPLE_CELLS = 100_000  # in which the decimal mark and columns of words are looked for
 _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
 _LEAST_SAMPLE, _MOST_SAMPLE = 20, 1000  # rows
-
-
-def is_text_file(path: Place) -> bool:
-    """Return True if a file's name is that of a text table, compressed or not, and it is no folder."""
-    return unpacked_name(path).lower().endswith(_SUFFIXES) and not (isinstance(path, Path) and path.is_dir())
+_CHUNK = 2**20
+_BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
+_END = "\0\n"  # no row of a table
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,6 @@ class TextFile:
 
     path: Place
     layout: Layout
-
-    @classmethod
-    def find(cls, path: Place, dialect: Dialect) -> TextFile:
-        """Return the file with its layout; see `find_layout`."""
-        return cls(path, find_layout(path, dialect))
 
     def read(self, kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield record batches as a `Table` does.
@@ -76,7 +74,7 @@ class TextFile:
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # which may quote the row
                 name = self._column_at(error)
                 if name is None or name in loose or kinds.get(name, "text") == "text":
-                    raise locate_fault(self.path, self.layout, kinds, decimal) from None
+                    raise _locate_fault(self.path, self.layout, kinds, decimal) from None
                 loose = {*loose, name}  # begin again, and pass over the rows that were read already
             else:
                 return
@@ -95,7 +93,7 @@ class TextFile:
         try:
             return sum(batch.num_rows for batch in self._batches(convert))
         except (pa.ArrowException, OSError, UnicodeDecodeError):
-            raise locate_fault(self.path, self.layout, {}, ".") from None
+            raise _locate_fault(self.path, self.layout, {}, ".") from None
 
     def _stream(self, kinds: dict[str, str], loose: set[str], decimal: str, n_done: int) -> Iterator[pa.RecordBatch]:
         """Yield whole blocks from row `n_done` on, the columns in `loose` converted here."""
@@ -139,15 +137,11 @@ class TextFile:
             stream = pa.input_stream(source, compression=PACKED.get(path.suffix.lower()))
             reader = pacsv.open_csv(stream, options, parse, convert)
         except pa.ArrowInvalid:
-            if self._has_rows:
+            if next(_records(self.path, self.layout), None) is not None:
                 raise
             return  # a first line without a line break is no table to pyarrow
         with reader:
             yield from reader
-
-    @property
-    def _has_rows(self) -> bool:
-        return any(True for _ in islice(records(self.path, self.layout), 1))
 
     def _convert(self, column: pa.Array, kind: str, decimal: str) -> pa.Array:
         coded = column.dictionary_encode()
@@ -176,7 +170,7 @@ class TextFile:
     @cached_property
     def _open_line(self) -> int | None:
         try:
-            return line_of_open_quote(self.path, self.layout)
+            return _line_of_open_quote(self.path, self.layout)
         except (OSError, EOFError, zlib.error):
             return None  # a damaged file, of which pyarrow complains
 
@@ -221,8 +215,81 @@ class TextFile:
     @cached_property
     def _sample(self) -> list[list[str]]:
         n_rows = max(_LEAST_SAMPLE, min(_MOST_SAMPLE, _SAMPLE_CELLS // len(self.layout.names)))
-        return [record for _, record in islice(records(self.path, self.layout), n_rows)]
+        return [record for _, record in islice(_records(self.path, self.layout), n_rows)]
 
     def _column_at(self, error: Exception) -> str | None:
         found = re.match(r"In CSV column #(\d+):", str(error))
         return self.layout.names[int(found[1])] if found and int(found[1]) < len(self.layout.names) else None
+
+
+def _records(path: Place, layout: Layout) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows, each with the line that it begins on; stop where the csv module does."""
+    with open_lines(path, layout.encoding, "replace") as lines:
+        reader = csv.reader(lines, delimiter=layout.delimiter)
+        line, in_header = 1, layout.has_header
+        try:
+            for record in reader:
+                if record and not in_header:
+                    yield line, record
+                in_header = in_header and not record
+                line = reader.line_num + 1
+        except (csv.Error, OSError, EOFError):
+            return
+
+
+def _line_of_open_quote(path: Place, layout: Layout) -> int | None:
+    """Return the line of a quotation mark that is never closed, which would swallow all rows after it; None if none.
+
+    An even number of quotation marks is taken to be in order.
+
+    Raises
+    ------
+    SchemaError
+        There are blank lines without end, which pyarrow would pass over in silence.
+    """
+    n_quotes = 0
+    with open_bytes(path) as file:
+        while chunk := file.read(_CHUNK):
+            n_quotes += chunk.count(b'"')
+            if len(chunk) == _CHUNK and not chunk.strip(_BLANK) and (b"\n" in chunk or b"\r" in chunk):
+                raise endless_blank(path)
+    if n_quotes % 2 == 0:
+        return None
+    with open_lines(path, layout.encoding, "replace") as lines:
+        reader = csv.reader(chain(lines, [_END]), delimiter=layout.delimiter)
+        before, line, last = 0, 0, [""]
+        try:
+            for last in reader:  # noqa: B007  the last one is asked for
+                before, line = line, reader.line_num
+        except csv.Error:  # a cell too long for the csv module: it is open
+            return line + 1
+    return before + 1 if len(last[-1]) > 1 else None
+
+
+def _locate_fault(path: Place, layout: Layout, kinds: dict[str, str], decimal: str) -> SchemaError:
+    """Return the first fault in the columns of `kinds` with its line, and without a value."""
+    n_columns = len(layout.names)
+    places = [(layout.names.index(name), name, kind) for name, kind in kinds.items()]
+    for line, record in _records(path, layout):
+        if len(record) != n_columns:
+            return SchemaError(
+                f"line {line} of {path} has more or fewer cells than columns ({len(record)}, not {n_columns}), which "
+                "the first line names: correct either, or set delimiter under [table] in the policy"
+            )
+        faults: dict[Fault, list[str]] = {}
+        for place, name, kind in places:
+            if isinstance(fault := _read(record[place], kind, decimal, layout), Fault):
+                faults.setdefault(fault, []).append(name)
+        if faults:
+            fault, columns = next(iter(faults.items()))
+            return CellError(columns, line, fault.value)
+    return SchemaError(
+        f"{path} cannot be read to its end: it is damaged, or not written in {layout.encoding} (encoding under [table] "
+        "in the policy)"
+    )
+
+
+def _read(word: str, kind: str, decimal: str, layout: Layout) -> float | Fault | None:
+    if kind == "text":
+        return Fault.ENCODING if "\ufffd" in word else None
+    return read_cell(word, kind, decimal, layout.missing_values)

@@ -1,18 +1,135 @@
-"""Columns as the policy's kinds want them: float64, int64 or text, with nulls where there is no value."""
+"""Columns as the policy's kinds want them: float64, int64 or text, with nulls where there is no value.
+
+Cells that are no numbers, such as categories, ordered levels, dates and times, become numbers. What a cell becomes
+depends on its `Source` alone, which is declared, and on no other cell: a list of levels that was read off the data
+would tell who is in it.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_bundle.base.errors import SchemaError
-from dp_publish.data.cells import TRUTH
-from dp_publish.data.coding import AS_IT_IS, TYPES, Coding, is_text, trim
+from dp_bundle.manifest.sources import Source
+from dp_publish.data.cells import TRUTH, read_words, trim
+from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES
 from dp_publish.data.row_ranges import RowRanges, table_changed
+
+
+class Coding:
+    """The coding of columns that are no numbers.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        They have different names, and no published column in common.
+    missing : sequence of str, optional
+        Of a text file, whose cells come as they are written: words for gaps besides the usual ones.
+    """
+
+    def __init__(self, sources: Sequence[Source], missing: Sequence[str] | None = None) -> None:
+        self._missing = missing
+        self._source_of = {name: source for source in sources for name in source.columns}
+
+    def raw_kinds(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """Return what has to be read for the columns of `kinds`: sources as they are, and numbers as numbers."""
+        named = ((name, kind, self._source_of.get(name)) for name, kind in kinds.items())
+        return {
+            name if source is None else source.name: kind if source is None or source.kind == "number" else AS_IT_IS
+            for name, kind, source in named
+        }
+
+    def code(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """Yield batches with the columns of `kinds`, of what was read for `raw_kinds`.
+
+        Raises
+        ------
+        SchemaError
+            A value is none of the levels, or no date or time.
+        """
+        target = pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
+        for batch in batches:
+            coded: dict[str, pa.Array] = {}
+            for name in kinds:
+                source = self._source_of.get(name)
+                if source is None:
+                    coded[name] = batch.column(name)
+                elif name not in coded:
+                    coded |= zip(source.columns, encode(batch.column(source.name), source, self._missing), strict=True)
+            arrays = [pc.cast(coded[field.name], field.type) for field in target]
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def encode(values: pa.Array, source: Source, missing: Sequence[str] | None = None) -> list[pa.Array]:
+    """Return the published columns of a source, as integers or floats, null where there is no value.
+
+    Parameters
+    ----------
+    values : pyarrow.Array
+        In any type that its kind can be read from.
+    source : Source
+    missing : sequence of str, optional
+        As of a `Coding`.
+
+    Raises
+    ------
+    SchemaError
+        A value is none of the levels, or no date or time.
+    """
+    if _is_text(values.type):
+        values = read_words(values, source.levels, missing)
+    if source.levels:
+        codes = _codes(values, source)
+        if source.has_level_columns:
+            return _indicators(codes, len(source.levels))
+        return _with_gaps(pc.cast(codes, pa.int64()), source)
+    kind = KINDS[source.kind]
+    try:
+        return _with_gaps(values if kind.encode is None else kind.encode(values), source)
+    except pa.ArrowException:  # which quotes the value
+        raise SchemaError(
+            f"column {source.name!r} has a value that is no {kind.looks}: correct it in the data, or set drop = true "
+            "for the column in the policy"
+        ) from None
+
+
+def _codes(values: pa.Array, source: Source) -> pa.Array:
+    """Return the places of levels, from 0."""
+    words = values if pa.types.is_string(values.type) else pc.cast(values, pa.string())
+    codes = pc.index_in(words, pa.array(source.levels, pa.string()), skip_nulls=True)
+    empty = words.null_count
+    if codes.null_count > empty:
+        if source.other is None:
+            raise SchemaError(
+                f"column {source.name!r} has a value that is none of its levels: list it in the policy if everybody "
+                'may know that it can occur, or give other = "..." for all that are not listed'
+            )
+        other = pa.scalar(source.levels.index(source.other), pa.int32())
+        codes = pc.if_else(pc.and_(pc.is_null(codes), pc.is_valid(words)), other, codes)
+    if empty and source.gaps is not None:
+        codes = pc.fill_null(codes, source.levels.index(source.gaps))
+    return codes
+
+
+def _indicators(codes: pa.Array, n_levels: int) -> list[pa.Array]:
+    """Return one column for each level: 1 where it is the cell's, else 0."""
+    if codes.null_count:
+        return [pc.cast(pc.equal(codes, level), pa.int64()) for level in range(n_levels)]
+    places = codes.to_numpy()
+    return [pa.array((places == level).view(np.int8).astype(np.int64)) for level in range(n_levels)]
+
+
+def _with_gaps(numbers: pa.Array, source: Source) -> list[pa.Array]:
+    """Return the numbers, and, where gaps are published, a column that is 1 where there is none and 0 elsewhere."""
+    if not source.has_gap_column:
+        return [numbers]
+    return [numbers, pc.cast(pc.is_null(numbers, nan_is_null=True), pa.float64())]
 
 
 @dataclass(frozen=True)
@@ -58,6 +175,11 @@ def typed_batches(batches: Iterable[pa.RecordBatch], kinds: dict[str, str]) -> I
             yield pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    """Return True for a type whose cells are words."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
 def _decoded(values: pa.Array) -> pa.Array:
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
@@ -69,7 +191,7 @@ def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if field.type == pa.int64():
             _require_whole(values, field.name)
-    if is_text(values.type) and field.type != pa.string():
+    if _is_text(values.type) and field.type != pa.string():
         values = _numbers(values, field)
     if pa.types.is_uint64(values.type) and field.type == pa.int64():
         values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)

@@ -1,28 +1,43 @@
 """Advice to a publisher whose release would show nothing: what would show something at the same guarantee, or nearly.
 
 Every way out is forecast before it is named, from public facts alone.
+
+A mechanism whose noise does not act entry by entry has errors that depend on the values, so that it is applied to
+made-up sums: with the assumed spreads and means of a
+forecast, and columns related strongly, in pairs or all by one common factor. That is done in floating point with a
+fixed seed, and no value enters. What counts is the error of the correlations of the columns that spread most, in the
+better of the two cases: whatever hides relations as strong as these hides all others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
 from dp_publish.forecast.assumptions import assumed_spreads
-from dp_publish.forecast.drawn import drawn_error
-from dp_publish.forecast.outlook import ForecastRow, forecast
-from dp_publish.forecast.power import is_clear, smallest_seen
+from dp_publish.forecast.outlook import ForecastRow, forecast, is_clear, smallest_seen
+from dp_publish.forecast.strengths import round_down
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import Policy, Privacy
+from dp_publish.sampling.keystream import insecure_keystream
 
 _WEAKEST = 10.0  # mu of a guarantee that is worth advising
 _STEP = 1.05  # from one mu to the next
+_RELATED = 0.9  # the made-up correlation
+_COLUMNS = 100  # drawn at least, over all repetitions: of 100 columns and more, one draw
+_MOST = 0.25  # of the largest variance: from there on a column is among those that spread most
+_Floats = NDArray[np.float64]
 
 
 def changes_for_moments(policy: Policy, kinds: Mapping[str, str], mu: float) -> list[str]:
@@ -65,14 +80,14 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
     row : ForecastRow
         The forecast of the policy's own release.
     """
-    if not row.moments_possible:
+    if not row.moments.is_possible:
         return []
     declared = all(policy.column(name).bounds is not None for name in kinds)
     changes = [] if declared else ["declare bounds (`dp-publish policy DATA` writes a policy to fill in)"]
     changes += changes_for_moments(policy, kinds, row.mu)
     first = f"{', '.join(changes)}, and " if changes else ""
-    if policy.privacy.release == "rows" and row.clearest_in_moments is not None:
-        shown = f"would show partial correlations from about {row.clearest_in_moments:.2g} on, under the same guarantee"
+    if policy.privacy.release == "rows" and row.moments.clearest is not None:
+        shown = f"would show partial correlations from about {row.moments.clearest:.2g} on, under the same guarantee"
         return [f"{first}publish second moments alone (--release covariance), which {shown}"]
 
     ways = list(_other_settings(policy, kinds, n_rows)) if policy.privacy.release == "covariance" and declared else []
@@ -91,23 +106,13 @@ def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> For
         return row
     error = math.hypot(n_rows**-0.5, drawn_error(mechanism, n_rows, list(assumed_spreads(policy, kinds).values())))
     seen = smallest_seen(n_rows, len(kinds), error)
-    return replace(
-        row, error_in_moments=error, seen_in_moments=seen, clearest_in_moments=seen, least_rows_for_moments=0
-    )
+    return replace(row, moments=replace(row.moments, error=error, seen=seen, clearest=seen), least_rows_for_moments=0)
 
 
 def shows_something(row: ForecastRow, release: str, n_columns: int) -> bool:
     """Return whether anything of the columns can be seen: of a single one, its variance."""
-    rows = release == "rows"
-    if n_columns == 1:
-        return is_clear(row.error_in_rows if rows else row.error_in_moments)
-    return (row.clearest_in_rows if rows else row.clearest_in_moments) is not None
-
-
-def round_down(value: float) -> str:
-    """Return a positive number to three digits, never more than it is."""
-    size = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{math.floor(value / size) * size:.3g}"
+    shown = row.of(release)
+    return is_clear(shown.error) if n_columns == 1 else shown.clearest is not None
 
 
 def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Iterator[str]:
@@ -159,7 +164,7 @@ def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
         return ""
     if not shows_something(row, "covariance", len(kinds)):
         return ""
-    least = row.clearest_in_moments
+    least = row.moments.clearest
     return "variances" if least is None else f"partial correlations from about {least:.2g} on"
 
 
@@ -184,5 +189,90 @@ def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: flo
         middle = (shown + hidden) // 2
         fewer = dict.fromkeys(names[:middle], "continuous")
         (row,) = forecast(n_rows, open_policy, fewer, [open_policy.privacy], with_epsilon=False)
-        shown, hidden = (middle, hidden) if row.clearest_in_moments is not None else (shown, middle)
+        shown, hidden = (middle, hidden) if row.moments.clearest is not None else (shown, middle)
     return shown if shown > 1 else 0
+
+
+def drawn_error(mechanism: OneSum, n_rows: int, spreads: Sequence[float]) -> float:
+    """Return the root mean square error that the mechanism would leave in the correlations of related columns.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism and its strength.
+    n_rows : int
+        The number of rows, which is public.
+    spreads : sequence of float
+        Every column's standard deviation as a share of its width.
+
+    Returns
+    -------
+    float
+        At most 2; for a single column, the relative error of its variance over sqrt(2), which compares with it.
+    """
+    scaling = mechanism.scaling
+    p, largest = scaling.n_features, scaling.radius**2 / scaling.n_features
+    variances = np.array([scaled_variance(spread, scaling) for spread in spreads])
+    means = np.sqrt(np.maximum(0.0, min(1.0, largest) - variances) / 2.0)
+    pairs = np.kron(np.eye(-(-p // 2)), np.ones((2, 2)))[:p, :p]
+    clear = variances >= _MOST * variances.max()
+    errors = []
+    for related in (pairs, np.ones((p, p))):
+        correlation = np.where(related > 0.0, _RELATED, 0.0)
+        np.fill_diagonal(correlation, 1.0)
+        errors.append(_error(mechanism, n_rows, correlation, variances, means, clear))
+    return min(errors)
+
+
+def _error(
+    mechanism: OneSum,
+    n_rows: int,
+    correlation: _Floats,
+    variances: _Floats,
+    means: _Floats,
+    clear: NDArray[np.bool_],
+) -> float:
+    """Return the larger of the errors of strong correlations and of zeros, between clear columns if possible."""
+    p, constant = len(means), mechanism.scaling.constant
+    covariance = correlation * np.sqrt(np.outer(variances, variances))
+    sums = _sums(mechanism, n_rows, covariance, means)
+    rng = insecure_keystream(1)
+
+    squares = np.zeros((p, p))
+    n_draws = -(-_COLUMNS // p)
+    for _ in range(n_draws):
+        noisy = mechanism.insecure_draw(sums, rng).matrix / n_rows
+        found = noisy[:p, :p] - np.outer(noisy[:p, -1], noisy[:p, -1]) / constant**2
+        if p == 1:
+            squares += (found / covariance - 1.0) ** 2 / 2.0
+        else:
+            squares += (_correlations(found) - correlation) ** 2
+    squares /= n_draws
+
+    if p == 1:
+        return math.sqrt(float(squares[0, 0]))
+    beside = np.triu(np.ones((p, p), dtype=bool), 1)
+    both = beside & np.outer(clear, clear)
+    counted = both if (both & (correlation > 0.0)).any() else beside
+    parts = [squares[counted & chosen] for chosen in (correlation > 0.0, correlation == 0.0)]
+    return math.sqrt(max(float(part.mean()) for part in parts if part.size))
+
+
+def _correlations(covariance: _Floats) -> _Floats:
+    """Return a noisy covariance's correlations in [-1, 1], zero where a variance is not positive."""
+    variances = np.diagonal(covariance)
+    seen = variances > 0.0
+    root = np.sqrt(np.where(seen, variances, np.inf))
+    correlations: _Floats = np.clip(covariance / np.outer(root, root), -1.0, 1.0)
+    return correlations
+
+
+def _sums(mechanism: OneSum, n_rows: int, covariance: _Floats, means: _Floats) -> ExactMoments:
+    products = n_rows * (covariance + np.outer(means, means))
+    return ExactMoments(
+        mechanism.scaling, n_rows, _integers(products * 4.0**GRID_BITS), _integers(n_rows * means * 2.0**GRID_BITS)
+    )
+
+
+def _integers(values: _Floats) -> NDArray[Any]:
+    return np.array([round(value) for value in values.flat], dtype=object).reshape(values.shape)

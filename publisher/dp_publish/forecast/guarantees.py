@@ -79,7 +79,9 @@ def protection_of(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     booked = cost_of_moments(filled, mechanism).mu[policy.privacy.account]
     if guarantee.epsilon is not None:
         return Protection(guarantee, EnvelopeTradeOff([(guarantee.epsilon, guarantee.excepted_delta)]), booked)
-    return Protection(guarantee, GaussianTradeOff(_known(guarantee.mu)), booked)
+    if guarantee.mu is None:
+        raise TypeError("a covariance release has a mu or an epsilon")
+    return Protection(guarantee, GaussianTradeOff(guarantee.mu), booked)
 
 
 def epsilon_of_moments(mechanism: Mechanism, delta: float) -> float:
@@ -135,9 +137,3 @@ def _by_rho(guarantee: Guarantee, booked_mu: float) -> Protection:
     stated = guarantee.model_copy(update={"mu": None, "epsilon_delta": curve})
     points = [(epsilon, delta_for_epsilon_zcdp(rho, epsilon)) for epsilon in trade_off_epsilons(math.sqrt(2 * rho))]
     return Protection(stated, EnvelopeTradeOff(points), booked_mu)
-
-
-def _known(mu: float | None) -> float:
-    if mu is None:
-        raise TypeError("a covariance release has a mu or an epsilon")
-    return mu

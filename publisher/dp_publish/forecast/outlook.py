@@ -8,16 +8,38 @@ the values, and whoever shows a forecast shows them:
   (a denser graph, or unequal edges, needs more);
 * means lie off the middle of the bounds, by the root of half the largest square that the spread allows.
 
-From which error which partial correlation is seen is in `power`.
-
 **Release of second moments.** The mechanism is the policy's own, or else two rounds at the same mu, as for `auto`
 (Gaussian noise for one column, or too many). It knows the noise on n times a correlation for an assumed spread
-(`Mechanism.correlation_noise`), tau n / sqrt(2) in `power`. A cell is protected as its row is. Mechanisms whose noise
+(`Mechanism.correlation_noise`), tau n / sqrt(2) below. A cell is protected as its row is. Mechanisms whose noise
 has no variance of its own are forecast as laplace.
 
 **Bounds that the policy leaves out.** A release of rows finds them privately, so many deviations to either side of the
 center (`rows.private_bounds`): the forecast has that search paid, and the spread that such bounds leave.
 Second moments are forecast for bounds yet to be declared.
+
+**What is tested.** The desparsified estimate ``T = 2 Theta - Theta S Theta`` of Jankova & van de Geer (2015), with S
+the debiased covariance and Theta the graphical lasso's answer at the universal penalty ``sqrt(2 log p)`` standard
+errors, and the Benjamini-Hochberg rule at 5 %. In units of the signal's standard deviation Theta is close to I there,
+since the penalty holds back whatever is not far above the error, so that T_ij = -S_ij and A = Theta S~ Theta = S~, S~
+being the noisy covariance. With a noise-to-signal variance ratio r, ``a_ii = 1 + r`` and ``a_ij = rho``; the asymptotic
+variance ``(a_ii a_jj + a_ij^2) / n`` becomes
+
+    rows:            ((1 + r)^2 + rho^2) / n
+    second moments:  (1 + rho^2) / n + tau^2 / 2         tau: the noise on a variance; tau / sqrt 2: on a covariance
+
+and a pair is seen with 80 % power when rho is (z_t + z_0.8) such standard errors. Writing u for the variance at
+rho = 0 and z for z_t + z_0.8, ``rho = z sqrt(u / (1 - z^2 / n))``.
+
+**The threshold.** With m tests, m_1 = p/2 true edges and power b = 0.8, Benjamini-Hochberg at level q settles at the t
+that solves ``t = q R / m`` for R = m_1 b + (m - m_1) t rejections: ``t = q b m_1 / (m - q (m - m_1))``, two-sided.
+
+**Drowned columns.** A debiased variance has the standard error sqrt(2 u). Unless it is at most a fifth of the variance
+itself, columns can no longer be told from their noise, and the forecast says "nothing" whatever rho is.
+
+References
+----------
+Benjamini & Hochberg (1995), JRSS B 57(1). Genovese & Wasserman (2002), JRSS B 64(3), for where its threshold settles.
+Jankova & van de Geer (2015), Confidence intervals for high-dimensional inverse covariance estimation, EJS 9.
 """
 
 from __future__ import annotations
@@ -26,9 +48,10 @@ import functools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scipy import special
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
@@ -42,7 +65,6 @@ from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
 from dp_publish.forecast.guarantees import epsilon_of_moments, epsilon_of_rows
-from dp_publish.forecast.power import drowns, moments_error, rows_needed, smallest_seen
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import blocks_of, gap_columns
 from dp_publish.policy.model import Policy, Privacy
@@ -51,14 +73,40 @@ from dp_publish.rows.private_bounds import half_width_for
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
 TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
 DELTA = 1e-6
-_NO_MOMENTS: dict[str, Any] = {  # of a unit that second moments are not released for
-    "error_in_moments": math.nan,
-    "seen_in_moments": None,
-    "clearest_in_moments": None,
-    "drowned_in_moments": None,
-    "rows_needed_for_moments": {},
-    "least_rows_for_moments": 0,
-}
+POWER = 0.8
+FDR = 0.05
+_DROWNED = 2.0  # standard errors of zero within which a reader takes a debiased variance for none
+_CLEAR = 5.0  # standard errors that a debiased variance must stand clear of zero
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What rows, or second moments, would show; nothing is known of what is no release.
+
+    Attributes
+    ----------
+    error : float
+        The standard error of a correlation near zero.
+    seen : float or None
+        The smallest partial correlation that is detected, between two median columns; None if there is none below 1.
+    clearest : float or None
+        The same between the two columns that stand out most from their noise.
+    drowned : int or None
+        The number of columns whose variance is lost in the noise.
+    needed : dict of float to int
+        How many rows it takes to detect a partial correlation of that size.
+    """
+
+    error: float = math.nan
+    seen: float | None = None
+    clearest: float | None = None
+    drowned: int | None = None
+    needed: Mapping[float, int] = field(default_factory=dict)
+
+    @property
+    def is_possible(self) -> bool:
+        """False where there is no such release for the unit, or at the strength."""
+        return not math.isnan(self.error)
 
 
 @dataclass(frozen=True)
@@ -76,17 +124,8 @@ class ForecastRow:
         The same relative to the width of the bounds; the median over columns.
     noise_to_signal : float
         Variance of the noise over the assumed variance of the signal; the median over columns.
-    error_in_rows, error_in_moments : float
-        The standard error of a correlation near zero, from a release of rows and from one of second moments only.
-    seen_in_rows, seen_in_moments : float or None
-        The smallest partial correlation that is detected, between two median columns, from a release of rows and from
-        one of second moments only; None if there is none below 1.
-    clearest_in_rows, clearest_in_moments : float or None
-        The same between the two columns that stand out most from their noise.
-    drowned_in_rows, drowned_in_moments : int or None
-        The number of columns whose variance is lost in the noise; None where there is no such release.
-    rows_needed, rows_needed_for_moments : dict of float to int
-        How many rows it takes to detect a partial correlation of that size.
+    rows, moments : Sight
+        What a release of rows would show, and one of second moments only.
     least_rows_for_moments : int
         How many rows it takes until second moments show anything of two median columns, or of the only one; 0 if there
         is no formula, or no such release.
@@ -100,27 +139,13 @@ class ForecastRow:
     sigma: Mapping[str, float]
     sigma_over_width: float
     noise_to_signal: float
-    error_in_rows: float = field(repr=False)
-    error_in_moments: float = field(repr=False)
-    seen_in_rows: float | None = field(repr=False)
-    seen_in_moments: float | None = field(repr=False)
-    clearest_in_rows: float | None = field(repr=False)
-    clearest_in_moments: float | None = field(repr=False)
-    drowned_in_rows: int | None = field(repr=False)
-    drowned_in_moments: int | None = field(repr=False)
-    rows_needed: Mapping[float, int] = field(repr=False)
-    rows_needed_for_moments: Mapping[float, int] = field(repr=False)
+    rows: Sight = field(repr=False)
+    moments: Sight = field(repr=False)
     least_rows_for_moments: int = field(repr=False)
 
-    @property
-    def moments_possible(self) -> bool:
-        """False where second moments are no release for the unit, a change of a cell; then nothing is known of them."""
-        return not math.isnan(self.error_in_moments)
-
-    @property
-    def rows_possible(self) -> bool:
-        """False where rows do not take a strength that second moments do; then nothing is known of rows."""
-        return not math.isnan(self.error_in_rows)
+    def of(self, release: str) -> Sight:
+        """Return what that release would show."""
+        return self.rows if release == "rows" else self.moments
 
 
 def forecast(
@@ -167,12 +192,13 @@ def _forecast_one(
 ) -> ForecastRow:
     if strength.snr_db is not None:
         raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
-    mechanism = _mechanism_of(n_rows, fill_bounds(policy, kinds), kinds, strength)
-    if mechanism is None:
-        columns, mu = calibrate_assumed(policy.model_copy(update={"privacy": strength}), kinds)
+    policy_there = policy.model_copy(update={"privacy": strength})
+    if strength.release == "rows":
+        columns, mu = calibrate_assumed(policy_there, kinds)
         mechanism = stand_in(len(columns), strength.max_rows, mu)
         epsilon = epsilon_of_rows(strength, kinds, columns, mu, DELTA) if with_epsilon else math.nan
     else:
+        mechanism = set_mechanism(fill_bounds(policy_there, kinds), kinds, lambda: n_rows).for_forecast()
         mu = mechanism.spends(mechanism.max_rows).mu
         columns = _rows_instead(policy, kinds, Privacy(unit=strength.unit, mu=mu))
         epsilon = epsilon_of_moments(mechanism, DELTA) if with_epsilon else math.nan
@@ -182,37 +208,55 @@ def _forecast_one(
     in_rows = {**spreads, **found_spreads(n_rows, policy, columns)}
     deviations = {name: in_rows[name] * width for name, width in widths.items()}
     ratios = sorted(column.noise_variance / deviations[column.name] ** 2 for column in columns) or [math.nan]
-    row_error = _row_error(statistics.median(ratios))
-    least_row_error = _row_error(math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)])) - 1)
-
     squares = sorted((spreads[name] ** 2 for name in kinds), reverse=True)
-    moment_error = _moment_error(mechanism, math.sqrt(statistics.median(squares)))
-    least_moment_error = _moment_error(mechanism, (squares[0] * squares[min(1, len(squares) - 1)]) ** 0.25)
+    typical_ratio, typical_spread = statistics.median(ratios), math.sqrt(statistics.median(squares))
+    least_ratio = math.sqrt((1 + ratios[0]) * (1 + ratios[min(1, len(ratios) - 1)])) - 1
+    most_spread = (squares[0] * squares[min(1, len(squares) - 1)]) ** 0.25
 
+    @functools.cache  # numbers of rows for several targets are looked for among the same powers of two
+    def moment_error(own: float, n_rows: int) -> float:
+        return moments_error(n_rows, mechanism.correlation_noise(n_rows, own))
+
+    rows = _sight(n_rows, p, _row_error, typical_ratio, least_ratio, ratios) if columns else Sight()
+    moments = _sight(n_rows, p, moment_error, typical_spread, most_spread, spreads.values())
+    of_changes = strength.unit == "change"
     found = {column.name for column in columns if column.bounds_found}  # in no unit yet
     noise_over_width = [column.noise_spread / widths[column.name] for column in columns]
-    row = ForecastRow(
+    return ForecastRow(
         mu=mu,
         epsilon=epsilon,
         delta=DELTA,
         sigma={column.name: column.noise_sigma for column in columns if column.name not in found},
         sigma_over_width=statistics.median(noise_over_width or [math.nan]),
-        noise_to_signal=statistics.median(ratios),
-        error_in_rows=row_error(n_rows),
-        error_in_moments=moment_error(n_rows),
-        seen_in_rows=smallest_seen(n_rows, p, row_error(n_rows)),
-        seen_in_moments=smallest_seen(n_rows, p, moment_error(n_rows)),
-        clearest_in_rows=smallest_seen(n_rows, p, least_row_error(n_rows)),
-        clearest_in_moments=smallest_seen(n_rows, p, least_moment_error(n_rows)),
-        drowned_in_rows=sum(drowns(_row_error(ratio)(n_rows)) for ratio in ratios) if columns else None,
-        drowned_in_moments=sum(
-            number for own, number in Counter(spreads.values()).items() if drowns(_moment_error(mechanism, own)(n_rows))
-        ),
-        rows_needed=_needed(p, row_error) if columns else {},
-        rows_needed_for_moments=_needed(p, moment_error),
-        least_rows_for_moments=rows_needed(p, moment_error),
+        noise_to_signal=typical_ratio,
+        rows=rows,
+        moments=Sight() if of_changes else moments,
+        least_rows_for_moments=0 if of_changes else rows_needed(p, functools.partial(moment_error, typical_spread)),
     )
-    return replace(row, **_NO_MOMENTS) if strength.unit == "change" else row
+
+
+def _sight(
+    n_rows: int,
+    n_columns: int,
+    error_of: Callable[[float, int], float],
+    typical: float,
+    clearest: float,
+    each: Iterable[float],
+) -> Sight:
+    """Return what is shown of columns, given the error of a correlation for a kind of column and a number of rows."""
+    error = functools.partial(error_of, typical)
+    return Sight(
+        error=error(n_rows),
+        seen=smallest_seen(n_rows, n_columns, error(n_rows)),
+        clearest=smallest_seen(n_rows, n_columns, error_of(clearest, n_rows)),
+        drowned=sum(number for own, number in Counter(each).items() if drowns(error_of(own, n_rows))),
+        needed={rho: rows_needed(n_columns, error, rho) for rho in TARGETS if n_columns > 1},
+    )
+
+
+def _row_error(ratio: float, n_rows: int) -> float:
+    """Return the standard error of a correlation from noisy rows."""
+    return (1 + ratio) / math.sqrt(n_rows)
 
 
 def found_spreads(n_rows: int, policy: Policy, columns: Sequence[Column]) -> dict[str, float]:
@@ -222,34 +266,6 @@ def found_spreads(n_rows: int, policy: Policy, columns: Sequence[Column]) -> dic
         for column in columns
         if column.bounds_found and policy.column(column.name).spread is None
     }
-
-
-def _row_error(ratio: float) -> Callable[[int], float]:
-    """Return the standard error of a correlation from noisy rows, by their number."""
-    return lambda n_rows: (1 + ratio) / math.sqrt(n_rows)
-
-
-def _moment_error(mechanism: Mechanism, spread: float) -> Callable[[int], float]:
-    """Return the same from second moments."""
-
-    @functools.cache  # numbers of rows for several targets are looked for among the same powers of two
-    def error(n_rows: int) -> float:
-        return moments_error(n_rows, mechanism.correlation_noise(n_rows, spread))
-
-    return error
-
-
-def _needed(n_columns: int, error: Callable[[int], float]) -> dict[float, int]:
-    """Return how many rows each target takes; none for a single column, which has no edge."""
-    return {rho: rows_needed(n_columns, error, rho) for rho in TARGETS if n_columns > 1}
-
-
-def _mechanism_of(n_rows: int, policy: Policy, kinds: Mapping[str, str], strength: Privacy) -> Mechanism | None:
-    """Return the mechanism of a covariance release, or the one that stands for it; None for a release of rows."""
-    if strength.release != "covariance":
-        return None
-    mechanism = set_mechanism(policy.model_copy(update={"privacy": strength}), kinds, lambda: n_rows)
-    return mechanism.for_forecast()
 
 
 def stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:
@@ -291,3 +307,73 @@ def _width(column: Column, n_features: int) -> float:
     if column.bounds is None:
         raise PrivacyError(f"column {column.name!r} has no bounds, so nothing can be forecast for it: declare them")
     return column.bounds[1] - column.bounds[0]
+
+
+def moments_error(n_rows: int, noise: float) -> float:
+    """Return the standard error of a correlation near zero from a covariance release.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    noise : float
+        The noise's standard deviation on n times a correlation: see `Mechanism.correlation_noise`.
+    """
+    return math.sqrt(1 / n_rows + (noise / n_rows) ** 2)
+
+
+def is_clear(error: float) -> bool:
+    """Return whether a column stands clear of its noise where a correlation has this standard error."""
+    return 2 * (error * _CLEAR) ** 2 <= 1
+
+
+def drowns(error: float) -> bool:
+    """Return whether a column's variance is lost where a correlation of two like it has this standard error."""
+    return error > 1.0 / (math.sqrt(2.0) * _DROWNED)
+
+
+def smallest_seen(n_rows: int, n_features: int, error: float) -> float | None:
+    """Return the smallest partial correlation that is seen where a correlation has this standard error, if any is."""
+    z, variance = _standard_errors_needed(n_features), error**2
+    if n_rows <= z * z or not is_clear(error):
+        return None
+    rho = z * math.sqrt(variance / (1 - z * z / n_rows))
+    return rho if rho < 1 else None
+
+
+def rows_needed(n_features: int, error: Callable[[int], float], rho: float | None = None) -> int:
+    """Return the smallest n at which rho is seen, or, if it is None, any partial correlation at all.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of columns; a single one is seen where its variance stands clear of zero.
+    error : callable
+        Returns the standard error of a correlation near zero from n rows, which falls with n.
+    rho : float, optional
+        The partial correlation, in (0, 1).
+    """
+
+    def suffices(n_rows: int) -> bool:
+        if n_features == 1:
+            return is_clear(error(n_rows))
+        seen = smallest_seen(n_rows, n_features, error(n_rows))
+        return seen is not None and (rho is None or seen <= rho)
+
+    enough = 1
+    while not suffices(enough):
+        enough *= 2
+    too_few = enough // 2
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        too_few, enough = (too_few, middle) if suffices(middle) else (middle, enough)
+    return enough
+
+
+def _standard_errors_needed(n_features: int) -> float:
+    """Return z_t + z_0.8: how many standard errors an edge needs; infinite for a single column, which has no edge."""
+    m, m_1 = n_features * (n_features - 1) // 2, n_features // 2
+    if m == 0:
+        return math.inf
+    t = FDR * POWER * m_1 / (m - FDR * (m - m_1))
+    return float(special.ndtri(POWER) - special.ndtri(t / 2))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from dp_bundle.base.errors import DpGraphError
@@ -14,50 +16,59 @@ from dp_bundle.files.new_files import write_whole
 _START = 4096  # bytes, in which a file says what it is
 
 
-def require_own_file(path: Path, is_ours: Callable[[bytes], bool], option: str) -> None:
-    """Refuse a path at which there is anything but a file that an earlier plan wrote.
+@dataclass(frozen=True)
+class OwnFile:
+    """A kind of file that plans write.
 
-    Parameters
+    Attributes
     ----------
-    path : Path
-        Where a file is to be.
-    is_ours : callable
-        Tells by the beginning of a file.
     option : str
-        What gave the path.
-
-    Raises
-    ------
-    DpGraphError
-        There is something else.
+        What gives its path.
+    form : str
+        What it is, as a clause.
+    suffixes : tuple of str
+        How its name may end; the first one is advised.
+    is_ours : callable
+        Tells an earlier one by its beginning.
     """
-    if not os.path.lexists(path):
-        return
-    try:
-        ours = stat.S_ISREG(path.lstat().st_mode) and is_ours(_beginning(path))
-    except OSError:
-        ours = False
-    if not ours:
-        raise DpGraphError(
-            f"there is something at {quote_path(path)} that dp-publish plan did not write: give another {option}"
-        )
 
+    option: str
+    form: str
+    suffixes: tuple[str, ...]
+    is_ours: Callable[[bytes], bool]
 
-def write_own(path: Path, content: bytes, is_ours: Callable[[bytes], bool], option: str) -> None:
-    """Write a file, or replace an earlier one of ours.
+    def require(self, path: Path) -> None:
+        """Refuse a path that no such file can have, before any work is done.
 
-    Raises
-    ------
-    DpGraphError
-        There is something else at the path by now, or it cannot be written.
-    """
-    try:
-        require_own_file(path, is_ours, option)
-        write_whole(path, content, replace=os.path.lexists(path))
-    except OSError as error:
-        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror}") from error
+        Raises
+        ------
+        DpGraphError
+            There is anything at it but a file that an earlier plan wrote, or its name ends in something else.
+        """
+        ours = not os.path.lexists(path)
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG(path.lstat().st_mode):
+                with path.open("rb") as file:
+                    ours = self.is_ours(file.read(_START))
+        if not ours:
+            raise DpGraphError(
+                f"there is something at {quote_path(path)} that dp-publish plan did not write: give another "
+                f"{self.option}"
+            )
+        if path.suffix.lower() not in self.suffixes:
+            advice = f"give {self.option} a name that ends in {self.suffixes[0]}, not {quote_path(path)}"
+            raise DpGraphError(f"{self.form}: {advice}")
 
+    def write(self, path: Path, content: bytes) -> None:
+        """Write a file, or replace an earlier one of ours.
 
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_START)
+        Raises
+        ------
+        DpGraphError
+            There is something else at the path by now, or it cannot be written.
+        """
+        self.require(path)
+        try:
+            write_whole(path, content, replace=os.path.lexists(path))
+        except OSError as error:
+            raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror}") from error

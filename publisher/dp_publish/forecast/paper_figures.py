@@ -100,9 +100,6 @@ def largest_figures(
         width = bounds[1] - bounds[0]
         deviation = spreads[name] * width
         figures = paper_figures(n_rows, width, sigma[name], mean_square=deviation**2, smallest=deviation)
-        label, value = (
-            ("theorem_4_4", figures.theorem_4_4) if kind == "integer" else ("theorem_4_1", figures.theorem_4_1)
-        )
-        found[label] = max(value, found.get(label, 0.0))
-        found["section_5_1"] = max(figures.section_5_1, found.get("section_5_1", 0.0))
+        for label in ("theorem_4_4" if kind == "integer" else "theorem_4_1", "section_5_1"):
+            found[label] = max(getattr(figures, label), found.get(label, 0.0))
     return found

@@ -12,17 +12,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from dp_bundle.base.errors import DpGraphError
-from dp_bundle.base.quoting import quote_path
-from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow
-from dp_publish.forecast.own_file import require_own_file, write_own
+from dp_publish.forecast.outlook import DELTA, GRID, TARGETS
+from dp_publish.forecast.own_file import OwnFile
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.power import describe_count
-from dp_publish.forecast.printed import printed_epsilon
+from dp_publish.forecast.strengths import describe_count, printed_epsilon
 
-_OPTION = "--picture"
 _MARK = "dpgraph plan"  # by which an earlier picture is known
-_ROWS, _MOMENTS, _OWN = "#c4452d", "#1f6fb4", "#666666"
+_OWN = "#666666"
+_PICTURE = OwnFile(
+    "--picture",
+    "a picture is a PNG file",
+    (".png",),
+    lambda start: start.startswith(b"\x89PNG\r\n") and f"Software\0{_MARK}".encode() in start,
+)
 
 
 def draw_plan(plan: Plan, path: Path) -> None:
@@ -37,9 +39,7 @@ def draw_plan(plan: Plan, path: Path) -> None:
         The path does not end in .png, there is something at it that is no earlier picture of a plan, or it cannot be
         written.
     """
-    require_own_file(path, _is_ours, _OPTION)
-    if path.suffix.lower() != ".png":
-        raise DpGraphError(f"a picture is a PNG file: give --picture a name that ends in .png, not {quote_path(path)}")
+    _PICTURE.require(path)
     figure = Figure(figsize=(8.5, 8), layout="constrained")
     FigureCanvasAgg(figure)
     upper, lower = figure.subplots(2, 1, sharex=True)
@@ -52,27 +52,26 @@ def draw_plan(plan: Plan, path: Path) -> None:
             axes.axvline(plan.own.mu, color=_OWN, lw=1, ls="--")
 
     ticks = {mu: row for mu in GRID for row in plan.rows if math.isclose(mu, row.mu, rel_tol=1e-6)}
-    lower.set_xticks(list(ticks), [f"{mu:g}\n{_epsilon(row)}" for mu, row in ticks.items()])
+    lower.set_xticks(list(ticks), [f"{mu:g}\n{printed_epsilon(row.epsilon, 2)}" for mu, row in ticks.items()])
     lower.xaxis.set_minor_locator(NullLocator())
     epsilon = "pure epsilon" if plan.is_pure else f"epsilon at delta = {DELTA:g}"
     lower.set_xlabel(f"weaker protection to the right: mu, and below it {epsilon}")
 
     image = io.BytesIO()
     figure.savefig(image, dpi=130, format="png", metadata={"Software": _MARK})
-    write_own(path, image.getvalue(), _is_ours, _OPTION)
+    _PICTURE.write(path, image.getvalue())
 
 
-def _is_ours(start: bytes) -> bool:
-    """Return True if a file is a PNG that says near its beginning that it was drawn here."""
-    return start.startswith(b"\x89PNG\r\n") and f"Software\0{_MARK}".encode() in start
+def _sources(plan: Plan) -> list[tuple[str, str, str]]:
+    """Return what a release can be made of, each with its label and colour: of changes of cells, of rows alone."""
+    both = [("rows", "rows", "#c4452d"), ("covariance", "second moments only", "#1f6fb4")]
+    return both if plan.focus.moments.is_possible else both[:1]
 
 
 def _draw_seen(axes: Axes, plan: Plan) -> None:
     mus = [row.mu for row in plan.curve]
-    drawn = [("rows", _ROWS, [row.seen_in_rows for row in plan.curve])]
-    if plan.focus.moments_possible:
-        drawn.append(("second moments only", _MOMENTS, [row.seen_in_moments for row in plan.curve]))
-    for label, colour, seen in drawn:
+    for release, label, colour in _sources(plan):
+        seen = [row.of(release).seen for row in plan.curve]
         found = [math.nan if rho is None else rho for rho in seen]
         nothing = all(math.isnan(rho) for rho in found)
         axes.plot(mus, found, color=colour, lw=2, label=f"{label}: nothing is seen" if nothing else label)
@@ -97,12 +96,9 @@ def _draw_seen(axes: Axes, plan: Plan) -> None:
 def _draw_needed(axes: Axes, plan: Plan) -> None:
     mus = [row.mu for row in plan.curve]
     for rho, style in zip(TARGETS, ("-", ":"), strict=True):
-        needed = [row.rows_needed.get(rho, math.nan) for row in plan.curve]
-        axes.plot(mus, needed, style, color=_ROWS, lw=2, label=f"rows, to see {rho:g}")
-        if not plan.focus.moments_possible:
-            continue
-        moments = [row.rows_needed_for_moments.get(rho, math.nan) for row in plan.curve]
-        axes.plot(mus, moments, style, color=_MOMENTS, lw=2, label=f"second moments only, to see {rho:g}")
+        for release, label, colour in _sources(plan):
+            needed = [row.of(release).needed.get(rho, math.nan) for row in plan.curve]
+            axes.plot(mus, needed, style, color=colour, lw=2, label=f"{label}, to see {rho:g}")
     axes.axhline(plan.n_rows, color="black", lw=1)
     axes.annotate(
         f"there are {plan.n_rows:,}",
@@ -116,7 +112,3 @@ def _draw_needed(axes: Axes, plan: Plan) -> None:
     axes.set(yscale="log", ylabel="rows needed")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: describe_count(round(value))))
     axes.legend(frameon=False, loc="upper right", fontsize=9)
-
-
-def _epsilon(row: ForecastRow) -> str:
-    return printed_epsilon(row.epsilon, 2)

@@ -7,6 +7,7 @@ counting those of a text file.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.files.places import Place
-from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism
@@ -22,18 +22,16 @@ from dp_publish.covariance.mechanisms.pure import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.data.cells import KINDS_OF_WORDS
-from dp_publish.data.row_ranges import count_rows
-from dp_publish.data.table import Table, open_table
+from dp_publish.data.table import Table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.forecast.strengths import fine_grid, forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
-from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.file import find_policy
 from dp_publish.policy.memory import require_plan
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 from dp_publish.rows.calibration import share_mu
 from dp_publish.rows.private_bounds import rows_for_search
 
@@ -149,13 +147,12 @@ def make_plan(
     MemoryLimitError
         It may need more memory than it may have.
     """
-    policy = find_policy(data, policy_file, default_name, overrides or {})
-    table = open_table(data, policy.table)
-    table, policy = resolve(table, policy)
-    kinds, _ = choose_columns(table, policy, without_bounds=True)
+    written = find_policy(data, policy_file, default_name, overrides or {})
+    prepared = prepare(data, written, without_bounds=True)
+    table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     require_plan(len(kinds), max_memory)
-    n_rows = _count_rows_of(data, policy)
-    notes = [*_text_notes(table, policy, kinds), *_bounds_notes(n_rows, policy, kinds)]
+    n_rows = _count_rows_of(prepared)
+    notes = [*_notes_on_bounds(n_rows, table, policy, kinds)]
 
     own, why_not = _forecast_own(n_rows, policy, kinds, spread)
     notes += why_not
@@ -163,7 +160,13 @@ def make_plan(
     if own is not None and mechanism is not None:
         setting = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows)
         mechanism = setting.name
-        notes += _lost_notes(n_rows, setting, median_spread(policy, kinds, spread))
+        spread_here = median_spread(policy, kinds, spread)
+        lost = setting.share_lost(n_rows, spread_here) if isinstance(setting, TwoRound) else 0.0
+        if lost >= _LOST:
+            notes.append(
+                f"A column that fills so little of its bounds is missed with a probability of {100 * lost:.2g} %, and "
+                "then shows nothing: declare its center and scale if they are public knowledge, or narrower bounds."
+            )
 
     rows, refused = forecast_each(n_rows, policy, kinds, GRID, spread, mechanism)
     if refused:
@@ -180,7 +183,7 @@ def make_plan(
     of_changes = policy.privacy.unit_name == "change"  # of which the paper says nothing
     paper = {} if mechanism or of_changes else largest_figures(n_rows, policy, kinds, focus.sigma, spread)
     if mechanism is not None:
-        notes += [*_gaps_notes(policy, kinds), *_covariance_notes(mechanism, policy.privacy.neighbours)]
+        notes += _notes_on_moments(policy, kinds, mechanism)
     return Plan(
         name=policy.dataset.name,
         n_rows=n_rows,
@@ -216,12 +219,12 @@ def _forecast_own(
         return None, [f"A release at the policy's own strength would be refused: {error}."]
 
 
-def _count_rows_of(data: Place, policy: Policy) -> int:
+def _count_rows_of(prepared: Prepared) -> int:
     """Return the number of rows; one where there are none, if that is protected."""
     try:
-        return count_rows(data, policy.table)
+        return prepared.count_rows()
     except DataError:
-        if not policy.privacy.neighbours.n_rows_public:
+        if not prepared.policy.privacy.neighbours.n_rows_public:
             return 1
         raise
 
@@ -239,83 +242,50 @@ def _narrower(
     return found
 
 
-def _text_notes(table: Table, policy: Policy, kinds: dict[str, str]) -> list[str]:
-    """Return a note where columns of a text file are counted that may hold text, as far as the policy tells."""
-    unknown = [name for name in kinds if policy.column(name).bounds is None]
-    if table.layout is None or not unknown:
-        return []
-    return [
-        f"A text file does not say which columns are numbers, so all are counted here: {listed(unknown)}. One that "
-        f"holds words or dates stops the release until the policy gives it a kind ({KINDS_OF_WORDS}; "
-        '"date" or "time"), or says drop = true; --look names all such columns.'
-    ]
-
-
-def _bounds_notes(n_rows: int, policy: Policy, kinds: dict[str, str]) -> list[str]:
-    """Return a note on the bounds that the policy leaves out."""
-    privacy = policy.privacy
-    missing = [name for name in kinds if policy.column(name).bounds is None]
+def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str, str]) -> Iterator[str]:
+    """Yield notes on the bounds that the policy leaves out."""
+    privacy, missing = policy.privacy, [name for name in kinds if policy.column(name).bounds is None]
+    if table.layout is not None and missing:
+        yield (
+            f"A text file does not say which columns are numbers, so all are counted here: {listed(missing)}. One that "
+            f"holds words or dates stops the release until the policy gives it a kind ({KINDS_OF_WORDS}; "
+            '"date" or "time"), or says drop = true; --look names all such columns.'
+        )
     if not missing or (privacy.l2_radius is not None and privacy.release == "rows"):
-        return []
+        return
     if privacy.release == "covariance":
-        return [f"A covariance release needs declared bounds for {listed(missing)}; it is forecast as if they were."]
-    found = f"The bounds of {listed(missing)} would be found privately, with {privacy.bounds_share:.0%} of rho"
-    notes = [
-        f"{found}. Declare them to spend that share on the data, or to release second moments. Until they are known, "
-        "sigma has no value in data units."
-    ]
-    return [*notes, *_search_notes(n_rows, policy, kinds)]
-
-
-def _search_notes(n_rows: int, policy: Policy, kinds: dict[str, str]) -> list[str]:
-    """Return a note where the policy's own strength leaves too little to find bounds with."""
+        yield f"A covariance release needs declared bounds for {listed(missing)}; it is forecast as if they were."
+        return
+    yield (
+        f"The bounds of {listed(missing)} would be found privately, with {privacy.bounds_share:.0%} of rho. Declare "
+        "them to spend that share on the data, or to release second moments. Until they are known, sigma has no value "
+        "in data units."
+    )
     try:
         shares = share_mu(policy, kinds)
     except (PolicyError, PrivacyError):
-        return []
-    if not shares.searched:
-        return []
-    enough = rows_for_search(shares.choice_mu, len(shares.searched))
-    if n_rows >= enough:
-        return []
-    return [
-        f"To find bounds reliably at the policy's own strength takes about {enough:,} rows: with fewer, a column may "
-        "get bounds far from its values. Declare bounds, or protect less."
-    ]
+        return
+    enough = rows_for_search(shares.choice_mu, len(shares.searched)) if shares.searched else 0
+    if n_rows < enough:
+        yield (
+            f"To find bounds reliably at the policy's own strength takes about {enough:,} rows: with fewer, a column "
+            "may get bounds far from its values. Declare bounds, or protect less."
+        )
 
 
-def _lost_notes(n_rows: int, mechanism: Mechanism, spread: float) -> list[str]:
-    """Return a note where two rounds may miss the center of a column."""
-    lost = mechanism.share_lost(n_rows, spread) if isinstance(mechanism, TwoRound) else 0.0
-    if lost < _LOST:
-        return []
-    return [
-        f"A column that fills so little of its bounds is missed with a probability of {100 * lost:.2g} %, and then "
-        "shows nothing: declare its center and scale if they are public knowledge, or narrower bounds."
-    ]
-
-
-def _gaps_notes(policy: Policy, kinds: dict[str, str]) -> list[str]:
-    """Return a note where second moments cannot deal with gaps as the policy says."""
+def _notes_on_moments(policy: Policy, kinds: dict[str, str], mechanism: str) -> Iterator[str]:
+    """Yield notes on gaps that second moments cannot deal with as the policy says, and on their noise."""
     try:
         moment_columns(fill_bounds(policy, kinds), kinds)
     except PolicyError as error:
-        return [f"A release would be refused: {error}."]
-    return []
-
-
-def _covariance_notes(mechanism: str, neighbours: Neighbours) -> list[str]:
+        yield f"A release would be refused: {error}."
     kind = mechanism_named(mechanism)
-    notes = [f"from moments: with {'the best' if kind is None else mechanism} noise."]
     if not takes_mu(mechanism):
-        notes = [
-            f"from moments: with {mechanism} noise at the policy's own strength, with gaussian noise at the others."
-        ]
+        yield f"from moments: with {mechanism} noise at the policy's own strength, with gaussian noise at the others."
     elif kind is not None and kind.forecast_as is not None:
         stand_in = kind.forecast_as.name
-        notes = [f"from moments: with {stand_in} noise of the same epsilon, as {mechanism} noise cannot be forecast."]
-    if not neighbours.n_rows_public:
-        notes.append(
-            "The ledger books an add-remove release at its cost for a row that is replaced, which is more than mu."
-        )
-    return notes
+        yield f"from moments: with {stand_in} noise of the same epsilon, as {mechanism} noise cannot be forecast."
+    else:
+        yield f"from moments: with {'the best' if kind is None else mechanism} noise."
+    if not policy.privacy.neighbours.n_rows_public:
+        yield "The ledger books an add-remove release at its cost for a row that is replaced, which is more than mu."

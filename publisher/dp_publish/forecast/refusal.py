@@ -6,6 +6,10 @@ rows, the bounds, the declared types and the strength. No value is read, and row
 protected. Nothing is refused if the noise depends on the values (`snr_db`). If a mechanism's error has no formula, it
 is found by drawing the mechanism on made-up sums (`drawn`).
 
+Columns that the noise would drown are judged by the real spread of their values, for the publisher alone: the forecast
+assumes a spread, and before a release is paid for, the first rows show whether that was right. Long-tailed values may
+fill so little of generous bounds that a researcher sees nothing of them.
+
 Checks of a release before it is paid for: its policy, the forecast, and the first rows of its table.
 """
 
@@ -15,6 +19,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+import numpy as np
 from scipy import special
 
 from dp_bundle.base.errors import PolicyError
@@ -27,22 +32,24 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.registry import mechanism_named
-from dp_publish.data.first_rows import glance
-from dp_publish.data.row_ranges import count_rows
-from dp_publish.data.table import ColumnType, open_table
-from dp_publish.forecast.advice import forecast_drawn, round_down, shows_something, ways_out
+from dp_publish.data.kinds import ColumnType
+from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
-from dp_publish.forecast.measured import describe_drowned, find_drowned, refuse_drowned
-from dp_publish.forecast.outlook import ForecastRow
+from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.power import describe_count, smallest_seen
-from dp_publish.forecast.printed import printed_mu
-from dp_publish.policy.coded_columns import raw_names
-from dp_publish.policy.column_survey import find_regrettable, point_out_names, quote_header, survey_columns
-from dp_publish.policy.columns import choose_columns
+from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
+from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
+from dp_publish.policy.column_survey import (
+    Glance,
+    find_regrettable,
+    glance,
+    point_out_names,
+    quote_header,
+    survey_columns,
+)
+from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 from dp_publish.rows.noise import ENOUGH_SIGMA
 
 _VERBATIM = 0.99  # share of values that come out as they went in
@@ -123,9 +130,7 @@ def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> s
         ratio = row.noise_to_signal
         shown = f"{ratio:,.0f}" if 100 <= ratio < 1e7 else f"{ratio:.3g}"
         return f"the noise has {shown} times the variance of the values"
-    raised = (
-        f"the noise raises the standard error of a correlation from {n_rows**-0.5:.2g} to {row.error_in_moments:.2g}"
-    )
+    raised = f"the noise raises the standard error of a correlation from {n_rows**-0.5:.2g} to {row.moments.error:.2g}"
     needed = row.least_rows_for_moments
     return f"{raised}, and it takes {describe_count(needed)} rows to show anything" if needed > n_rows else raised
 
@@ -182,6 +187,93 @@ def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Non
     )
 
 
+def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> list[str]:
+    """Return the columns whose variance in the first rows would not stand clear of its own error.
+
+    A category is among them if that is so of all of its levels; gaps that are published do not count.
+
+    Parameters
+    ----------
+    seen : Glance
+        The first rows.
+    policy : Policy
+        Bounds and strength; resolved. Columns whose bounds are yet to be found are passed over.
+    kinds : mapping of str to str
+        The columns, as `choose_columns` gives them.
+    count_rows : callable
+        Returns the number of rows; called only where that is public.
+    """
+    privacy = policy.privacy
+    ball = privacy.release == "rows" and privacy.l2_radius is not None
+    if not seen.values or privacy.snr_db is not None or not privacy.neighbours.n_rows_public or ball:
+        return []
+    spreads = {
+        name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := policy.column(name).bounds)
+    }
+    of_gaps = gap_columns(policy.sources)
+    spreads = {name: spread for name, spread in spreads.items() if spread > 0.0 and name not in of_gaps}
+    n_rows = count_rows()
+    errors = _errors_in_rows if privacy.release == "rows" else _errors_in_moments
+    drowned = {name: drowns(error) for name, error in errors(spreads, policy, kinds, n_rows).items()}
+    blocks = blocks_of(policy.sources)
+    shown = {blocks[name] for name, hidden in drowned.items() if name in blocks and not hidden}
+    hidden = [blocks.get(name, name) for name, hidden in drowned.items() if hidden]
+    return list(dict.fromkeys(name for name in hidden if name not in shown))
+
+
+def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:
+    """Return the warning for the publisher of a release by this policy."""
+    narrow = "narrow the bounds"
+    if policy.privacy.release == "covariance" and policy.privacy.mechanism in ("auto", "two-round"):
+        narrow = "narrow the bounds or declare center and scale"
+    return (
+        f"the noise would hide {listed(list(names))}, as the values in the first {n_rows:,} rows fill too little of "
+        f"the bounds: leave {'it' if len(names) == 1 else 'them'} out, protect less, or {narrow} if public knowledge, "
+        "not these rows, allows it"
+    )
+
+
+def refuse_drowned(names: Sequence[str], policy: Policy, kinds: Mapping[str, str], n_rows: int) -> None:
+    """Refuse a release of which no more than one column could be seen.
+
+    Raises
+    ------
+    PolicyError
+        The release would show too little; names the hidden columns.
+    """
+    n_cells = len(raw_names(kinds, policy.sources))
+    if n_cells - len(names) < min(2, n_cells):
+        raise PolicyError(f"{describe_drowned(names, policy, n_rows)}; or publish all the same with --anyway")
+
+
+def _spread(values: np.ndarray, bounds: tuple[float, float]) -> float:
+    """Return the standard deviation of the clipped values as a share of the width of their bounds."""
+    return float(np.clip(values, *bounds).std() / (bounds[1] - bounds[0])) if len(values) else 0.0
+
+
+def _errors_in_rows(
+    spreads: Mapping[str, float], policy: Policy, kinds: Mapping[str, str], n_rows: int
+) -> dict[str, float]:
+    """Return the standard error of a correlation near zero between two columns like each, from a release of rows."""
+    columns, _ = calibrate_assumed(policy, kinds)
+    ratios = {
+        column.name: column.noise_variance / (spreads[column.name] * column.width) ** 2
+        for column in columns
+        if column.name in spreads
+    }
+    return {name: (1.0 + ratio) / math.sqrt(n_rows) for name, ratio in ratios.items()}
+
+
+def _errors_in_moments(
+    spreads: Mapping[str, float], policy: Policy, kinds: Mapping[str, str], n_rows: int
+) -> dict[str, float]:
+    """Return the same from a release of second moments; nothing where its noise has no variance of its own."""
+    mechanism = set_mechanism(policy, kinds, lambda: n_rows)
+    if mechanism.forecast_as is not None:
+        return {}
+    return {name: moments_error(n_rows, mechanism.correlation_noise(n_rows, own)) for name, own in spreads.items()}
+
+
 def check_in_advance(
     data: Place,
     policy: Policy,
@@ -191,7 +283,7 @@ def check_in_advance(
     tell: Callable[[str], None],
     max_memory: int | None = None,
     n_workers: int = 0,
-) -> Policy:
+) -> Prepared:
     """Refuse a release that cannot be, or that its publisher would regret; nothing is spent.
 
     Parameters
@@ -213,8 +305,8 @@ def check_in_advance(
 
     Returns
     -------
-    Policy
-        The policy, resolved for the table's columns.
+    Prepared
+        The table, and the policy resolved for its columns.
 
     Raises
     ------
@@ -223,9 +315,8 @@ def check_in_advance(
     MemoryLimitError
         The release may need more memory than it may have.
     """
-    table = open_table(data, policy.table)
-    table, resolved = resolve(table, policy, withheld)
-    kinds, _ = choose_columns(table, resolved, withheld)
+    prepared = prepare(data, policy, withheld)
+    table, resolved, kinds = prepared.table, prepared.policy, prepared.kinds
     names = raw_names(kinds, resolved.sources)
     needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
     for note in describe_need(needed):
@@ -240,14 +331,14 @@ def check_in_advance(
     if not anyway:
         for reason in find_regrettable(table, seen, resolved, kinds):
             raise reason
-        refuse_pointless(resolved, kinds, table.types, lambda: count_rows(data, policy.table))
+        refuse_pointless(resolved, kinds, table.types, prepared.count_rows)
 
-    drowned = find_drowned(seen, resolved, kinds, lambda: count_rows(data, policy.table))
+    drowned = find_drowned(seen, resolved, kinds, prepared.count_rows)
     if not anyway:
         refuse_drowned(drowned, resolved, kinds, seen.n_rows)
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
-    return resolved
+    return prepared
 
 
 def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:

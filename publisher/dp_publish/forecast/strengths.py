@@ -1,4 +1,7 @@
-"""The strengths that a plan compares with the policy's own: the same release at another mu."""
+"""The strengths that a plan compares with the policy's own: the same release at another mu.
+
+Strengths and numbers as plans print them: rounded up, so that no figure promises more than the release it is of keeps.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import math
 from typing import Any
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
+from dp_bundle.base.quoting import MARGIN, round_up
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.registry import mechanism_named
@@ -14,6 +18,8 @@ from dp_publish.policy.choices import STRENGTHS
 from dp_publish.policy.model import Policy, Privacy
 
 _POINTS_PER_DECADE = 20  # of curves
+_WHOLE_FROM, _WHOLE_TO = 100, 1e7
+_SCALES = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def privacy_at(policy: Policy, mechanism: str | None, mu: float) -> Privacy:
@@ -68,3 +74,33 @@ def fine_grid() -> tuple[float, ...]:
     low, high = math.log10(GRID[0]), math.log10(GRID[-1])
     steps = math.ceil((high - low) * _POINTS_PER_DECADE)
     return tuple(10 ** (low + (high - low) * step / steps) for step in range(steps + 1))
+
+
+def printed_mu(mu: float) -> str:
+    """Return mu with four significant digits."""
+    return round_up(mu, 4)
+
+
+def printed_epsilon(epsilon: float, digits: int = 3) -> str:
+    """Return epsilon with so many significant digits, or as a whole number from 100 on; "-" where there is none."""
+    if math.isnan(epsilon):
+        return "-"
+    if _WHOLE_FROM <= epsilon < _WHOLE_TO:
+        return f"{math.ceil(epsilon * MARGIN):,}"
+    return round_up(epsilon, digits)
+
+
+def round_down(value: float) -> str:
+    """Return a positive number to three digits, never more than it is."""
+    size = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.floor(value / size) * size:.3g}"
+
+
+def describe_count(value: int) -> str:
+    """Return a number of rows in figures, or in millions, billions and trillions."""
+    if value >= 1e15:
+        return f"{value:.1e}"
+    for size, word in _SCALES:
+        if value >= size:
+            return f"{value / size:.3g} {word}"
+    return f"{value:,}"

@@ -13,31 +13,17 @@ from typing import Any
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.sources import MAX_LEVELS, NO_VALUE, Source
-from dp_publish.data.table import ColumnType, Table, coded
+from dp_publish.data.kinds import KINDS, ColumnType
+from dp_publish.data.table import Table, coded
 from dp_publish.policy.model import ColumnPolicy, Policy
 
 _GAPS_SPREAD = 0.3  # the standard deviation of an indicator of gaps in a tenth of the rows, for forecasts
-_OF_TEXT = (ColumnType.TEXT, ColumnType.OBJECT, ColumnType.UNKNOWN)
-_READABLE = {  # the declared types that a kind is read from
-    "boolean": (*_OF_TEXT, ColumnType.INTEGER),
-    "category": (*_OF_TEXT, ColumnType.INTEGER),
-    "ordered": (*_OF_TEXT, ColumnType.INTEGER),
-    "date": (*_OF_TEXT, ColumnType.DATE, ColumnType.TIME),
-    "time": (*_OF_TEXT, ColumnType.TIME, ColumnType.TIME_OF_DAY),
-    "duration": (ColumnType.DURATION,),
-}
-_UNITS = {
-    "date": "days since 1970-01-01",
-    "time": "seconds since 1970-01-01T00:00:00Z",
-    "time-of-day": "seconds since midnight",
-    "duration": "seconds",
-}
 
 
 def is_coded(entry: ColumnPolicy, declared: ColumnType) -> bool:
     """Return True if a column is published as something else than its numbers, or as more."""
-    if entry.kind in _READABLE:
-        return entry.kind != "boolean" or entry.levels is not None
+    if entry.holds.read_from:
+        return not entry.holds.is_truth or entry.levels is not None
     return entry.missing == "indicator" and declared.may_be_numbers
 
 
@@ -46,11 +32,10 @@ def with_numbers_in_text(table: Table, policy: Policy) -> Table:
 
     So are text files, and a data frame's objects.
     """
-    said = {name: entry for name, entry in policy.columns.items() if table.types.get(name) is ColumnType.TEXT}
     open_types = {
         name: ColumnType.OBJECT
-        for name, entry in said.items()
-        if entry.kind in ("continuous", "integer", "boolean") and entry.levels is None
+        for name, entry in policy.columns.items()
+        if table.types.get(name) is ColumnType.TEXT and entry.kind is not None and not is_coded(entry, ColumnType.TEXT)
     }
     return replace(table, types={**table.types, **open_types}) if open_types else table
 
@@ -84,7 +69,7 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
     sources: list[Source] = []
     resolved = {column for source in policy.sources for column in source.columns}
     for name, entry in policy.columns.items():
-        if entry.mechanism is not None and name not in resolved and entry.kind not in ("category", "boolean"):
+        if entry.mechanism is not None and name not in resolved and not entry.holds.is_nominal:
             raise PolicyError(f"mechanism, of column {name!r}, is for categories: a number has the noise of its kind")
         if entry.drop or name in skipped or name in resolved or not is_coded(entry, table.types[name]):
             sections[name] = entry
@@ -108,26 +93,24 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
 
 def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> Source:
     """Return what a column is published as."""
-    kind = str(entry.kind) if entry.kind in _READABLE else "number"
     if declared is ColumnType.NESTED:
         raise PolicyError(
             f"column {name!r} holds lists or structures: make columns of them in the data, of structures with "
             "pyarrow.Table.flatten(), or set drop = true for it"
         )
-    if declared not in _READABLE.get(kind, (declared,)):
-        raise other_type(name, kind, declared)
-    if kind == "time" and declared is ColumnType.TIME_OF_DAY:
-        kind = "time-of-day"
+    kind = entry.holds.of_type(declared)
+    if kind.read_from and declared not in kind.read_from:
+        raise other_type(name, kind.name, declared)
 
     levels = [*(entry.levels_in_order or ())]
     gaps = NO_VALUE if entry.missing == "category" else None
     levels += [level for level in (entry.other, gaps) if level is not None and level not in levels]
     if len(levels) > MAX_LEVELS:
         raise PolicyError(f"column {name!r} has more than {MAX_LEVELS} levels: put rare ones together as other")
-    has_level_columns = kind == "category" and len(levels) > 2
+    has_level_columns = not kind.has_order and len(levels) > 2
     columns = [f"{name}={level}" for level in levels] if has_level_columns else [name]
     columns += [f"{name}={NO_VALUE}"] if entry.missing == "indicator" else []
-    described: dict[str, Any] = {"name": name, "kind": kind, "columns": tuple(columns), "levels": tuple(levels)}
+    described: dict[str, Any] = {"name": name, "kind": kind.source, "columns": tuple(columns), "levels": tuple(levels)}
     return Source(**described, other=entry.other, gaps=gaps)
 
 
@@ -139,7 +122,7 @@ def _section_of(source: Source, entry: ColumnPolicy, declared: ColumnType, polic
     continuous = in_ball or (of_rows and source.has_gap_column)
     said["kind"] = "integer" if source.is_whole and not continuous else "continuous"
     said["missing"] = "refuse" if source.gaps is not None else entry.missing
-    said["unit"] = entry.unit or _UNITS.get(source.kind, "")
+    said["unit"] = entry.unit or KINDS[source.kind].unit
     if source.levels and not in_ball:
         said |= _limits(1.0 if source.has_level_columns else len(source.levels) - 1.0, policy, source.has_level_columns)
         low, high = said["bounds"]

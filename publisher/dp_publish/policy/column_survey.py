@@ -7,14 +7,16 @@ which she would probably regret is refused until she insists.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import counted, listed
-from dp_publish.data.first_rows import LEAST_ROWS, Glance, find_codes
+from dp_bundle.data.row_reader import to_numpy
+from dp_bundle.data.rows import batch_rows
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
@@ -22,10 +24,43 @@ from dp_publish.policy.model import Policy
 _IDENTIFIER = re.compile(
     r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0|__index_level_[0-9]+__|)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)"
 )
+_LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
+_CELLS = 2**20
+_LONG_CODE = re.compile(r"-?(?:99+|9+\.9+|88+|77+)")
+_SHORT_CODES = {-1.0, 0.0, 7.0, -7.0, 8.0, -8.0, 9.0, -9.0}
+_MOST_CODES = 4  # at either end of a column
 _MOST_OUTSIDE = 0.5  # share of a column's values
 _SHOWN = 5  # columns
 _NAMES = 20  # of a first line
-_SAME = 0.99  # share of the values that are one and the same
+_SAME = 0.99  # share of the values that are one and the same, which is then the median
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Glance:
+    """The first rows, which its repr does not show.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many they are.
+    values : dict of str to ndarray
+        What each column holds in them, in order of size, without gaps.
+    """
+
+    n_rows: int = field(repr=False)
+    values: dict[str, _Floats] = field(repr=False)
+
+
+def glance(table: Table, kinds: dict[str, str]) -> Glance:
+    """Read the first rows of the columns in `kinds`, about a million cells; too few to tell anything count as none."""
+    rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
+    batch = next(table.read(kinds, rows), None)
+    if batch is None or batch.num_rows < _LEAST_ROWS:
+        return Glance(0, {})
+    numbers = {name: to_numpy(batch.column(index).drop_null()).astype(float) for index, name in enumerate(kinds)}
+    return Glance(batch.num_rows, {name: np.sort(each[~np.isnan(each)]) for name, each in numbers.items()})
 
 
 def named_like_an_identifier(name: str) -> bool:
@@ -131,12 +166,9 @@ def _coded(table: Table, seen: Glance, policy: Policy) -> str:
     codes = _codes(seen, policy, inside=False)
     if not codes:
         return ""
-    words = ", ".join(f'"{code:.12g}"' for code in sorted({code for found in codes.values() for code in found}))
-    remedy = (
-        "empty those cells in the data"
-        if table.layout is None
-        else f"set missing_values = [{words}] under [table] in the policy"
-    )
+    words = ", ".join(f'"{code:.12g}"' for code in sorted({code for code, *_ in codes}))
+    in_text = f"set missing_values = [{words}] under [table] in the policy"
+    remedy = "empty those cells in the data" if table.layout is None else in_text
     return (
         f"these numbers may stand for missing values, in the first {seen.n_rows:,} rows: {_described(codes)}; if they "
         f"do, {remedy}; if not, give the column bounds that include them"
@@ -165,41 +197,27 @@ def _misplaced(seen: Glance, policy: Policy) -> str:
 
 def _numberings(seen: Glance) -> list[str]:
     """Return the columns of whole numbers that are all different; those named like identifiers are known already."""
-    return [
-        name
-        for name, values in seen.values.items()
-        if len(values) >= LEAST_ROWS and _is_numbering(values) and not named_like_an_identifier(name)
-    ]
+    return [name for name in _telling(seen, _is_numbering) if not named_like_an_identifier(name)]
 
 
 def _constants(seen: Glance) -> list[str]:
-    return [
-        name for name, values in seen.values.items() if len(values) >= LEAST_ROWS and _share_of_one(values) >= _SAME
-    ]
+    return _telling(seen, lambda ordered: float(np.mean(ordered == ordered[len(ordered) // 2])) >= _SAME)
 
 
-def _codes(seen: Glance, policy: Policy, *, inside: bool) -> dict[str, dict[float, int]]:
-    """Return the columns with numbers that may stand for missing values, inside of their declared bounds or not."""
-    found = {}
-    for name, values in seen.values.items():
-        bounds = policy.column(name).bounds
-        codes = find_codes(values, bounds)
-        chosen = {
-            code: number
-            for code, number in codes.items()
-            if inside == (bounds is not None and bounds[0] <= code <= bounds[1])
-        }
-        if chosen:
-            found[name] = chosen
-    return found
+def _telling(seen: Glance, is_so: Callable[[_Floats], bool]) -> list[str]:
+    """Return the columns with enough values, in order of size, of which something holds."""
+    return [name for name, values in seen.values.items() if len(values) >= _LEAST_ROWS and is_so(values)]
 
 
-def _described(codes: dict[str, dict[float, int]]) -> str:
-    said = [
-        f"{code:.12g} in {counted(number, 'cell')} of {name!r}"
-        for name, found in codes.items()
-        for code, number in found.items()
-    ]
+def _codes(seen: Glance, policy: Policy, *, inside: bool) -> list[tuple[float, int, str]]:
+    """Return numbers that may stand for missing values, inside of declared bounds or not, with cells and column."""
+    limits = {name: policy.column(name).bounds for name in seen.values}
+    codes = [(*code, name) for name, each in seen.values.items() for code in find_codes(each, limits[name]).items()]
+    return [code for code in codes if inside == _is_within(code[0], limits[code[2]])]
+
+
+def _described(codes: list[tuple[float, int, str]]) -> str:
+    said = [f"{code:.12g} in {counted(number, 'cell')} of {name!r}" for code, number, name in codes]
     return ", ".join(said[:_SHOWN]) + (f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else "")
 
 
@@ -210,10 +228,49 @@ def _about_identifiers(names: list[str], how: str) -> str:
     )
 
 
-def _share_of_one(ordered: NDArray[np.float64]) -> float:
-    """Return the share of the median, which is the most frequent value if one has more than half."""
-    return float(np.mean(ordered == ordered[len(ordered) // 2]))
-
-
-def _is_numbering(ordered: NDArray[np.float64]) -> bool:
+def _is_numbering(ordered: _Floats) -> bool:
     return bool(np.all(ordered == np.floor(ordered)) and np.all(ordered[1:] > ordered[:-1]))
+
+
+def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
+    """Return the numbers that may stand for missing values, such as -999, and how often each of them occurs.
+
+    They are written in nines, eights or sevens, and farther from all other values than those are from one another; or
+    they are one digit and the only values outside of the bounds.
+
+    Parameters
+    ----------
+    values : ndarray
+        A column's values, in order of size.
+    bounds : tuple of float, or None
+        Its bounds, where they are declared.
+    """
+    distinct = np.unique(values).tolist()
+    ends = sorted({*distinct[: _MOST_CODES + 1], *distinct[-_MOST_CODES - 1 :]})
+    found: set[float] = set()
+    for written, is_far in ((_is_long_code, _is_far), (_SHORT_CODES.__contains__, _is_outside)):
+        coded = [value for value in (*ends[:_MOST_CODES], *ends[-_MOST_CODES:]) if written(value)]
+        others = [value for value in ends if value not in coded]
+        if len(others) > 1:
+            found |= {value for value in coded if is_far(value, others[0], others[-1], bounds)}
+    return {
+        value: int(np.searchsorted(values, value, "right") - np.searchsorted(values, value)) for value in sorted(found)
+    }
+
+
+def _is_long_code(value: float) -> bool:
+    return _LONG_CODE.fullmatch(f"{value:.12g}") is not None
+
+
+def _is_far(value: float, low: float, high: float, _bounds: tuple[float, float] | None) -> bool:
+    """Return True if a value is farther from all others than those, from `low` to `high`, are from one another."""
+    return max(low - value, value - high) > high - low
+
+
+def _is_outside(value: float, low: float, high: float, bounds: tuple[float, float] | None) -> bool:
+    """Return True if a value is outside of the bounds, and no other is."""
+    return bounds is not None and not _is_within(value, bounds) and _is_within(low, bounds) and _is_within(high, bounds)
+
+
+def _is_within(value: float, bounds: tuple[float, float] | None) -> bool:
+    return bounds is not None and bounds[0] <= value <= bounds[1]

@@ -1,41 +1,169 @@
-"""The choice of the columns to publish, and of what kind each is.
+"""A table as a policy has it published: a section of the policy for each column, the columns chosen, and their kinds.
 
 Facts that a release makes public under a policy, in the words of the manifest.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from pydantic import ValidationError
 
 from dp_bundle.base.errors import DataError, PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
+from dp_bundle.files.places import Place, located
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
 from dp_publish.data.cells import KINDS_OF_WORDS
-from dp_publish.data.table import ColumnType, Table
-from dp_publish.policy.model import Policy
-
-
-def public_facts(policy: Policy, columns: Sequence[Column], partition: str | None) -> tuple[str, ...]:
-    """Return what the guarantee does not protect; where rows may come and go, at most the partition's name."""
-    privacy = policy.privacy
-    part = [f"{PARTITION_PUBLIC}{partition!r}"] if partition is not None else []
-    if not privacy.neighbours.n_rows_public:
-        return tuple(part)
-
-    together = [TOGETHER_PUBLIC] if privacy.entity else []
-    dropping = source_names([column for column in columns if column.missing == "drop"])
-    gaps = [f"{GAPS_PUBLIC}{listed(dropping)}"] if dropping else []
-    if privacy.release == "covariance":
-        return (NUMBER_PUBLIC, *part, *together, *gaps)
-    return (ORDER_PUBLIC, *together, *part, *gaps)
-
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.row_ranges import count_rows
+from dp_publish.data.table import Source, Table, coded, open_table
+from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, with_numbers_in_text
+from dp_publish.policy.mistakes import describe_mistake
+from dp_publish.policy.model import ColumnPolicy, Policy
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MAX_TEXT = 2**20  # bytes, in all columns, so that a manifest does not become too large to be read
+_OF_NUMBERS = ("bounds", "center", "scale", "spread", "max_change")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A table that was opened and looked at, for a policy.
+
+    Attributes
+    ----------
+    data : path, pyarrow.Table or pandas.DataFrame
+        Where it is.
+    table : Table
+        With published columns in place of those that are no numbers.
+    policy : Policy
+        Resolved.
+    kinds : dict of str to str
+        The columns to publish, each with its kind.
+    left_out : tuple of str
+        All others.
+    withheld : tuple of str
+        Those of them that were the unit of privacy of an earlier release.
+    """
+
+    data: Source = field(repr=False)
+    table: Table = field(repr=False)
+    policy: Policy
+    kinds: dict[str, str]
+    left_out: tuple[str, ...] = field(repr=False)
+    withheld: tuple[str, ...] = field(repr=False)
+
+    def count_rows(self) -> int:
+        """Return the number of rows of a table that is a file or a folder; see `row_ranges.count_rows`."""
+        return count_rows(located(cast(Place, self.data)), self.policy.table)
+
+
+def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, without_bounds: bool = False) -> Prepared:
+    """Open a table, and work the policy in: see `resolve` for the columns' sections, and `choose_columns`."""
+    table, resolved = resolve(open_table(data, policy.table), policy, withheld)
+    kinds, left_out = choose_columns(table, resolved, withheld, without_bounds=without_bounds)
+    return Prepared(data, table, resolved, kinds, left_out, tuple(name for name in left_out if name in withheld))
+
+
+def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tuple[Table, Policy]:
+    """Return the policy with a section for every column of the table and no patterns, and the table that it is about.
+
+    Columns that are no numbers (`coded_columns`) are replaced by those that are published for them, in both. What was
+    resolved before may be resolved again.
+
+    A name with `*` (any letters) or `?` (any one letter) that is no column's is a pattern. Each entry of a column is
+    taken from the most specific place that gives it: the column's own section, else the longest pattern that matches,
+    of equally long ones the last. A column of truth values has bounds 0 and 1 unless its own section gives others. A
+    column that is not published keeps its own section alone.
+
+    Parameters
+    ----------
+    table : Table
+        The columns' names and types are taken from it.
+    policy : Policy
+        As it was written, or as it was returned from here.
+    withheld : collection of str
+        Columns that are never published.
+
+    Raises
+    ------
+    PolicyError
+        A name or a pattern is no column's, what patterns say of a column contradicts its own section, a column is not
+        of its kind, or one of a data frame has neither a type nor a kind.
+    """
+    table = with_numbers_in_text(coded(table, policy.sources), policy)
+    patterns = sorted((name for name in policy.columns if name not in table.types and {"*", "?"} & {*name}), key=len)
+    unknown = [name for name in policy.columns if name not in table.types and name not in patterns]
+    if unknown:
+        raise PolicyError(f"the policy names columns that the table does not have: {listed(unknown)}")
+    matched = {pattern: set(fnmatch.filter(table.types, pattern.replace("[", "[[]"))) for pattern in patterns}
+    idle = [pattern for pattern in patterns if not matched[pattern]]
+    if idle:
+        raise PolicyError(f"the policy has patterns that match no column of the table: {listed(idle)}")
+    skipped = {*withheld, *([policy.privacy.entity.entity] if policy.privacy.entity else [])}
+    sections = {
+        name: _section(
+            name, table, policy, [pattern for pattern in patterns if name in matched[pattern]], name in skipped
+        )
+        for name in table.types
+    }
+    _require_types(table, {name: entry for name, entry in sections.items() if name not in skipped})
+    return code_columns(table, policy.model_copy(update={"columns": sections}), skipped)
+
+
+def _require_types(table: Table, sections: Mapping[str, ColumnPolicy]) -> None:
+    """Refuse columns of a data frame of which neither the frame nor the policy says what they are."""
+    objects = [name for name, entry in sections.items() if table.types[name] is ColumnType.OBJECT and not entry.drop]
+    undeclared = [name for name in objects if sections[name].kind is None]
+    if not undeclared:
+        return
+    column = f"frame[{undeclared[0]!r}]"
+    raise PolicyError(
+        "columns of the data frame have no type (their dtype is object, or category without one), so that a single "
+        f"cell would decide how they are published: {listed(undeclared)}; give each a type, as in {column} = "
+        f"{column}.astype('Float64') (or 'Int64', 'boolean', 'string'), or a kind in the policy, or set drop = true "
+        "for it"
+    )
+
+
+def _section(name: str, table: Table, policy: Policy, patterns: list[str], withheld: bool) -> ColumnPolicy:
+    own = policy.column(name)
+    entry, privacy = own, policy.privacy
+    if patterns:
+        given: dict[str, Any] = {}
+        for section in [*(policy.columns[pattern] for pattern in patterns), own]:
+            given |= section.model_dump(exclude_unset=True)
+        if given.get("categories") or given.get("levels"):
+            meant = own.model_fields_set  # what patterns say of numbers is not about levels
+            given = {entry: value for entry, value in given.items() if entry not in _OF_NUMBERS or entry in meant}
+        try:
+            entry = ColumnPolicy.model_validate(given)
+        except ValidationError as error:
+            said = describe_mistake(error, start=("columns", name))
+            raise PolicyError(f"the policy's patterns and sections together, at {said}") from error
+
+    declared, left_out = table.types[name], entry.drop or withheld
+    if not left_out and is_coded(entry, declared):
+        return entry
+    if left_out or not declared.may_be_numbers:
+        if own.kind is not None and not left_out:
+            raise other_type(name, own.kind, declared)
+        return own.model_copy(update={"drop": entry.drop})
+
+    if not entry.holds.is_truth and name not in table.booleans:
+        whole = entry.kind is None and declared is ColumnType.INTEGER and privacy.release == "covariance"
+        return entry.model_copy(update={"kind": "integer"}) if whole else entry
+    in_ball = privacy.l2_radius is not None and privacy.release == "rows"
+    kind = entry.kind if not entry.holds.is_truth else "continuous" if in_ball else "integer"
+    bounds = own.bounds if own.bounds is not None or in_ball else (0.0, 1.0)
+    return entry.model_copy(update={"kind": kind, "bounds": bounds})
 
 
 def choose_columns(
@@ -59,9 +187,6 @@ def choose_columns(
     PolicyError
         The policy and the table do not fit.
     """
-    unknown = [name for name in policy.columns if name not in table.types]
-    if unknown:
-        raise PolicyError(f"the policy names columns that the table does not have: {listed(unknown)}")
     unit = policy.privacy.entity
     entity = unit.entity if unit else None
     if entity is not None and entity not in table.types:
@@ -80,7 +205,7 @@ def choose_columns(
         elif covariance:
             kinds[name] = "continuous"  # second moments of numbers, whatever their kind
         elif entry.kind is not None:
-            kinds[name] = whole if entry.kind == "boolean" else entry.kind
+            kinds[name] = whole if entry.holds.is_truth else entry.kind
         else:
             kinds[name] = whole if declared is ColumnType.INTEGER else "continuous"
 
@@ -202,3 +327,18 @@ def _require_limits_of_rows(policy: Policy, kinds: dict[str, str]) -> None:
             f"rows clipped to a ball (l2_radius) have neither bounds nor integer columns, unlike "
             f'{listed(bounded or whole)}: give center and scale, and kind = "continuous"'
         )
+
+
+def public_facts(policy: Policy, columns: Sequence[Column], partition: str | None) -> tuple[str, ...]:
+    """Return what the guarantee does not protect; where rows may come and go, at most the partition's name."""
+    privacy = policy.privacy
+    part = [f"{PARTITION_PUBLIC}{partition!r}"] if partition is not None else []
+    if not privacy.neighbours.n_rows_public:
+        return tuple(part)
+
+    together = [TOGETHER_PUBLIC] if privacy.entity else []
+    dropping = source_names([column for column in columns if column.missing == "drop"])
+    gaps = [f"{GAPS_PUBLIC}{listed(dropping)}"] if dropping else []
+    if privacy.release == "covariance":
+        return (NUMBER_PUBLIC, *part, *together, *gaps)
+    return (ORDER_PUBLIC, *together, *part, *gaps)

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ValidationError
 from dp_bundle.base.quoting import escape
 from dp_bundle.manifest.dataset import THEMES, Relation
 from dp_publish.data.dialect import Dialect
+from dp_publish.data.kinds import KindName
 from dp_publish.policy.choices import SoundMechanism
-from dp_publish.policy.model import ColumnPolicy, DatasetPolicy, EntityUnit, Kind, Policy, Privacy
+from dp_publish.policy.model import ColumnPolicy, DatasetPolicy, EntityUnit, Policy, Privacy
 
 _LONGEST = 60  # of what came
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -63,7 +64,7 @@ _ALLOWED = {
     "columns.center": "a finite number, in data units",
     "columns.scale": f"{_POSITIVE}, in data units",
     "columns.spread": "a number from 1e-6 to 0.5: the standard deviation as a share of the bounds' width",
-    "columns.kind": _ONE_OF.format(", ".join(f'"{name}"' for name in get_args(Kind))),
+    "columns.kind": _ONE_OF.format(", ".join(f'"{name}"' for name in get_args(KindName))),
     "columns.categories": 'a list of at least two different texts, such as ["f", "m"]',
     "columns.levels": "a list of at least two different texts, from the lowest level to the highest",
     "columns.other": 'a text in quotes, such as "other": the level of all values that are not listed',

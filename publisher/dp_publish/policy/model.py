@@ -20,13 +20,13 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.data.cells import missing_numbers
 from dp_publish.data.dialect import Dialect
+from dp_publish.data.kinds import KINDS, Kind, KindName
 from dp_publish.policy.choices import STRENGTHS, Mechanism, ReleaseKind
 
 _MAX_ROWS = 10**9  # of one entity
 _MAX_INTEGER = 2**53  # beyond it, integers and their sums stop being exact as float64 for whoever reads them
 
 _MAX_LEVEL = 200  # characters
-_KIND_OF = {datetime.datetime: "time", datetime.time: "time", datetime.date: "date"}
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]  # strict: true is not 1, nor is "1"
 Finite = Annotated[float, Field(allow_inf_nan=False, strict=True)]
@@ -164,7 +164,6 @@ class Privacy(_Model):
 
 Level = Annotated[str, Field(min_length=1, max_length=_MAX_LEVEL), AfterValidator(require_one_line), Strict()]
 Levels = Annotated[tuple[Annotated[Level, BeforeValidator(_as_word)], ...], Field(min_length=2)]
-Kind = Literal["continuous", "integer", "boolean", "category", "ordered", "date", "time", "duration"]
 
 
 class ColumnPolicy(_Model):
@@ -188,7 +187,7 @@ class ColumnPolicy(_Model):
     center: Finite = 0.0
     scale: Positive = 1.0
     spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = None
-    kind: Kind | None = None
+    kind: KindName | None = None
     categories: Levels | None = None
     levels: Levels | None = None
     other: Level | None = None
@@ -206,12 +205,17 @@ class ColumnPolicy(_Model):
         bounds = given.get("bounds") if isinstance(given, dict) else None
         if not isinstance(bounds, list | tuple):
             return given
-        kinds = {_KIND_OF[type(bound)] for bound in bounds if type(bound) in _KIND_OF}
+        kinds = {kind.name for kind in KINDS.values() for bound in bounds if type(bound) in kind.bounds}
         if not kinds:
             return given
         if kinds != {given.get("kind")}:
             raise ValueError('bounds that are dates are for kind = "date", and times for kind = "time"')
         return {**given, "bounds": [_number_of(bound) for bound in bounds]}
+
+    @property
+    def holds(self) -> Kind:
+        """What its kind says; a column without one holds numbers."""
+        return KINDS[self.kind or "number"]
 
     @property
     def levels_in_order(self) -> tuple[str, ...] | None:
@@ -221,7 +225,7 @@ class ColumnPolicy(_Model):
     @model_validator(mode="after")
     def _check(self) -> ColumnPolicy:
         self._check_levels()
-        if self.missing == "indicator" and self.kind == "boolean":
+        if self.missing == "indicator" and self.holds.is_truth:
             raise ValueError(
                 'missing = "indicator" is for numbers: give a truth value kind = "category" and missing = "category"'
             )
@@ -233,7 +237,7 @@ class ColumnPolicy(_Model):
         if not low < high or not math.isfinite(high - low):
             raise ValueError(f"bounds must be [low, high] with low < high and a finite width, not [{low:g}, {high:g}]")
         whole = low.is_integer() and high.is_integer() and max(-low, high) <= _MAX_INTEGER
-        if self.kind in ("integer", "boolean") and not whole:
+        if self.holds.is_whole and not whole:
             raise ValueError(f"bounds of an integer column must be integers up to 2^53, not [{low:g}, {high:g}]")
         given = self.model_fields_set
         if "center" in given and not low <= self.center <= high:
@@ -244,12 +248,11 @@ class ColumnPolicy(_Model):
 
     def _check_levels(self) -> None:
         """Refuse a category without categories, levels that mean nothing, and what does not go with them."""
-        wanted = {"category": "categories", "ordered": "levels", "boolean": "levels"}.get(self.kind or "")
-        for name in ("categories", "levels"):
+        kind, wanted, levels = self.holds, self.holds.levels, self.levels_in_order
+        for name, usual in (("categories", "category"), ("levels", "ordered")):
             if getattr(self, name) is not None and name != wanted:
-                raise ValueError(f'{name} goes with kind = "{"category" if name == "categories" else "ordered"}"')
-        levels = self.levels_in_order
-        if levels is None and self.kind in ("category", "ordered"):
+                raise ValueError(f'{name} goes with kind = "{usual}"')
+        if levels is None and kind.needs_levels:
             raise ValueError(f'kind = "{self.kind}" needs {wanted} = ["...", "..."], public and not read off the data')
         if levels is None and (self.other is not None or self.missing == "category"):
             raise ValueError('other and missing = "category" are for columns with categories or levels')
@@ -262,13 +265,13 @@ class ColumnPolicy(_Model):
             raise ValueError(
                 f'{NO_VALUE!r} is the level of gaps under missing = "category": give the category another name'
             )
-        if self.kind == "boolean" and len(levels) != 2:
+        if kind.n_levels not in (None, len(levels)):
             raise ValueError('levels of a boolean are two words: ["no", "yes"]')
         if self.bounds is not None:
             raise ValueError(f"{wanted} already say what the column's bounds are: leave bounds out")
-        if self.missing in ("center", "midpoint", "indicator") and self.kind == "category":
+        if self.missing in ("center", "midpoint", "indicator") and not kind.has_order:
             raise ValueError('missing must be "refuse", "drop" or "category" for a category, which has no middle')
-        if self.kind in ("ordered", "boolean") and (self.missing == "category" or self.other is not None):
+        if kind.has_order and (self.missing == "category" or self.other is not None):
             raise ValueError('other and missing = "category" are for kind = "category": levels have an order')
 
 

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Collection
 
 import tomlkit
-from tomlkit.items import Item, Table
+from tomlkit.items import SingleKey
 
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.dialect import Layout
-from dp_publish.data.table import ColumnType
+from dp_publish.data.kinds import KINDS, ColumnType
 from dp_publish.policy.column_survey import named_like_an_identifier
 
 _WIDE = 60  # columns; from here on they get patterns instead of a section each
@@ -45,23 +45,22 @@ def policy_template(
     booleans : collection of str
         The columns of truth values.
     """
-    document = tomlkit.parse(_START)
-    document["dataset"]["name"] = default_name
-    if layout is not None:
-        document.append("table", _table_section(layout, header))
-    single = ""
+    lines = [] if layout is None else _table_section(layout, header)
+    single: list[str] = []
     if len(types) < _WIDE:
         texts = [name for name, kind in types.items() if kind is ColumnType.TEXT]
-        columns = {
-            name: _section(name, kind, boolean=name in booleans, explained=name in texts[1:])
-            for name, kind in types.items()
-        }
+        for name, kind in types.items():
+            lines += _section(name, kind, boolean=name in booleans, explained=name in texts[1:])
     else:
-        columns, single = _wide_sections(types)
-    document.append("columns", _sections(columns))
+        wide, single = _wide_sections(types)
+        lines += wide
+    heading = f"# What dp-publish may do with {_quoted(source)}."
+    start = _START.replace('name = ""', f"name = {_quoted(default_name)}", 1)
+    return "\n".join([heading, start, *lines, *single]).rstrip("\n") + "\n"
 
-    heading = f"# What dp-publish may do with {tomlkit.item(source).as_string()}.\n"
-    return (heading + document.as_string() + single).rstrip("\n") + "\n"
+
+def _quoted(text: str) -> str:
+    return tomlkit.item(text).as_string()
 
 
 _START = """\
@@ -97,7 +96,6 @@ mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 
 # release = "covariance"   # second moments instead of rows: far more accurate at the same strength
 # budget_mu = 3.0       # what all releases of this dataset may cost together; it stays on the books
 # bounds_share = 0.1    # the part of rho that finds, privately, the bounds that you leave out
-
 """
 
 
@@ -120,65 +118,48 @@ def describe_undecided(types: dict[str, ColumnType]) -> list[str]:
     return [*left_out, text] if ColumnType.UNKNOWN in types.values() else left_out
 
 
-def _table_section(layout: Layout, header: str | None) -> Table:
+def _table_section(layout: Layout, header: str | None) -> list[str]:
     """Return what was found of how a text file is written, so that the policy holds it."""
-    section = tomlkit.table()
-    section.comment("how the text file is written")
-    section.update({"delimiter": layout.delimiter, "encoding": layout.encoding.removesuffix("-sig")})
-    if header is not None:
-        section["header"] = header
-    if layout.decimal:
-        section["decimal"] = layout.decimal
-    else:
-        section.add(tomlkit.comment('decimal = ","            # by default what the first rows have'))
-    if header is None:
-        section.add(tomlkit.comment('header = "none"          # if the first line is a row, and no column names'))
     missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, . unless listed as levels"
-    section.add(tomlkit.comment(f'missing_values = ["-999"]   # {missing}'))
-    section.add(tomlkit.nl())
-    return section
+    return [
+        "[table] # how the text file is written",
+        f"delimiter = {_quoted(layout.delimiter)}",
+        f"encoding = {_quoted(layout.encoding.removesuffix('-sig'))}",
+        *([] if header is None else [f'header = "{header}"']),
+        f'decimal = "{layout.decimal}"'
+        if layout.decimal
+        else '# decimal = ","            # by default what the first rows have',
+        *(['# header = "none"          # if the first line is a row, and no column names'] if header is None else []),
+        f'# missing_values = ["-999"]   # {missing}',
+        "",
+    ]
 
 
-def _sections(columns: dict[str, Table]) -> Table:
-    """Return the table of all sections, with an empty line after each."""
-    whole = tomlkit.table(is_super_table=True)
-    for name, section in columns.items():
-        whole.append(name, section.add(tomlkit.nl()))
-    return whole
+def _heading(name: str, about: str = "") -> str:
+    return f"[columns.{SingleKey(name).as_string()}]{about and f' # {about}'}"
 
 
-def _section(name: str, kind: ColumnType, *, boolean: bool = False, explained: bool = False) -> Table:
+def _section(name: str, kind: ColumnType, *, boolean: bool = False, explained: bool = False) -> list[str]:
     """Return a column's section; text is explained once."""
-    section = tomlkit.table()
     if kind in _LEFT_OUT:
         short = [f"{_LEFT_OUT[kind]}: {'left out, see above' if explained else 'it is never published'}"]
-        for line in short if explained else _HINTS.get(kind, short):
-            section.add(tomlkit.comment(line))
-        return section.add("drop", True)
+        said = short if explained else _HINTS.get(kind, short)
+        return [_heading(name), *(f"# {line}" for line in said), "drop = true", ""]
     if named_like_an_identifier(name):
-        return section.add(tomlkit.comment(_IDENTIFIER)).add("drop", True)
+        return [_heading(name), f"# {_IDENTIFIER}", "drop = true", ""]
 
-    section.add("kind", _kind(kind, boolean=boolean))
-    if kind in _DATES:
-        section.add(tomlkit.comment(_DATES[kind]))
-    elif not boolean:
-        section.add(tomlkit.comment(_BOUNDS)).add(tomlkit.comment(_SPREAD)).add(tomlkit.comment(_PLACE))
-        if kind is ColumnType.INTEGER:
-            section.add(tomlkit.comment(_CHANGE))
-    section.add("unit", "").add("description", "").add("missing", _missing())
-    return section.add(tomlkit.comment("drop = true"))
+    hints = [_DATES[kind]] if kind in _DATES else [] if boolean else [_BOUNDS, _SPREAD, _PLACE]
+    hints += [_CHANGE] * (kind is ColumnType.INTEGER and not boolean)
+    said = [_kind(kind, boolean=boolean), *(f"# {line}" for line in hints), 'unit = ""', 'description = ""', _MISSING]
+    return [_heading(name), *said, "# drop = true", ""]
 
 
-def _kind(kind: ColumnType, *, boolean: bool = False) -> Item:
+def _kind(kind: ColumnType, *, boolean: bool = False) -> str:
     if boolean:
-        return tomlkit.string("boolean").comment("its bounds are 0 and 1")
+        return 'kind = "boolean" # its bounds are 0 and 1'
     if kind is ColumnType.UNKNOWN:
-        return tomlkit.string("continuous").comment(_UNKNOWN)
-    return tomlkit.string("time" if kind is ColumnType.TIME_OF_DAY else kind.value)
-
-
-def _missing() -> Item:
-    return tomlkit.string("refuse").comment(_MISSING)
+        return f'kind = "continuous" # {_UNKNOWN}'
+    return f'kind = "{KINDS[kind.value].said_as or kind.value}"'
 
 
 _LEFT_OUT = {  # types that a new policy leaves out, and what is said of them
@@ -196,52 +177,48 @@ _HINTS = {
     ),
     ColumnType.NESTED: ("lists or structures: never published; make columns of them (pyarrow.Table.flatten)",),
 }
-_DATES = {
-    ColumnType.DATE: "bounds = [2020-01-01, 2029-12-31]   # published as days since 1970-01-01",
-    ColumnType.TIME: "bounds = [2020-01-01T00:00:00Z, 2029-12-31T23:59:59Z]   # published as seconds since 1970",
-    ColumnType.TIME_OF_DAY: "bounds = [00:00:00, 23:59:59]   # published as seconds since midnight",
-    ColumnType.DURATION: "bounds = [low, high]   # in seconds",
-}
+_DATES = {declared: kind.hint for declared in ColumnType if (kind := KINDS.get(declared.value)) and kind.hint}
 _BOUNDS = "bounds = [low, high]"
 _CHANGE = 'max_change = ...   # of counts, with unit = "change": how far one person changes it'
 _IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
-_MISSING = 'or "drop" to leave out rows without a value, "indicator" to publish where gaps are, "midpoint", "center"'
+_MISSING = (
+    'missing = "refuse" # or "drop" to leave out rows without a value, "indicator" to publish where gaps are, '
+    '"midpoint", "center"'
+)
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
-_UNKNOWN = 'or "integer", "boolean", "category", "ordered", "date", "time": a text file does not say. Else drop = true'
+_OF_TEXT = ", ".join(f'"{name}"' for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from)
+_UNKNOWN = f'or "integer", {_OF_TEXT}: a text file does not say. Else drop = true'
 
 
-def _wide_sections(types: dict[str, ColumnType]) -> tuple[dict[str, Table], str]:
+def _wide_sections(types: dict[str, ColumnType]) -> tuple[list[str], list[str]]:
     """Return defaults for all columns, a section for each family of names, and lines that name the other columns."""
-    whole = tomlkit.table()
-    for line in (
+    about = (
         f"{len(types)} columns: what holds for all, then for those of like names. A column's own section goes before",
         "the longest pattern that matches its name (* is any letters, ? any one), and that before shorter ones.",
         _BOUNDS,
-    ):
-        whole.add(tomlkit.comment(line))
-    if ColumnType.UNKNOWN in types.values():
-        whole.add("kind", _kind(ColumnType.UNKNOWN))
-    sections = {"*": whole.add("missing", _missing())}
+    )
+    unknown = [_kind(ColumnType.UNKNOWN)] if ColumnType.UNKNOWN in types.values() else []
+    lines = [_heading("*"), *(f"# {line}" for line in about), *unknown, _MISSING, ""]
 
     numeric = [name for name, kind in types.items() if kind.may_be_numbers]
     others = [name for name, kind in types.items() if kind in (ColumnType.TEXT, *_DATES)]
     identifiers = [name for name in numeric if named_like_an_identifier(name)]
     families = _families([name for name in numeric if name not in identifiers], types)
     for pattern, members in families.items():
-        sections[pattern] = tomlkit.table().add(tomlkit.comment(_BOUNDS)).add(tomlkit.comment('unit = ""'))
-        sections[pattern].comment(f"{len(members)} columns")
-    sections |= {name: _section(name, types[name]) for name in identifiers}
+        lines += [_heading(pattern, f"{len(members)} columns"), f"# {_BOUNDS}", '# unit = ""', ""]
+    for name in identifiers:
+        lines += _section(name, types[name])
 
     inside = {name for members in families.values() for name in members} | set(identifiers)
-    lines = _listing("The other columns, for sections of their own:", [n for n in numeric if n not in inside])
-    lines += _listing('Text and dates, left out unless a section gives a kind ("category", "date", ...):', others)
-    return sections, "".join(f"{line}\n" for line in lines)
+    single = _listing("The other columns, for sections of their own:", [n for n in numeric if n not in inside])
+    single += _listing('Text and dates, left out unless a section gives a kind ("category", "date", ...):', others)
+    return lines, single
 
 
 def _listing(heading: str, names: list[str]) -> list[str]:
     """Return names as lines of a comment below their heading; nothing without names."""
-    said = ", ".join(tomlkit.item(name).as_string() for name in names)
+    said = ", ".join(map(_quoted, names))
     named = textwrap.wrap(said, 116, break_long_words=False, break_on_hyphens=False)
     return [f"# {heading}", *(f"#   {line}" for line in named)] if named else []
 

@@ -19,10 +19,10 @@ from dp_bundle.files.places import RemotePath, located
 from dp_bundle.manifest.base import software_with_code
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.data.contribution_cap import EntityCap
-from dp_publish.data.fingerprint import describe_files
+from dp_publish.data.dialect import is_text_file
 from dp_publish.data.missing import RowReport
+from dp_publish.data.row_ranges import describe_files
 from dp_publish.data.table import Source, Table
-from dp_publish.data.text_file import is_text_file
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy
 from dp_publish.release.covariance import CovarianceMaker

@@ -35,11 +35,10 @@ from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter
 from dp_publish.data.missing import RowReport
-from dp_publish.data.table import Source, open_table
+from dp_publish.data.table import Source
 from dp_publish.ledger.ledger import Ledger, Reservation
-from dp_publish.policy.columns import choose_columns, require_rows
+from dp_publish.policy.columns import Prepared, prepare, require_rows
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 from dp_publish.release.job import Job, Sealed, open_job, require_new_job
 from dp_publish.release.parts import Making, may_reveal_noise
 from dp_publish.release.preparing import Maker, Order, cluster_job, make_maker, plan_job, software
@@ -87,6 +86,7 @@ def publish(
     keystream: Keystream | None = None,
     cluster: Cluster | None = None,
     job: str | os.PathLike[str] | None = None,
+    prepared: Prepared | None = None,
 ) -> Receipt:
     """Add calibrated noise to a table and write it as one signed bundle.
 
@@ -116,6 +116,8 @@ def publish(
     job : str or Path, optional
         A new folder, for the user alone, that records what is decided and drawn, so that `resume` can finish the
         release if this process ends early. It is deleted in the end. The table must be a file, or a folder of files.
+    prepared : Prepared, optional
+        The same table and policy, if they were checked in advance (`check_in_advance`), which need not be done twice.
 
     Returns
     -------
@@ -134,13 +136,10 @@ def publish(
     with in_our_words(target):  # a name that cannot be had costs least before the table is read
         target.prepare()
 
-    table = open_table(data, policy.table)
-    entities = ledger.entities(policy.dataset.name)
-    table, policy = resolve(table, policy, entities)
-    kinds, left_out = choose_columns(table, policy, entities)
+    prepared = prepared or prepare(data, policy, ledger.entities(policy.dataset.name))
+    table, policy, kinds, left_out = prepared.table, prepared.policy, prepared.kinds, prepared.left_out
     require_rows(table, policy, kinds)
-    withheld = tuple(name for name in left_out if name in entities)
-    order = Order(policy, kinds, left_out, withheld, partition, target, key, ledger, progress, keystream)
+    order = Order(policy, kinds, left_out, prepared.withheld, partition, target, key, ledger, progress, keystream)
 
     if cluster is not None:
         require_apart(cluster, job, out)

@@ -15,7 +15,7 @@ from dp_bundle.base.errors import DpGraphError, KeyStoreError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.places import located
 from dp_bundle.trust.signing import public_key_of
-from dp_publish.data.fingerprint import describe_files
+from dp_publish.data.row_ranges import describe_files
 from dp_publish.data.table import coded, open_table
 from dp_publish.ledger.ledger import Ledger, Reservation, open_ledger
 from dp_publish.policy.model import Policy

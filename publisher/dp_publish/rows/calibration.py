@@ -28,6 +28,7 @@ from dp_bundle.manifest.sources import Source
 from dp_publish.accounting.conversions import ROUND_UP, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.accounting.curve import epsilon_of_unit
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, Strength
+from dp_publish.data.kinds import KINDS
 from dp_publish.policy.coded_columns import blocks_of, raw_names
 from dp_publish.policy.model import Policy
 from dp_publish.rows.noise import N_RUNGS, ROW_NOISE, Bounds, RowNoise, losses_of, rung_above
@@ -166,7 +167,7 @@ def _response_of(
         raise PolicyError(f"randomised response, of {source.name!r}, goes with bounds and not with l2_radius")
     if (
         policy.privacy.l2_radius is not None
-        or source.kind not in ("category", "boolean")
+        or not KINDS[source.kind].is_nominal
         or wanted == "gaussian"
         or source.name not in cells
     ):

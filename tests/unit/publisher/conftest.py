@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
 
 from dp_bundle.cli.console import run
+from dp_publish import Policy
 from dp_publish.cli.main import cli
 
 POLICY = """
@@ -24,6 +25,11 @@ bounds = [20, 140]
 [columns.visits]
 bounds = [0, 30]
 """
+
+
+def policy_with(columns: Mapping[str, Any], **privacy: Any) -> Policy:
+    """Return a policy with these columns and this section on privacy."""
+    return Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
 
 
 class Ended(NamedTuple):

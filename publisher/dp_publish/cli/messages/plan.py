@@ -14,8 +14,7 @@ from dp_publish.cli.messages.tables import table_lines
 from dp_publish.forecast.findings import describe_findings, describe_seen
 from dp_publish.forecast.outlook import DELTA, TARGETS, ForecastRow
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.power import describe_count
-from dp_publish.forecast.printed import printed_epsilon, printed_mu
+from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
 from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
@@ -35,7 +34,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     read = "only the first rows were read" if looked else "no value was read"
     raw = raw_names(plan.kinds, plan.policy.sources)
     size = f"{counted(plan.n_rows, 'row')}, {count_columns(len(plan.kinds), len(raw))}"
-    moments = plan.focus.moments_possible
+    moments = plan.focus.moments.is_possible
     sources = ("from rows", "from moments") if moments else ("from rows",)
     heads = [f"to see {rho:g}\n{source}" for rho in TARGETS for source in sources]
     tables = [
@@ -88,13 +87,22 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 
 def _numbers(row: ForecastRow) -> dict[str, Any]:
-    return {name: None if value != value else value for name, value in asdict(row).items()}
+    both = {"rows": row.rows, "moments": row.moments}
+    numbers = {name: value for name, value in asdict(row).items() if name not in (*both, "least_rows_for_moments")}
+    numbers |= {
+        f"{name}_in_{source}": getattr(shown, name)
+        for name in ("error", "seen", "clearest", "drowned")
+        for source, shown in both.items()
+    }
+    numbers |= {"rows_needed": row.rows.needed, "rows_needed_for_moments": row.moments.needed}
+    numbers["least_rows_for_moments"] = row.least_rows_for_moments
+    return {name: None if value != value else value for name, value in numbers.items()}
 
 
 def _seen_head(plan: Plan) -> list[str]:
     epsilon = "epsilon\n(pure)" if plan.is_pure else f"epsilon at\ndelta {DELTA:g}"
     noise = ["noise: sigma\n/ width", "noise /\nsignal"]
-    seen = ["seen from\nrows", *(["seen from\nmoments"] if plan.focus.moments_possible else [])]
+    seen = ["seen from\nrows", *(["seen from\nmoments"] if plan.focus.moments.is_possible else [])]
     return ["mu", epsilon, *noise, *seen]
 
 
@@ -105,17 +113,14 @@ def _table(plan: Plan, head: list[str], body: list[list[str]]) -> list[str]:
 
 
 def _seen_cells(row: ForecastRow) -> list[str]:
-    numbers = (row.sigma_over_width, row.noise_to_signal)
-    moments = [describe_seen(row.seen_in_moments)] if row.moments_possible else []
-    return [printed_mu(row.mu), printed_epsilon(row.epsilon), *map(_number, numbers), _seen_in_rows(row), *moments]
-
-
-def _seen_in_rows(row: ForecastRow) -> str:
-    return describe_seen(row.seen_in_rows) if row.rows_possible else "-"
+    numbers = map(_number, (row.sigma_over_width, row.noise_to_signal))
+    rows = describe_seen(row.rows.seen) if row.rows.is_possible else "-"
+    moments = [describe_seen(row.moments.seen)] if row.moments.is_possible else []
+    return [printed_mu(row.mu), printed_epsilon(row.epsilon), *numbers, rows, *moments]
 
 
 def _needed_cells(row: ForecastRow) -> list[str]:
-    both = (row.rows_needed, row.rows_needed_for_moments)[: 1 + row.moments_possible]
+    both = (row.rows.needed, row.moments.needed)[: 1 + row.moments.is_possible]
     return [printed_mu(row.mu), *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
 
 

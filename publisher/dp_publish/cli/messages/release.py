@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,7 @@ from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, median_spread
-from dp_publish.forecast.outlook import forecast
-from dp_publish.forecast.power import moments_error, smallest_seen
+from dp_publish.forecast.outlook import forecast, moments_error, smallest_seen
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import Policy
 from dp_publish.release.publishing import Receipt
@@ -36,43 +36,43 @@ _OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bou
 
 def describe_receipt(receipt: Receipt, policy: Policy, minisig: Path | RemotePath | None = None) -> str:
     """Return the lines on a release for its publisher, and on the signature beside it if one was written."""
-    release, report = receipt.release, receipt.report
-    lines = [
-        f"wrote {receipt.path}: release {release.lineage.number} of {quote_name(release.dataset.name)}, "
-        f"{describe_size(release)}"
-    ]
-    lines += [f"  {sentence}" for sentence in (*describe_guarantee(release), *_describe_weakness(release))]
-
-    # what was decided without her
-    lines += _describe_left_out(receipt, policy)
-    lines += [f"  {receipt.remark}"] if receipt.remark else []
-    lines += [f"  licence: {licence_gap(release.dataset)}"] if licence_gap(release.dataset) else []
-    if policy.assumed:
-        lines.append(f"  assumed, as there is no policy: one {policy.privacy.unit_name} is protected at mu = 1")
-    searched = [column for column in release.columns if column.bounds_found]
-    if searched:
-        share = policy.privacy.bounds_share
-        lines.append(
-            f"  assumed: these bounds, found privately with {share:.0%} of rho (declare them to spend it on data)"
-        )
-        lines += [f"    {quote_name(column.name)}: {describe_bounds(column)}" for column in searched]
-
-    # what it is good for, and what all releases cost together
-    lines += [f"  {sentence}" for sentence in _verdict(receipt, policy)]
-    if release.cumulative.releases > 1 or receipt.budgets:
-        budgets = ", ".join(_describe_budget(receipt, *each) for each in receipt.budgets.items())
-        budget = f" The budget is {budgets}." if budgets else ""
-        lines.append(f"  {describe_total(release)}{budget}")
+    release, named = receipt.release, quote_name(receipt.release.dataset.name)
+    lines = [f"wrote {receipt.path}: release {release.lineage.number} of {named}, {describe_size(release)}"]
+    lines += [f"  {sentence}" for sentence in _sentences(receipt, policy)]
     lines += [f"  beside it: {minisig}, by which the stock minisign verifies it"] if minisig is not None else []
-    if report.tells:
+    if receipt.report.tells:
         lines += ["for your eyes only, because this depends on the raw values:", *_describe_report(receipt)]
     return "\n".join([*lines, f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}"])
 
 
-def _describe_budget(receipt: Receipt, unit: str, budget: float) -> str:
-    spent = receipt.spent.get(unit)
-    so_far = "" if spent is None else f" (mu = {round_up(spent)} so far)"
-    return f"mu = {budget:g} per {quote_name(unit)}{so_far}"
+def _sentences(receipt: Receipt, policy: Policy) -> Iterator[str]:
+    """Yield what everybody may know."""
+    release = receipt.release
+    yield from describe_guarantee(release)
+    yield from _describe_weakness(release)
+
+    # what was decided without her
+    yield from _describe_left_out(receipt, policy)
+    if receipt.remark:
+        yield receipt.remark
+    if gap := licence_gap(release.dataset):
+        yield f"licence: {gap}"
+    if policy.assumed:
+        yield f"assumed, as there is no policy: one {policy.privacy.unit_name} is protected at mu = 1"
+    searched = [column for column in release.columns if column.bounds_found]
+    if searched:
+        share = policy.privacy.bounds_share
+        yield f"assumed: these bounds, found privately with {share:.0%} of rho (declare them to spend it on data)"
+        yield from (f"  {quote_name(column.name)}: {describe_bounds(column)}" for column in searched)
+
+    # what it is good for, and what all releases cost together
+    yield from _covariance_verdict(release, policy) if release.second_moments else _rows_verdict(release, policy)
+    if release.cumulative.releases > 1 or receipt.budgets:
+        so_far = {unit: f" (mu = {round_up(mu)} so far)" for unit, mu in receipt.spent.items()}
+        budgets = [
+            f"mu = {budget:g} per {quote_name(unit)}{so_far.get(unit, '')}" for unit, budget in receipt.budgets.items()
+        ]
+        yield describe_total(release) + (f" The budget is {', '.join(budgets)}." if budgets else "")
 
 
 def _describe_report(receipt: Receipt) -> list[str]:
@@ -80,7 +80,7 @@ def _describe_report(receipt: Receipt) -> list[str]:
     report, release = receipt.report, receipt.release
     outside = _describe_shortened(release) if _in_two_rounds(release) else _OUTSIDE[release.kind]
     return [
-        *_describe_entities(report.n_entities),
+        *(_describe_entities(report.n_entities) if report.n_entities else []),
         *_describe_cells(report.clipped, "clipped to its bounds"),
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
         *_describe_rows(report.n_over_cap, "left out, beyond the max_rows of their entity"),
@@ -126,63 +126,56 @@ def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None)
     }
 
 
-def _describe_weakness(release: Release) -> list[str]:
+def _describe_weakness(release: Release) -> Iterator[str]:
     """Warn if a guess is right nearly always, between what the guarantee makes hard to tell apart."""
     guarantee = release.guarantee
-    if guarantee is None:
-        return []
-    right = chance_of_guess(guarantee, release.columns)
-    if right <= _NEARLY_ALWAYS:
-        return []
+    right = 0.0 if guarantee is None else chance_of_guess(guarantee, release.columns)
+    if guarantee is None or right <= _NEARLY_ALWAYS:
+        return
     often = "more than 99.99 %" if right > 0.9999 else f"up to {percent_at_most(right)}"
     guess = f"has only two candidates for one {guarantee.unit}, picks the right one"
     if not guarantee.neighbours.n_rows_public:
         guess = f"has only to tell whether one {guarantee.unit} is in the table, is right"
-    return [
+    yield (
         f"This is weak: someone who knows everything else, and {guess} in {often} of cases (in 69.2 % at mu = 1; pure "
         "guessing gives 50 %)."
-    ]
+    )
 
 
-def _verdict(receipt: Receipt, policy: Policy) -> list[str]:
-    """Return what the release is good for, and which columns it leaves unchanged, from bounds and noise alone."""
-    release = receipt.release
-    if release.second_moments is not None:
-        return _covariance_verdict(release, policy)
-    lines = _describe_unchanged(release)
+def _rows_verdict(release: Release, policy: Policy) -> Iterator[str]:
+    """Yield what the release is good for, and which columns it leaves unchanged, from bounds and noise alone."""
+    yield from _describe_unchanged(release)
     if release.guarantee is None:
-        return lines
+        return
     kinds = {column.name: column.kind for column in release.columns}
     try:
         row = forecast(release.n_rows, policy, kinds, [policy.privacy], with_epsilon=False)[0]
     except (PolicyError, PrivacyError):  # a strength at the edge of what can be released
-        return lines
+        return
     assumed = describe_spread(policy, kinds)
-    if row.seen_in_rows is None:
+    if row.rows.seen is None:
         shown = f"nothing can be seen, as {why_hidden(release.n_rows, len(kinds), row, 'rows')}"
     else:
-        shown = f"partial correlations from about {row.seen_in_rows:.2g} on can be seen"
-    return [*lines, f"forecast: if {assumed}, {shown} (see dp-publish plan)"]
+        shown = f"partial correlations from about {row.rows.seen:.2g} on can be seen"
+    yield f"forecast: if {assumed}, {shown} (see dp-publish plan)"
 
 
-def _describe_unchanged(release: Release) -> list[str]:
-    """Return the share of whole numbers that the noise leaves unchanged, if it is large, and the remedy."""
+def _describe_unchanged(release: Release) -> Iterator[str]:
+    """Yield the share of whole numbers that the noise leaves unchanged, if it is large, and the remedy."""
     shares = {column.source_name: share_unchanged(column) for column in release.columns if column.kind == "integer"}
     still = {name: share for name, share in shares.items() if share > _HARDLY_CHANGED}
     if not still:
-        return []
+        return
     least, most = (100 * share(still.values()) for share in (min, max))
     often = f"{most:.3g} %" if most - least < 1 else f"{least:.2g} to {most:.3g} %"
     remedy = "a smaller snr_db" if release.guarantee is None else "a stronger guarantee (a smaller mu, epsilon or rho)"
-    return [f"the noise leaves {often} of the values of {listed(list(still))} unchanged: {remedy} changes more of them"]
+    yield f"the noise leaves {often} of the values of {listed(list(still))} unchanged: {remedy} changes more of them"
 
 
-def _covariance_verdict(release: Release, policy: Policy) -> list[str]:
-    """Return what a covariance release is good for, from bounds and noise alone."""
+def _covariance_verdict(release: Release, policy: Policy) -> Iterator[str]:
+    """Yield what a covariance release is good for, from bounds and noise alone."""
     kinds = {column.name: column.kind for column in release.columns}
     moments, n_rows = release.second_moments, release.n_rows
-    if moments is None:
-        return []
     assumed = f"forecast: if {describe_spread(policy, kinds)}"
     mechanism, spread = set_mechanism(policy, kinds, lambda: n_rows), median_spread(policy, kinds)
     if mechanism.forecast_as is None:
@@ -190,31 +183,28 @@ def _covariance_verdict(release: Release, policy: Policy) -> list[str]:
         seen = smallest_seen(n_rows, len(kinds), error)
         shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
         fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
-        return [f"{assumed}, {fact} (see dp-publish plan)", *_describe_narrow(release, mechanism)]
-
-    lines = ["error bars: readers get none, as the noise of this mechanism does not act entry by entry"]
-    if moments.estimated_off_diagonal_error is not None:
+        yield f"{assumed}, {fact} (see dp-publish plan)"
+        yield from _describe_narrow(release, mechanism)
+        return
+    yield "error bars: readers get none, as the noise of this mechanism does not act entry by entry"
+    if moments is not None and moments.estimated_off_diagonal_error is not None:
         entry = moments.estimated_off_diagonal_error**2
         error = moments_error(n_rows, correlation_noise(entry, spread, mechanism.scaling))
-        lines.append(
-            f"{assumed}, a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
-        )
-    return lines
+        yield f"{assumed}, a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
 
 
-def _describe_narrow(release: Release, mechanism: Mechanism) -> list[str]:
-    """Return a line on columns that were clipped hard, as the published scales tell."""
+def _describe_narrow(release: Release, mechanism: Mechanism) -> Iterator[str]:
+    """Yield a line on columns that were clipped hard, as the published scales tell."""
     if not isinstance(mechanism, TwoRound):
-        return []
+        return
     narrow = mechanism.narrowest([column.standards[0].scale for column in release.columns])
     names = source_names([column for column, is_narrow in zip(release.columns, narrow, strict=True) if is_narrow])
-    if not names:
-        return []
-    return [
-        f"{listed(names)}: more than 60 % of the values seem to be equal, or too close together for bounds so wide, so "
-        "that little else may be seen; if narrower bounds, or a center and a scale, are public knowledge, declare them "
-        "in the policy of another release"
-    ]
+    if names:
+        yield (
+            f"{listed(names)}: more than 60 % of the values seem to be equal, or too close together for bounds so "
+            "wide, so that little else may be seen; if narrower bounds, or a center and a scale, are public knowledge, "
+            "declare them in the policy of another release"
+        )
 
 
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
@@ -223,7 +213,7 @@ def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
     for name in receipt.left_out:
         by_reason.setdefault(_why_left_out(name, policy, receipt), []).append(quote_name(name))
     return [
-        f"  left out: {', '.join(left[:_SHOWN])}{f' and {len(left) - _SHOWN} more' * (len(left) > _SHOWN)} ({reason})"
+        f"left out: {', '.join(left[:_SHOWN])}{f' and {len(left) - _SHOWN} more' * (len(left) > _SHOWN)} ({reason})"
         for reason, left in by_reason.items()
     ]
 
@@ -239,8 +229,6 @@ def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
 
 
 def _describe_entities(number: int) -> list[str]:
-    if not number:
-        return []
     found = "1 entity" if number == 1 else f"{number:,} entities"
     return [
         f"  {found} found (one with each id, without blanks around it, and of a whole number without zeros before it "

@@ -45,7 +45,7 @@ class Place:
 def declared_place(entry: ColumnPolicy) -> Place:
     """Return what a policy declares of a column, which has bounds."""
     low, high = entry.bounds or (-1.0, 1.0)
-    floor = _HALF if entry.kind in ("integer", "boolean") else 0.0
+    floor = _HALF if entry.holds.is_whole else 0.0
     if "scale" in entry.model_fields_set:
         return Place(low, high, entry.center, entry.scale, floor)
     return Place(low, high, floor=floor)

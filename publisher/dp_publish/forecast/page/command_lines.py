@@ -1,4 +1,4 @@
-"""The lines to type: what made the page, and what would publish at one of its strengths."""
+"""The lines to type: what made the page, and what would publish at one of its strengths; and the dataset's budget."""
 
 from __future__ import annotations
 
@@ -10,15 +10,37 @@ from pathlib import Path
 
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.forecast.advice import changes_for_moments
-from dp_publish.forecast.page.budget import Spending
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import takes_mu
 from dp_publish.policy.choices import STRENGTHS
+from dp_publish.policy.model import Privacy
 
 _STRENGTHS = frozenset(f"--{name.replace('_', '-')}" for name in (*STRENGTHS, "delta"))
 _OF_PLANS = frozenset({"--spread", "--picture", "--report", "--look"})
 _WITHOUT_EFFECT = frozenset({"--json", "--quiet", "--picture"})
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The ledger's account of a dataset, in the plan's unit of privacy.
+
+    Attributes
+    ----------
+    releases : int
+        How many there were.
+    spent_mu : float or None
+        What they cost together; None where one of them does not protect the unit.
+    budget_mu : float or None
+        What all releases may cost together.
+    in_parts : bool
+        Whether some were of a part of the rows, whose costs do not add up with those of other parts.
+    """
+
+    releases: int = 0
+    spent_mu: float | None = 0.0
+    budget_mu: float | None = None
+    in_parts: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,7 +59,7 @@ class Asked:
         What publishing would say of names, or of the first rows.
     looked : bool
         Whether the first rows were read.
-    account : Account
+    account : Spending
         What the ledger has of the dataset.
     """
 
@@ -62,6 +84,13 @@ class Asked:
     def publishing(self) -> dict[str, str]:
         """The options that publishing takes as well."""
         return _without(self.typed, _WITHOUT_EFFECT | _OF_PLANS)
+
+
+def budget_of(privacy: Privacy, known: Mapping[str, float]) -> float | None:
+    """Return the budget in the policy's unit: the policy's own, or else the one on the books."""
+    given = privacy.budget_mu
+    stated = given.get(privacy.account) if isinstance(given, Mapping) else given
+    return known.get(privacy.account) if stated is None else stated
 
 
 def publish_line(plan: Plan, asked: Asked, position: Position) -> str:

@@ -1,49 +1,59 @@
 """The figures of a plan's page: what would be seen, how wrong a correlation is, rows needed, and the trade-off curve.
 
 Each has a source by the name of "chosen", which the slider fills with the numbers of one strength.
+
+The tables of the numbers behind them, and of the columns.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from bokeh.models import ColumnDataSource, FixedTicker, NumeralTickFormatter, Range1d
 
 from dp_bundle.page.colours import shade
 from dp_bundle.page.figures import FONT, Figure, hover, new_figure
-from dp_publish.forecast.outlook import GRID, TARGETS, ForecastRow
+from dp_bundle.page.tables import PageTable, TableColumn
+from dp_publish.forecast.assumptions import assumed_spreads
+from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow, Sight
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.page.texts import trade_off_points
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.power import describe_count
+from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
 
-ALPHAS = tuple(round(step / 50, 4) for step in range(51))
+_ALPHAS = tuple(round(step / 50, 4) for step in range(51))
+_FORM = ",.12g"  # of numbers of two significant digits
 _FINE = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.006, 0.01, 0.015, 0.03)
-DRAWN_ALPHAS = tuple(sorted({*ALPHAS, *_FINE, *(1 - alpha for alpha in _FINE)}))
-_SOURCES = (("noisy rows", "negative", "square", "dashed"), ("second moments", "positive", "circle", "solid"))
-_MU = "mu (smaller protects more)"
+DRAWN_ALPHAS = tuple(sorted({*_ALPHAS, *_FINE, *(1 - alpha for alpha in _FINE)}))
 
-Read = Callable[[ForecastRow], tuple[float | None, float | None]]
-
-
-def seen(row: ForecastRow) -> tuple[float | None, float | None]:
-    """Return the smallest partial correlation that is seen, in rows and in second moments."""
-    return row.seen_in_rows, row.seen_in_moments
+Read: TypeAlias = Callable[[Sight], float | None]
+MARKED: dict[str, Read] = {
+    "seen": lambda shown: shown.seen,
+    "error": lambda shown: shown.error if math.isfinite(shown.error) else None,
+    "needed": lambda shown: shown.needed.get(TARGETS[0]),
+}
 
 
-def error(row: ForecastRow) -> tuple[float | None, float | None]:
-    """Return the standard error of a correlation, in rows and in second moments."""
-    return _finite(row.error_in_rows), _finite(row.error_in_moments)
+@dataclass(frozen=True)
+class _Source:
+    """What a release can be made of, and how its curve is drawn."""
+
+    release: str
+    source: str
+    name: str
+    colour: str
+    marker: str
+    dash: str
 
 
-def needed(row: ForecastRow) -> tuple[float | None, float | None]:
-    """Return how many rows it takes to see the smaller target."""
-    return row.rows_needed.get(TARGETS[0]), row.rows_needed_for_moments.get(TARGETS[0])
-
-
-MARKED: dict[str, Read] = {"seen": seen, "error": error, "needed": needed}
+_SOURCES = (
+    _Source("rows", "rows", "noisy rows", "negative", "square", "dashed"),
+    _Source("covariance", "moments", "second moments", "positive", "circle", "solid"),
+)
 
 
 def figures_of(plan: Plan, positions: Sequence[Position], start: int) -> list[Figure]:
@@ -60,9 +70,8 @@ def figures_of(plan: Plan, positions: Sequence[Position], start: int) -> list[Fi
 
 def _draw_seen(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> Figure:
     made = _against_mu(rows, "smallest partial correlation seen", y_range=Range1d(start=0, end=1))
-    _curves(made, rows, chosen, seen, "0.00")
-    ends = [_end_of(rows, place) for place in (0, 1)]
-    named = [f"{name.capitalize()}: {end}" for (name, *_), end in zip(_sources(chosen), ends, strict=False)]
+    _curves(made, rows, chosen, "seen", "0.00")
+    named = [f"{each.name.capitalize()}: {_end_of(rows, each)}" for each in _sources(chosen)]
     return Figure(
         "seen",
         "The smallest partial correlation seen",
@@ -73,8 +82,8 @@ def _draw_seen(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> 
     )
 
 
-def _end_of(rows: Sequence[ForecastRow], place: int) -> str:
-    found = [(row.mu, rho) for row in rows if (rho := seen(row)[place]) is not None]
+def _end_of(rows: Sequence[ForecastRow], of: _Source) -> str:
+    found = [(row.mu, rho) for row in rows if (rho := row.of(of.release).seen) is not None]
     if not found:
         return "nothing is seen at any strength"
     (first, most), (last, least) = found[0], found[-1]
@@ -84,13 +93,10 @@ def _end_of(rows: Sequence[ForecastRow], place: int) -> str:
 def _draw_error(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> Figure:
     chance = plan.n_rows**-0.5
     made = _against_mu(rows, "standard error of a correlation", y_axis_type="log")
-    _curves(made, rows, chosen, error, "0.000")
-    made.yaxis.ticker = FixedTicker(ticks=error_ticks([chance, *(each for row in rows for each in error(row) if each)]))
+    _curves(made, rows, chosen, "error", "0.000")
+    made.yaxis.ticker = FixedTicker(ticks=error_ticks([chance, *_values(rows, "error")]))
     made.yaxis.formatter = NumeralTickFormatter(format="0,0.[000000]")
-    ends = [row.mu for row in (rows[0], rows[-1])]
-    made.line(
-        ends, [chance] * 2, color=shade("quiet").light, line_dash="dotted", line_width=2, legend_label="chance alone"
-    )
+    _level(made, rows, chance, "quiet", "chance alone")
     return Figure(
         "error",
         "How wrong a correlation would be",
@@ -104,18 +110,9 @@ def _draw_error(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) ->
 
 def _draw_needed(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -> Figure:
     made = _against_mu(rows, "rows needed", y_axis_type="log")
-    _curves(made, rows, chosen, needed, "0,0")
-    ends = [row.mu for row in (rows[0], rows[-1])]
-    made.line(
-        ends,
-        [plan.n_rows] * 2,
-        color=shade("ink").light,
-        line_width=2,
-        line_dash="dotted",
-        legend_label="rows in the table",
-    )
-    numbers = [value for row in rows for value in needed(row) if value]
-    powers = range(*_decades([*numbers, plan.n_rows]))
+    _curves(made, rows, chosen, "needed", "0,0")
+    _level(made, rows, plan.n_rows, "ink", "rows in the table")
+    powers = range(*_decades([*_values(rows, "needed"), plan.n_rows]))
     ticks = [10.0**power for power in powers][:: max(1, len(powers) // 6)]
     made.yaxis.ticker = FixedTicker(ticks=ticks)
     made.yaxis.major_label_overrides = {tick: _short(tick) for tick in ticks}
@@ -174,7 +171,7 @@ def _against_mu(rows: Sequence[ForecastRow], label: str, **options: Any) -> Any:
         height=340,
         x_axis_type="log",
         x_range=Range1d(start=low / 1.12, end=high * 1.12),
-        x_axis_label=_MU,
+        x_axis_label="mu (smaller protects more)",
         y_axis_label=label,
         **options,
     )
@@ -186,32 +183,41 @@ def _against_mu(rows: Sequence[ForecastRow], label: str, **options: Any) -> Any:
     return made
 
 
-def _curves(made: Any, rows: Sequence[ForecastRow], chosen: ForecastRow, read: Read, form: str) -> None:
+def _curves(made: Any, rows: Sequence[ForecastRow], chosen: ForecastRow, what: str, form: str) -> None:
     """Draw both sources, and the chosen strength on them."""
     lines = []
-    for place, (name, colour, _, dash) in enumerate(_sources(chosen)):
-        values = [math.nan if (value := read(row)[place]) is None else float(value) for row in rows]
-        source = ColumnDataSource({"mu": [row.mu for row in rows], "y": values, "of": [name] * len(rows)})
-        label = name if any(math.isfinite(value) for value in values) else f"{name}: nothing is seen"
-        drawn = {"color": shade(colour).light, "line_width": 2.5, "line_dash": dash, "legend_label": label}
+    for each in _sources(chosen):
+        values = [_or_nan(MARKED[what](row.of(each.release))) for row in rows]
+        source = ColumnDataSource({"mu": [row.mu for row in rows], "y": values, "of": [each.name] * len(rows)})
+        label = each.name if any(math.isfinite(value) for value in values) else f"{each.name}: nothing is seen"
+        drawn = {"color": shade(each.colour).light, "line_width": 2.5, "line_dash": each.dash, "legend_label": label}
         lines.append(made.line("mu", "y", source=source, **drawn))
     made.vspan(x="mu", source=ColumnDataSource({"mu": [chosen.mu]}, name="strength"), color=shade("control").light)
-    for place, (_, colour, marker, _) in enumerate(_sources(chosen)):
-        own = ColumnDataSource(
-            {"mu": [chosen.mu], "y": [_or_nan(read(chosen)[place])]}, name=("rows", "moments")[place]
-        )
-        made.scatter("mu", "y", source=own, marker=marker, size=11, color=shade(colour).light)
+    for each in _sources(chosen):
+        marked = _or_nan(MARKED[what](chosen.of(each.release)))
+        own = ColumnDataSource({"mu": [chosen.mu], "y": [marked]}, name=each.source)
+        made.scatter("mu", "y", source=own, marker=each.marker, size=11, color=shade(each.colour).light)
     made.add_tools(hover([("", "@of"), ("mu", "@mu{0.00}"), ("", f"@y{{{form}}}")], renderers=lines, mode="vline"))
     _dress_legend(made)
 
 
-def _sources(row: ForecastRow) -> Sequence[tuple[str, str, str, str]]:
+def _level(made: Any, rows: Sequence[ForecastRow], level: float, colour: str, label: str) -> None:
+    drawn = {"color": shade(colour).light, "line_dash": "dotted", "line_width": 2, "legend_label": label}
+    made.line([row.mu for row in (rows[0], rows[-1])], [level] * 2, **drawn)
+
+
+def _values(rows: Sequence[ForecastRow], what: str) -> list[float]:
+    """Return all numbers of both sources."""
+    return [value for row in rows for shown in (row.rows, row.moments) if (value := MARKED[what](shown))]
+
+
+def _sources(row: ForecastRow) -> Sequence[_Source]:
     """Return what a release can be made of: of changes of cells, of rows alone."""
-    return _SOURCES if row.moments_possible else _SOURCES[:1]
+    return _SOURCES if row.moments.is_possible else _SOURCES[:1]
 
 
 def _falling(row: ForecastRow) -> str:
-    return "Both curves fall" if row.moments_possible else "The curve falls"
+    return "Both curves fall" if row.moments.is_possible else "The curve falls"
 
 
 def _dress_legend(made: Any) -> None:
@@ -240,9 +246,76 @@ def _short(rows: float) -> str:
     return describe_count(round(rows)) if rows >= 1 else f"{rows:g}"
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _or_nan(value: float | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def strengths_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
+    """Return what every strength would show."""
+    rows = [position.row for position in positions]
+    epsilon = "epsilon is pure" if plan.is_pure else f"epsilon is at delta = {DELTA:g}"
+    columns = [
+        TableColumn("mu", [row.mu for row in rows], printed_mu),
+        TableColumn("epsilon", [row.epsilon for row in rows], printed_epsilon),
+    ]
+    seen = "the smallest partial correlation that would be seen; empty where there is none."
+    hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise."
+    for what, form, read, about in (
+        ("seen", ".2g", attrgetter("seen"), seen),
+        ("error", _FORM, _error, "the standard error of a correlation near zero."),
+        ("hidden", "d", attrgetter("drowned"), hidden),
+    ):
+        for each in _sources(plan.focus):
+            values = [read(row.of(each.release)) for row in rows]
+            columns.append(
+                TableColumn(f"{what}: {each.source}", values, form, about=about if each.source == "rows" else "")
+            )
+    moments = " and from second moments" * plan.focus.moments.is_possible
+    return PageTable(
+        "strengths", f"What every strength of the slider would show, from rows{moments}; {epsilon}.", columns
+    )
+
+
+def needed_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
+    """Return how many rows every strength would take."""
+    columns = [TableColumn("mu", [position.row.mu for position in positions], printed_mu)]
+    for rho in TARGETS:
+        for each in _sources(plan.focus):
+            counts = [position.row.of(each.release).needed for position in positions]
+            said = [describe_count(needed[rho]) if rho in needed else "" for needed in counts]
+            columns.append(TableColumn(f"{rho:g}: {each.source}", said))
+    targets = " and ".join(f"{rho:g}" for rho in TARGETS)
+    about = f"How many rows it takes to see partial correlations of {targets}; there are {plan.n_rows:,}."
+    return PageTable("rows-needed", about, columns)
+
+
+def _error(shown: Sight) -> float:
+    """Return a number of two significant digits, which `_FORM` spells without an exponent."""
+    return float(f"{shown.error:.2g}")
+
+
+def noise_table(plan: Plan) -> PageTable:
+    """Return what is publicly known of every column, and the noise that rows would get."""
+    entries = [plan.policy.column(name) for name in plan.kinds]
+    spreads = assumed_spreads(plan.policy, plan.kinds, plan.spread)
+    limits = [
+        "found privately" if each.bounds is None else f"{each.bounds[0]:g} to {each.bounds[1]:g}" for each in entries
+    ]
+    if plan.release == "covariance":
+        limits = [limit.replace("found privately", "yet to be declared") for limit in limits]
+    columns = [
+        TableColumn("column", list(plan.kinds)),
+        TableColumn("kind", list(plan.kinds.values())),
+        TableColumn("bounds", limits, about="values outside are clipped; they must be public knowledge."),
+        TableColumn(
+            "assumed spread",
+            list(spreads.values()),
+            ".3g",
+            about="the standard deviation over the width of the bounds, which the forecast assumes.",
+        ),
+    ]
+    if plan.release == "rows" and plan.focus.sigma:
+        sigma = [plan.focus.sigma.get(name, math.nan) for name in plan.kinds]
+        about = f"the standard deviation of the noise at mu = {printed_mu(plan.focus.mu)}, in the column’s own unit."
+        columns.append(TableColumn("noise: sigma", [float(f"{each:.3g}") for each in sigma], _FORM, about=about))
+    return PageTable("columns-planned", "The columns that would be published.", columns)

@@ -7,38 +7,40 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.base.errors import DpGraphError
-from dp_bundle.base.quoting import quote, quote_path
+from dp_bundle.base.quoting import quote
 from dp_bundle.describe.sentences import count_columns
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import Page, render_page
 from dp_publish.forecast.findings import describe_findings
-from dp_publish.forecast.own_file import require_own_file, write_own
+from dp_publish.forecast.own_file import OwnFile
 from dp_publish.forecast.page.command_lines import Asked, changes_before_moments
-from dp_publish.forecast.page.figures import DRAWN_ALPHAS, MARKED, figures_of
+from dp_publish.forecast.page.figures import (
+    DRAWN_ALPHAS,
+    MARKED,
+    figures_of,
+    needed_table,
+    noise_table,
+    strengths_table,
+)
 from dp_publish.forecast.page.positions import Position, positions_of, start_of
-from dp_publish.forecast.page.sentences import attacker, change, private_reasons, protected, unprotected
-from dp_publish.forecast.page.tables import needed_table, noise_table, strengths_table
-from dp_publish.forecast.page.texts import CANDIDATES, FALSE_ALARMS, SHARES, texts_of, trade_off_points
+from dp_publish.forecast.page.texts import (
+    CANDIDATES,
+    FALSE_ALARMS,
+    SHARES,
+    attacker,
+    change,
+    private_reasons,
+    protected,
+    texts_of,
+    trade_off_points,
+    unprotected,
+)
 from dp_publish.forecast.plan import Plan
 from dp_publish.policy.coded_columns import raw_names
 
-_OPTION = "--report"
 _TEMPLATES = Path(__file__).with_name("templates")
 _MARK = b'<meta name="generator" content="dpgraph plan'  # by which an earlier page is known
-
-
-def require_page(path: Path) -> None:
-    """Refuse a path that no page of a plan can have, before any work is done.
-
-    Raises
-    ------
-    DpGraphError
-        It does not end in .html, or there is something at it that is no earlier page of a plan.
-    """
-    require_own_file(path, _is_ours, _OPTION)
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise DpGraphError(f"a report is an HTML file: give --report a name that ends in .html, not {quote_path(path)}")
+PAGE = OwnFile("--report", "a report is an HTML file", (".html", ".htm"), lambda start: _MARK in start)
 
 
 def write_page(plan: Plan, path: Path, asked: Asked) -> None:
@@ -49,7 +51,7 @@ def write_page(plan: Plan, path: Path, asked: Asked) -> None:
     plan : Plan
         The forecast.
     path : Path
-        The file to write; see `require_page`.
+        The file to write; see `OwnFile.require`.
     asked : Asked
         What was typed, and told.
 
@@ -58,8 +60,8 @@ def write_page(plan: Plan, path: Path, asked: Asked) -> None:
     DpGraphError
         It cannot be written there.
     """
-    require_page(path)
-    write_own(path, make_page(plan, asked).encode(), _is_ours, _OPTION)
+    PAGE.require(path)
+    PAGE.write(path, make_page(plan, asked).encode())
 
 
 def make_page(plan: Plan, asked: Asked) -> str:
@@ -109,7 +111,7 @@ def make_page(plan: Plan, asked: Asked) -> str:
 
 def _marks(position: Position) -> dict[str, Any]:
     """Return the numbers of one strength that figures show."""
-    marks = {name: list(read(position.row)) for name, read in MARKED.items()}
+    marks = {name: [read(position.row.rows), read(position.row.moments)] for name, read in MARKED.items()}
     return {**marks, "missed": trade_off_points(position.protection.trade_off, DRAWN_ALPHAS)}
 
 
@@ -136,7 +138,3 @@ def _provenance(plan: Plan, asked: Asked, guarantee: Guarantee) -> list[tuple[st
         *([("Policy, SHA-256", asked.policy_sha256)] if asked.policy else []),
         ("Made by", f"dpgraph {version('dpgraph')}"),
     ]
-
-
-def _is_ours(start: bytes) -> bool:
-    return _MARK in start

@@ -1,26 +1,28 @@
-"""The page's texts on one strength, one by one; the slider puts those of another in their place."""
+"""The page's texts: on one strength, in whose place the slider puts those of another, and those that hold for all."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from dp_bundle.base.quoting import percent_at_least, percent_at_most, round_up
+from dp_bundle.base.quoting import percent_at_least, percent_at_most, quote, round_up
+from dp_bundle.describe.sentences import describe_unprotected
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.trade_off import TradeOff
 from dp_publish.forecast.findings import describe_seen
-from dp_publish.forecast.outlook import TARGETS, ForecastRow
-from dp_publish.forecast.page.budget import budget_sentence
-from dp_publish.forecast.page.command_lines import Asked, moments_line, publish_line
+from dp_publish.forecast.outlook import TARGETS, ForecastRow, Sight
+from dp_publish.forecast.page.command_lines import Asked, Spending, moments_line, publish_line
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.power import describe_count
-from dp_publish.forecast.printed import printed_mu
 from dp_publish.forecast.refusal import why_hidden
+from dp_publish.forecast.strengths import describe_count, printed_mu
 
 CANDIDATES = (2, 10, 1000, 1_000_000)
 SHARES = (0.05, 0.001)  # of releases, in which odds may rise by more
 FALSE_ALARMS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _NO_LIMIT = 1e9  # of odds
+_LEAST_LEFT = 1e-3  # a smaller mu is as good as none
 _REFUSED = {
     "hidden": "dp-publish would refuse this release, as it would show nothing; --anyway insists.",
     "unchanged": "dp-publish would refuse this release, as noise so weak leaves whole numbers as they are; --anyway "
@@ -31,15 +33,13 @@ _REFUSED = {
 def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     """Return the texts of one strength by their names in the template."""
     row, trade_off = position.row, position.protection.trade_off
+    both = {"rows": row.rows, "moments": row.moments}
     texts = {
         "mu": printed_mu(row.mu),
         "own": "the policy’s own strength" if position.is_own else "",
-        "seen-rows": _seen(row.seen_in_rows) if row.rows_possible and row.rows_needed else "–",
-        "seen-moments": _seen(row.seen_in_moments) if row.rows_needed_for_moments else "–",
-        "error-rows": _figure(row.error_in_rows),
-        "error-moments": _figure(row.error_in_moments),
-        "drowned-rows": _of(row.drowned_in_rows, len(plan.kinds)),
-        "drowned-moments": _of(row.drowned_in_moments, len(plan.kinds)),
+        **{f"seen-{name}": _seen(shown) for name, shown in both.items()},
+        **{f"error-{name}": _figure(shown.error) for name, shown in both.items()},
+        **{f"drowned-{name}": _of(shown.drowned, len(plan.kinds)) for name, shown in both.items()},
         "shows": _shows(plan, row),
         "budget": budget_sentence(asked.account, position),
         "refused": _REFUSED.get(position.pointless or "", ""),
@@ -49,8 +49,8 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         "noise": _noise(row) if plan.release == "rows" else "",
     }
     for rho in TARGETS:
-        texts[f"need-{rho:g}-rows"] = _count(row.rows_needed, rho)
-        texts[f"need-{rho:g}-moments"] = _count(row.rows_needed_for_moments, rho)
+        for name, shown in both.items():
+            texts[f"need-{rho:g}-{name}"] = describe_count(shown.needed[rho]) if rho in shown.needed else "–"
     pairs = position.protection.guarantee.neighbours.n_rows_public  # or else any two are two steps apart
     texts["guess-two"] = percent_at_most(trade_off.right_of_two)
     for candidates in CANDIDATES:
@@ -60,8 +60,9 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
     for alpha in FALSE_ALARMS:
         texts[f"power-{alpha:g}"] = percent_at_most(trade_off.power(alpha))
         texts[f"miss-{alpha:g}"] = percent_at_least(trade_off.type_2(alpha))
-    shown = {name: text for name, text in texts.items() if row.moments_possible or "moments" not in name}
-    return {**shown, **_curve(position)}
+    shown_here = {name: text for name, text in texts.items() if row.moments.is_possible or "moments" not in name}
+    curve = position.protection.guarantee.epsilon_delta
+    return {**shown_here, **{f"epsilon-{point.delta:g}": round_up(point.epsilon, 4) for point in curve}}
 
 
 def trade_off_points(trade_off: TradeOff, alphas: Sequence[float]) -> list[float]:
@@ -69,8 +70,10 @@ def trade_off_points(trade_off: TradeOff, alphas: Sequence[float]) -> list[float
     return [math.floor(trade_off.type_2(alpha) * 1e5) / 1e5 for alpha in alphas]
 
 
-def _seen(rho: float | None) -> str:
-    return "nothing" if rho is None else f"{rho:.2g} and above"
+def _seen(shown: Sight) -> str:
+    if not shown.needed:
+        return "–"
+    return "nothing" if shown.seen is None else f"{shown.seen:.2g} and above"
 
 
 def _figure(error: float) -> str:
@@ -83,22 +86,18 @@ def _of(number: int | None, n_columns: int) -> str:
     return "–" if number is None else f"{number} of {n_columns}"
 
 
-def _count(needed: object, rho: float) -> str:
-    return describe_count(needed[rho]) if isinstance(needed, dict) and rho in needed else "–"
-
-
 def _shows(plan: Plan, row: ForecastRow) -> str:
     """Return a sentence or two on what the plan's release would show, and what the other one would."""
     p = len(plan.kinds)
     if p == 1:
         return "A single column has no partial correlation to see."
-    moments = f"Second moments would show {_partial(row.seen_in_moments)}." if row.moments_possible else ""
+    moments = f"Second moments would show {_partial(row.moments.seen)}." if row.moments.is_possible else ""
     if plan.release == "covariance":
         if plan.kind is not None and plan.kind.forecast_as is not None:
             return f"What {plan.mechanism} noise would show depends on the values; the numbers stand for laplace noise."
         return moments.replace("Second moments would", "This release of second moments would")
-    rows = f"Noisy rows would show {_partial(row.seen_in_rows)}"
-    why = f": {why_hidden(plan.n_rows, p, row, 'rows')}" if row.seen_in_rows is None else ""
+    rows = f"Noisy rows would show {_partial(row.rows.seen)}"
+    why = f": {why_hidden(plan.n_rows, p, row, 'rows')}" if row.rows.seen is None else ""
     return f"{rows}{why}. {moments}".rstrip()
 
 
@@ -150,8 +149,80 @@ def _rounded_up(value: float) -> str:
     return f"{math.ceil(value / step * (1 - 1e-12)) * step:,.{max(0, -round(math.log10(step)))}f}"
 
 
-def _curve(position: Position) -> dict[str, str]:
-    """Return the cells of the (epsilon, delta) table."""
-    return {
-        f"epsilon-{point.delta:g}": round_up(point.epsilon, 4) for point in position.protection.guarantee.epsilon_delta
-    }
+def budget_sentence(account: Spending, position: Position) -> str:
+    """Return what is spent, what this release would make of it, and what would be left."""
+    spent, budget = account.spent_mu, account.budget_mu
+    if budget is None and not account.releases:
+        return "There is no budget for later releases yet: budget_mu, in the policy, sets one."
+    limit = "This dataset has no budget." if budget is None else f"The budget of this dataset is mu = {budget:g}."
+    several = account.releases > 1
+    n = f"{account.releases} release{'s' * several} so far"
+    if spent is None:
+        return f"{limit} Of its {n}, not all protect this unit, so that there is no total to add to."
+    so_far = (
+        f"{n} cost{'s' * (not several)} mu = {round_up(spent, 4)}" if account.releases else "Nothing of it is spent"
+    )
+    if account.in_parts:
+        return f"{limit} {so_far}. Releases of different parts of the rows cost in parallel."
+
+    total = math.hypot(spent, position.protection.booked_mu)
+    said = f"{limit} {so_far}; with this one, the total would be {round_up(total, 4)}."
+    if budget is None:
+        return said
+    if total > budget * SLACK:
+        return f"{said} That is more than the budget: dp-publish would refuse this release."
+    left = math.sqrt(max(budget**2 - total**2, 0.0))
+    if left < _LEAST_LEFT:
+        return f"{said} Nothing would be left."
+    return f"{said} What is left would allow one more release at mu = {math.floor(left * 1000) / 1000:g}."
+
+
+def change(guarantee: Guarantee) -> str:
+    """Return what neighbouring tables differ in, as a clause."""
+    if guarantee.unit == "entity":
+        rows = f"all rows of one {quote(guarantee.entity or '')}, at most {guarantee.max_rows} of them,"
+        return f"{rows} are replaced by any others" if guarantee.neighbours.n_rows_public else f"{rows} are left out"
+    if not guarantee.neighbours.n_rows_public:
+        return "one row is left out"
+    if guarantee.unit == "change":
+        return "one count is larger or smaller by as much as the policy's max_change"
+    return f"one {guarantee.unit} is replaced by any other"
+
+
+def protected(plan: Plan, guarantee: Guarantee) -> str:
+    """Return what is protected: of second moments, a whole row where the unit is a cell."""
+    if guarantee.unit == "entity":
+        return f"the rows of one {quote(guarantee.entity or '')}"
+    if guarantee.unit == "change":
+        return "one person’s part of one cell"
+    return "one row" if plan.release == "covariance" else f"one {guarantee.unit}"
+
+
+def attacker(plan: Plan, guarantee: Guarantee) -> str:
+    """Return who the attacker is, and what is to be found out."""
+    they, hold, are = ("they", "hold", "are") if guarantee.unit == "entity" else ("it", "holds", "is")
+    wants = f"what {they} {hold}"
+    if not guarantee.neighbours.n_rows_public:
+        wants = f"whether {they} {are} in the table at all, and {wants}"
+    return (
+        f"The attacker knows the whole table but {protected(plan, guarantee)}, how the noise is made, and the rest of "
+        f"the world, and wants to know {wants}."
+    )
+
+
+def unprotected(plan: Plan, guarantee: Guarantee) -> list[str]:
+    """Return what no strength on the page protects."""
+    return [
+        *describe_unprotected(guarantee, plan.release),
+        "Other releases of the same rows. Their costs add up, and dp-publish keeps the total in its ledger.",
+    ]
+
+
+def private_reasons(plan: Plan, asked: Asked) -> list[str]:
+    """Return why the page is for the publisher alone; none where it rests on public facts."""
+    reasons = []
+    if asked.looked:
+        reasons.append("It repeats what the first rows of the table show (--look).")
+    if not plan.policy.privacy.neighbours.n_rows_public:
+        reasons.append("It states the exact number of rows, which the release would protect.")
+    return reasons

@@ -30,8 +30,7 @@ from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.data.table import open_table
 from dp_publish.policy import coded_columns
-from dp_publish.policy.columns import choose_columns
-from dp_publish.policy.sections import resolve
+from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.release import covariance, publishing
 from dp_publish.release.aside import publish_aside
 

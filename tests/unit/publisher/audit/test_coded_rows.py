@@ -14,8 +14,7 @@ from dp_audit.checks import Check
 from dp_audit.coding import check_row_coding
 from dp_publish import Policy
 from dp_publish.data.table import open_table
-from dp_publish.policy.columns import choose_columns
-from dp_publish.policy.sections import resolve
+from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.release.aside import publish_aside
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,14 @@ import pandas as pd
 import pytest
 from tests.unit.publisher.conftest import POLICY, Call
 
-from dp_bundle.bundle.reading import open_bundle
+from dp_bundle import open_bundle
+from dp_bundle.bundle.inspection import describe_bundle
+from dp_bundle.catalog.label import worded_label
+from dp_bundle.portals.registry import registry_record
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import key_names, new_key_pair
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.release.workers import cluster
 
 
 def test_publishing_needs_one_word(people: Path, call: Call, tmp_path: Path) -> None:
@@ -390,3 +396,241 @@ def test_mechanism_without_a_covariance_release_is_a_mistake(people: Path, call:
     ended = call("people.parquet", "--mechanism", "laplace")
     assert (ended.code, ended.out) == (2, "")
     assert 'give release = "covariance"' in ended.err
+
+
+def test_a_csv_without_a_header_does_not_publish_a_person(call: Call, tmp_path: Path) -> None:
+    """The first person's record is not taken for column names: one sentence, nothing made; a word settles it."""
+    lines = [f"{20 + index % 50},{60 + index % 30}.5" for index in range(200)]
+    Path("people.csv").write_text("\n".join(lines) + "\n")
+    for words in (["people.csv", "--mu", "9"], ["policy", "people.csv"], ["plan", "people.csv"]):
+        ended = call(*words)
+        assert (ended.code, ended.out) == (2, "")
+        assert "--header none; if it has names, --header first" in ended.err
+        assert ended.err.count("\n") == 1
+    assert key_names() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
+
+    assert call("policy", "people.csv", "--header", "none").code == 0
+    path = Path("people.policy.toml")
+    path.write_text(path.read_text().replace("# bounds = [low, high]", "bounds = [0, 100]"))
+    assert call("people.csv", "--mu", "300").code == 0
+    with open_bundle(Path("people.bundle.tar")) as bundle:
+        assert [column.name for column in bundle.release.columns] == ["column_1", "column_2"]
+        assert bundle.release.n_rows == 200
+    assert b"60.5" not in Path("people.bundle.tar").read_bytes()
+    assert call("people.csv", "--mu", "300", "--header", "first", "--out", "b.tar").code == 2  # other names now
+
+
+@pytest.mark.parametrize("content", ["a,b", "a,b\n", "a,b\r\n\r\n"])
+@pytest.mark.parametrize("words", [[], ["--release", "covariance"], ["--mu", "2"]])
+def test_a_header_alone_is_refused_before_anything_is_booked(content: str, words: list[str], call: Call) -> None:
+    """A CSV file without rows ends in one sentence, also without a line break at its end, and leaves no gap."""
+    Path("a.csv").write_text(content)
+    bounds = "" if words == [] else "bounds = [0, 1]"
+    Path("a.policy.toml").write_text(f'[columns."*"]\n{bounds}\n')
+    ended = call("a.csv", *words)
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.splitlines()[-1] == "error: the table has no rows to publish"
+    assert Ledger().entries() == []
+
+
+def test_workers_are_not_started_for_a_text_file(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers cannot be told which rows of a text file are theirs, which is said before anything is started or made."""
+    monkeypatch.setattr(cluster, "Dask", lambda _: pytest.fail("workers were started"))
+    Path("a.csv").write_text("a,b\n" + "1.5,2.5\n" * 50)
+    ended = call("a.csv", "--engine", "dask")
+    assert (ended.code, ended.out) == (2, "")
+    assert "a text file can be written as one" in ended.err
+    assert ended.err.count("\n") == 1
+    assert key_names() == []
+
+
+def test_a_folder_of_parquet_may_be_called_like_a_text_file(people: Path, call: Call) -> None:
+    """What lies in a folder counts, and not the folder's name: it is planned and published."""
+    folder = Path("a.csv")
+    folder.mkdir()
+    people.rename(folder / "people.parquet")
+    policy = Path("people.policy.toml")
+    planned = call("plan", "a.csv", "--policy", str(policy), "--json")
+    assert planned.code == 0, planned.err
+    assert json.loads(planned.out)["n_rows"] == 400
+    assert call("a.csv", "--policy", str(policy)).code == 0
+
+
+def test_columns_worth_a_word_are_pointed_out_before_anything_is_spent(people: Path, call: Call) -> None:
+    """Identifiers and constants are named on stderr, also where the release is then refused, and not in the bundle."""
+    frame = pd.read_parquet(people).assign(visit_id=range(400), serial=range(400), constant=3)
+    frame.to_parquet(people)
+    wide = POLICY + "".join(f"[columns.{name}]\nbounds = [0, 400]\n" for name in ("visit_id", "serial", "constant"))
+    Path("people.policy.toml").write_text(wide.replace("mu = 20", 'mu = 20\nrelease = "covariance"'))
+    ended = call("people.parquet")
+    assert ended.code == 0
+    for said in ("(by name): 'visit_id'", "all different in the first 400 rows): 'serial'", "hardly vary"):
+        assert said in ended.err
+        assert said not in ended.out
+    assert b"hardly vary" not in Path("people.bundle.tar").read_bytes()
+    assert "(by name): 'visit_id'" in call("plan", "people.parquet").err
+    assert "'serial'" in call("people.parquet", "--out", "no/folder.tar").err
+    assert call("people.parquet", "--out", "b.tar", "--quiet").err == ""
+
+
+def test_truth_values_need_no_bounds(call: Call) -> None:
+    """A column of truth values is published within 0 and 1 without a declaration, from Parquet and, if said, CSV."""
+    frame = pd.DataFrame({"x": [0.5, 0.25] * 50, "b": [True, False] * 50})
+    frame.to_parquet("a.parquet")
+    frame.to_csv("b.csv", index=False)
+    Path("a.policy.toml").write_text("[columns.x]\nbounds = [0, 1]\n")
+    Path("b.policy.toml").write_text('[columns.x]\nbounds = [0, 1]\n[columns.b]\nkind = "boolean"\n')
+    for name in ("a.parquet", "b.csv"):
+        release = json.loads(call(name, "--mu", "1", "--anyway", "--json").out)["release"]
+        assert release["columns"][1]["bounds"] == [0, 1]
+        assert release["columns"][1]["kind"] == "integer"
+        assert {column["bounds_obtained"] for column in release["columns"]} == {"declared"}
+
+
+def test_a_european_file_is_published_and_planned(call: Call) -> None:
+    """Semicolons, decimal commas and Windows' letters need no word, and patterns bound all columns at once."""
+    frame = pd.DataFrame({f"größe_{index}": [0.5, 1.5, 2.25] * 20 for index in range(4)})
+    frame.to_csv("a.csv", sep=";", decimal=",", encoding="cp1252", index=False)
+    Path("a.policy.toml").write_text('[privacy]\nmu = 100\n[columns."größe_*"]\nbounds = [0, 3]\n', encoding="utf-8")
+    assert "60 rows, 4 columns" in call("plan", "a.csv").out
+    assert call("a.csv").code == 0
+    with open_bundle(Path("a.bundle.tar")) as bundle:
+        assert [column.name for column in bundle.release.columns] == list(frame)
+        assert bundle.release.n_rows == 60
+
+
+def test_faults_in_a_csv_are_placed(call: Call) -> None:
+    """A text where a number should be is found by line and column, and the release costs nothing."""
+    Path("a.csv").write_text("x,y\n" + "1.5,2\n" * 100 + "1.5,s3cr3t\n")
+    ended = call("a.csv", "--mu", "5")
+    assert (ended.code, ended.out) == (1, "")
+    assert "line 102, column 'y': the value is not a number" in ended.err
+    assert "s3cr3t" not in ended.err
+    assert Ledger().entries() == []
+
+
+@pytest.mark.parametrize("words", [["--delimiter", ";;"], ["--encoding", "klingon"], ["--decimal", "x"]])
+def test_wrong_words_about_a_text_file_are_mistakes(words: list[str], call: Call) -> None:
+    """What a text file cannot be written in is refused by the option's name."""
+    Path("a.csv").write_text("a|b;c\n1|2;3\n")
+    ended = call("policy", "a.csv", *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert words[0] in ended.err
+    assert call("policy", "a.csv").code == 1
+    made = call("policy", "a.csv", "--delimiter", ";")
+    told = 'words or dates: plan --look names them; give each a kind ("category", "ordered" or "boolean"; "date" or'
+    assert (made.code, told in made.out) == (0, True)
+    assert 'delimiter = ";"' in Path("a.policy.toml").read_text()
+
+
+CLINIC = """
+[dataset]
+name = "clinic"
+[privacy]
+unit = "cell"
+mu = 3.0
+[columns.region]
+kind = "category"
+categories = ["north", "south", "east, too"]
+other = "abroad"
+{region}
+[columns.triage]
+kind = "ordered"
+levels = ["green", "yellow", "red"]
+[columns.smoker]
+kind = "boolean"
+levels = ["no", "si"]
+[columns.age]
+bounds = [0, 110]
+[columns.weight]
+bounds = [30, 200]
+"""
+
+
+LEVEL = re.compile(r"region=(north|south|east|abroad)")
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Path:
+    """Write a text file with a category, ordered levels, truth values and numbers, and its policy."""
+    rng = np.random.default_rng(18)
+    frame = pd.DataFrame(
+        {
+            "region": rng.choice(["north", "south", "east, too", "moon"], 3000),
+            "triage": rng.choice(["green", "yellow", "red"], 3000),
+            "smoker": rng.choice(["no", "si"], 3000),
+            "age": rng.uniform(0, 110, 3000),
+            "weight": rng.uniform(30, 200, 3000),
+        }
+    )
+    frame.to_csv(tmp_path / "clinic.csv", index=False)
+    (tmp_path / "clinic.policy.toml").write_text(CLINIC.format(region=""))
+    return tmp_path / "clinic.csv"
+
+
+def _with_gaps(clinic: Path, region: str) -> None:
+    """Take some regions out of the table, and say in the policy what becomes of them."""
+    frame = pd.read_csv(clinic)
+    frame.loc[::50, "region"] = None
+    frame.to_csv(clinic, index=False)
+    clinic.with_name("clinic.policy.toml").write_text(CLINIC.format(region=region))
+
+
+def test_names_that_the_policy_has_are_no_surprise(clinic: Path, call: Call) -> None:
+    """Only names of the file that no section has are quoted before they are published."""
+    assert "first line of the file" not in call("clinic.csv").err
+    policy = clinic.with_name("clinic.policy.toml")
+    policy.write_text(CLINIC.format(region="").replace("[columns.region]", '[columns."reg*"]'))
+    assert "from the first line of the file: 'region'\n" in call("clinic.csv", "--out", "b.tar").err
+
+
+def test_refusals_name_a_category_once(clinic: Path, call: Call) -> None:
+    """Noise that changes next to nothing is refused with the names of the table's columns."""
+    refused = call("clinic.csv", "--mu", 30)
+    assert refused.code == 2
+    assert "noise this weak would publish 'region', 'triage', 'smoker' unchanged" in refused.err
+    assert not LEVEL.search(refused.err)
+    refused = call("clinic.csv", "--mu", 70, "--anyway")
+    assert "column 'triage' of whole numbers would get noise" in refused.err
+    assert 'or, for a number, kind = "continuous"' in refused.err
+    assert Ledger().entries() == []
+
+
+def test_refused_gaps_of_a_category_may_be_a_level(clinic: Path, call: Call) -> None:
+    """The remedy for gaps in a category is that of categories, and not a mean or a middle, which they have not."""
+    _with_gaps(clinic, "")
+    refused = call("clinic.csv")
+    assert "column 'region' has missing values: set missing = \"category\" for it in the policy" in refused.err
+    assert "midpoint" not in refused.err
+
+
+def test_rows_at_the_means_need_numbers(clinic: Path, call: Call) -> None:
+    """Columns that cannot stand at a mean are named once each."""
+    policy = CLINIC.format(region="").replace("bounds = [0, 110]", 'bounds = [0, 110]\nmissing = "center"')
+    clinic.with_name("clinic.policy.toml").write_text(policy)
+    refused = call("clinic.csv", "--unit", "row")
+    assert "not integers, unlike 'region', 'triage', 'smoker': give numbers kind" in refused.err
+
+
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+def test_a_category_is_told_by_the_name_of_its_column(release: str, clinic: Path, call: Call) -> None:
+    """The receipt, the inspection, the label and a registry's record name no column of a level."""
+    _with_gaps(clinic, 'missing = "drop"')
+    planned = call("plan", "clinic.csv", "--release", release)
+    assert "8 columns (for 5 of the table). Nothing was spent" in planned.out
+    published = call("clinic.csv", "--release", release)
+    assert published.code == 0
+    assert "8 columns (for 5 of the table)" in published.out
+    with open_bundle(Path("clinic.bundle.tar"), UnsafeTrustAnyone()) as bundle:
+        label = worded_label(bundle.release)
+        inspected = describe_bundle(bundle, None)
+        record = registry_record(bundle.release)
+    assert "Rows without a value in region were left out" in inspected
+    assert "8 columns (for 5 of the table)" in inspected
+    assert "which rows have no value in 'region'" in inspected
+    assert record["deployment"]["dp_variant"]["data_domain"].startswith("Tables of 5 columns: 'region', 'triage'")
+    if release == "rows":
+        assert [column[0] for column in label["columns"]] == ["region (4 columns)", "triage", "smoker", "age", "weight"]
+    for text in (published.out, published.err, inspected, str(label), str(record)):
+        assert not LEVEL.search(text)

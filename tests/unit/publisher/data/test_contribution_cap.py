@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,8 @@ from scipy import stats
 from dp_bundle.base.errors import MissingValuesError
 from dp_bundle.manifest.sources import Source as Coded
 from dp_publish.data import contribution_cap
-from dp_publish.data.contribution_cap import EntityCap, Keeper, count_entities, draw_quotas
+from dp_publish.data.contribution_cap import EntityCap, count_entities, draw_quotas, find_kept, unpack_kept
+from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import Source, coded, open_table
 
 
@@ -87,10 +90,12 @@ def test_rows_are_drawn_through_all_splits(at_once: int, monkeypatch: pytest.Mon
     """Of an entity with 1, 0, 3 and 8 rows in four splits, three rows in all are kept, each as often as any other."""
     monkeypatch.setattr(contribution_cap, "_MOST_AT_ONCE", at_once)
     splits = [pa.array(names) for names in (["a"], ["b", "b"], ["b", "a", "a", "a"], [*"aaaa", "b", *"aaaa"])]
-    counts = [count_entities([pa.record_batch({"who": names})], "who") for names in splits]
+    batches = [pa.record_batch({"who": names}) for names in splits]
+    counts = [count_entities([batch], "who") for batch in batches]
     seen: Counter[int] = Counter()
     for _ in range(300):
-        keep = [Keeper(quota).keep(names) for quota, names in zip(draw_quotas(counts, 3), splits, strict=True)]
+        bits = [find_kept([batch], quota, "who") for batch, quota in zip(batches, draw_quotas(counts, 3), strict=True)]
+        keep = [unpack_kept(each, 0, len(names)) for each, names in zip(bits, splits, strict=True)]
         who, all_kept = np.concatenate(splits), np.concatenate(keep)
         assert all_kept[who == "a"].sum() == 3
         assert all_kept[who == "b"].sum() == 3
@@ -98,23 +103,6 @@ def test_rows_are_drawn_through_all_splits(at_once: int, monkeypatch: pytest.Mon
     assert (
         stats.chisquare([seen[place] for place in range(12)]).pvalue > 1e-4
     )  # rougher than true, as 3 are drawn at once
-
-
-@pytest.mark.parametrize(
-    "who",
-    [
-        pa.array([1, 1, 2], pa.int64()),
-        pa.array(["a", "a", "b"]).dictionary_encode(),
-        pa.array([True, True, False]),
-        pa.array([1.5, 1.5, 2.0]),
-        pa.array([0, 0, 86400], pa.timestamp("s")),
-    ],
-)
-def test_entities_may_be_of_any_type(who: pa.Array) -> None:
-    """Numbers, categories, truth values and dates name entities as well as text does."""
-    cap = EntityCap(open_table(pa.table({"x": [0, 1, 2], "who": who})), "who", 1, 10)
-    assert cap.n_left_out == 1
-    assert kept(cap) in ([0, 2], [1, 2])
 
 
 def missing_sources(tmp_path: Any) -> list[Source]:
@@ -139,3 +127,138 @@ def test_rows_without_an_entity_are_refused(index: int, tmp_path: Any) -> None:
         MissingValuesError, match="'who' says whose rows are protected together, and has rows without a value"
     ):
         EntityCap(open_table(missing_sources(tmp_path)[index]), "who", 1, 10)
+
+
+ONE_PERSON = ["100", "100 ", " 100", "0100", "000100", "+100", "100.0", "100.", "0100.00", "1e2", "1E+02", "100,0"]
+
+
+ONE_PERSON += ["\u00a0100", "100\t", "\u200b100", "\uff11\uff10\uff10", "100\u3000"]
+
+
+ONE_PERSON += ["1e002", "1E+002", "1000e-1", ".1e3", "+.1e+3", "0.1e3", "10000.0e-2", "100e0", "100.e00"]
+
+
+OTHERS = ["1000", "10", "-100", "100.5", "A100", "a100", "100 1", "0x100", "1,100", "e100"]
+
+
+def cap_of(names: Any, folder: Path, suffix: str, max_rows: int = 1) -> EntityCap:
+    """Return the cap of a table of ids, in memory, in a text file or in Parquet."""
+    table = pa.table({"who": names, "x": pa.array(range(len(names)), pa.int64())})
+    if suffix == "memory":
+        return EntityCap(open_table(table), "who", max_rows, 3)
+    path = folder / f"t.{suffix}"
+    (table.to_pandas().to_csv(path, index=False) if suffix == "csv" else table.to_pandas().to_parquet(path))
+    return EntityCap(open_table(path), "who", max_rows, 3)
+
+
+@pytest.mark.parametrize("suffix", ["memory", "csv", "parquet"])
+def test_spellings_of_an_id_are_one_person(suffix: str, tmp_path: Path) -> None:
+    """Blanks around it, zeros before a whole number or behind its point, and the form of large numbers are no part."""
+    cap = cap_of(pa.array([*ONE_PERSON, *OTHERS]), tmp_path, suffix)
+    assert (cap.n_entities, len(kept(cap))) == (1 + len(OTHERS), 1 + len(OTHERS))
+    assert cap.n_left_out == len(ONE_PERSON) - 1
+
+
+@pytest.mark.parametrize("spelling", ONE_PERSON[1:])
+def test_each_spelling_is_the_person(spelling: str, tmp_path: Path) -> None:
+    """With the plain one, at most one row is kept."""
+    assert len(kept(cap_of(pa.array(["100", spelling]), tmp_path, "memory"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1e20", "100000000000000000000"),
+        ("1e25", "10000000000000000000000000"),
+        ("1E+40", f"1{'0' * 40}"),
+        ("-12.5e30", f"-0125{'0' * 29}.0"),
+        ("15", "150e-1"),
+        ("1", "1e-0"),
+        ("0", ".0"),
+        ("0", "-0e-7"),
+        ("0", "0e99999999999999999999"),
+        ("9007199254740993", "9007199254740993e0"),
+        ("1e99999999999", "10e99999999998"),
+    ],
+)
+def test_numbers_are_compared_exactly(one: str, other: str, tmp_path: Path) -> None:
+    """However large, and with whichever exponent."""
+    assert len(kept(cap_of(pa.array([one, other]), tmp_path, "memory"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("9007199254740992", "9007199254740993e0"),
+        ("1e20", "100000000000000000001"),
+        ("1e21", "1e22"),
+        ("-1e30", "1e30"),
+        ("1.5", "1.55"),
+        ("e20", "1e20"),
+    ],
+)
+def test_other_numbers_are_other_people(one: str, other: str, tmp_path: Path) -> None:
+    """Nobody is taken for another person by rounding."""
+    assert len(kept(cap_of(pa.array([one, other]), tmp_path, "memory"))) == 2
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_other_ids_are_other_people(other: str, tmp_path: Path) -> None:
+    """Nobody is left out for an id that only looks alike."""
+    assert kept(cap_of(pa.array(["100", other]), tmp_path, "memory")) == [0, 1]
+
+
+def test_letters_are_one_however_they_are_composed(tmp_path: Path) -> None:
+    """An accent of its own makes no other person."""
+    assert len(kept(cap_of(pa.array(["Jos\u00e9", "Jose\u0301 "]), tmp_path, "memory"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "n_people"),
+    [
+        (pa.array([7, 7, 8]), 2),
+        (pa.array([True, True, False]), 2),
+        (pa.array([0, 0, 86400], pa.timestamp("s")), 2),
+        (pa.array([7.0, 7.0, 8.0, -0.0, 0.0]), 3),
+        (pa.array([123456789012.0, 123456789012.0]), 1),
+        (pa.array([2**63, 2**63, 1], pa.uint64()), 2),
+        (pa.array(["07", "7", "7 "]).dictionary_encode(), 1),
+        (pa.array(["07", "7"], pa.large_string()), 1),
+        (pa.array(["07", "7", "7 "], pa.string_view()), 1),
+        (pa.array([datetime.date(2026, 1, 1)] * 2), 1),
+        (pa.array([b"07", b"7"]), 1),
+        (pa.array([b"7", b"\xc8\xff", b"\xc8\xff", b"\xc9\xff", "\u00e9".encode()]), 4),
+    ],
+    ids=lambda value: str(getattr(value, "type", value)),
+)
+def test_ids_of_every_type_are_told_apart_by_one_rule(values: pa.Array, n_people: int, tmp_path: Path) -> None:
+    """Numbers, dictionaries and text."""
+    cap = cap_of(values, tmp_path, "memory")
+    assert (cap.n_entities, len(kept(cap))) == (n_people, n_people)
+
+
+@pytest.mark.parametrize("suffix", ["memory", "csv", "parquet"])
+@pytest.mark.parametrize("word", ["", "  ", "NA", "null ", "None", "-", None])
+def test_a_row_without_an_id_is_refused(word: str | None, suffix: str, tmp_path: Path) -> None:
+    """Blanks and words for gaps name nobody, whose rows could then be anybody's."""
+    with pytest.raises(MissingValuesError, match=r"'who'.* without a value"):
+        cap_of(pa.array(["7", word], pa.string()), tmp_path, suffix)
+
+
+def test_missing_numbers_name_nobody() -> None:
+    """NaN is no id, and neither is what the policy lists as missing."""
+    with pytest.raises(MissingValuesError):
+        EntityCap(open_table(pa.table({"who": [1.0, float("nan")]})), "who", 1, 3)
+
+
+def test_declared_words_for_gaps_name_nobody(tmp_path: Path) -> None:
+    """Of numbers, in every spelling."""
+    (tmp_path / "t.csv").write_text("who,x\n7,1\n-999.0,2\n")
+    with pytest.raises(MissingValuesError):
+        EntityCap(open_table(tmp_path / "t.csv", Dialect(missing_values=("-999",))), "who", 1, 3)
+
+
+def test_mixed_cells_of_a_data_frame_are_one_person() -> None:
+    """A number and its text."""
+    frame = pd.DataFrame({"who": pd.Series([100, "100", 100.0, "0100 "], dtype=object)})
+    assert EntityCap(open_table(frame), "who", 1, 3).n_entities == 1

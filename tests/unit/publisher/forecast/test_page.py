@@ -18,15 +18,19 @@ from tests.unit.publisher.conftest import Call
 from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.base.quoting import percent_at_least, percent_at_most
 from dp_publish.accounting.conversions import Cost
-from dp_publish.forecast.page.budget import Spending, budget_sentence
-from dp_publish.forecast.page.command_lines import Asked
+from dp_publish.accounting.trade_off import GaussianTradeOff
+from dp_publish.forecast.page.command_lines import Asked, Spending
 from dp_publish.forecast.page.figures import error_ticks
 from dp_publish.forecast.page.positions import positions_of, start_of
 from dp_publish.forecast.page.report import make_page
+from dp_publish.forecast.page.texts import budget_sentence, trade_off_points
 from dp_publish.forecast.plan import Plan, make_plan
+from dp_publish.forecast.strengths import printed_epsilon, printed_mu
 from dp_publish.ledger.ledger import Ledger
 
 NORMAL = NormalDist()
+
+
 BOUNDS = '[columns."*"]\nbounds = [0, 1]\n'
 
 
@@ -147,7 +151,7 @@ def test_the_lines_to_type_publish_what_the_page_shows(
         row = positions[place].row
         assert own["mu"] == pytest.approx(row.mu, rel=1e-5)
         assert own["epsilon"] == pytest.approx(row.epsilon, rel=1e-4, nan_ok=True) or math.isnan(row.epsilon)
-        assert own["error_in_moments"] == pytest.approx(row.error_in_moments, rel=1e-4)
+        assert own["error_in_moments"] == pytest.approx(row.moments.error, rel=1e-4)
 
 
 def test_a_page_says_what_is_for_the_publisher_alone(table_of: Any, call: Call) -> None:
@@ -268,3 +272,34 @@ def test_errors_within_one_decade_have_ticks(low: float, high: float) -> None:
     ticks = error_ticks([high, low])
     assert any(low <= each <= high for each in ticks)
     assert len(ticks) <= 13
+
+
+@pytest.mark.parametrize(
+    ("value", "mu", "epsilon"),
+    [
+        (0.1 * (1 + 1e-12), "0.1", "0.1"),
+        (0.83412, "0.8342", "0.835"),
+        (2.25387, "2.254", "2.26"),
+        (12.0001, "12.01", "12.1"),
+        (265.14, "265.2", "266"),
+        (1309.01, "1310", "1,310"),
+        (1309 * (1 + 1e-12), "1309", "1,309"),
+    ],
+)
+def test_a_strength_is_rounded_up(value: float, mu: str, epsilon: str) -> None:
+    """What is printed is never below the strength, but for its safety margin."""
+    assert (printed_mu(value), printed_epsilon(value)) == (mu, epsilon)
+
+
+def test_no_epsilon_is_a_dash() -> None:
+    """A guarantee that fails more often than delta has no epsilon."""
+    assert printed_epsilon(math.nan) == "-"
+
+
+def test_drawn_misses_are_rounded_down() -> None:
+    """A figure shows no more misses than the guarantee allows."""
+    curve, alphas = GaussianTradeOff(1.3), [0.0137 * step for step in range(1, 70)]
+    drawn = trade_off_points(curve, alphas)
+    assert all(
+        curve.type_2(alpha) - 1e-5 < each <= curve.type_2(alpha) for alpha, each in zip(alphas, drawn, strict=True)
+    )

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 from tests.discrete_noise import exact_mu
+from tests.unit.publisher.conftest import POLICY
 
 from dp_bundle.base.quoting import round_up
 from dp_publish.cli.messages.plan import describe_plan
@@ -27,14 +29,7 @@ Run = Callable[..., object]
 EVEN_SPREAD = math.sqrt(1 / 12)  # of values spread evenly within their bounds
 
 
-PEOPLE = """
-[columns.height]
-bounds = [120, 220]
-[columns.weight]
-bounds = [20, 140]
-[columns.visits]
-bounds = [0, 30]
-"""
+PEOPLE = POLICY[POLICY.index("[columns.height]") :]
 
 
 def unfolded(text: str) -> str:
@@ -43,26 +38,38 @@ def unfolded(text: str) -> str:
 
 
 @pytest.fixture
-def people(tmp_path: Path, table: pd.DataFrame) -> Path:
+def people(people: Path) -> Path:
     """Put the small table and a policy that leaves the strength open into the test's folder."""
-    table.to_parquet(tmp_path / "people.parquet")
-    (tmp_path / "people.policy.toml").write_text(PEOPLE)
-    return tmp_path / "people.parquet"
+    people.with_name("people.policy.toml").write_text(PEOPLE)
+    return people
 
 
-def test_covariance_plan_shows_what_rows_would_not(tmp_path: Path, command: Run) -> None:
+@pytest.fixture
+def planned(tmp_path: Path, command: Run) -> Callable[..., Any]:
+    """Return a function that plans zeros under a policy: what the command says, as one line, or the document."""
+
+    def plan(policy: str, *words: str, names: str = "ab", n_rows: int = 2) -> Any:
+        pd.DataFrame(np.zeros((n_rows, len(names))), columns=list(names)).to_parquet(tmp_path / "t.parquet")
+        (tmp_path / "t.policy.toml").write_text(policy)
+        finished = command("dp-publish", "plan", "t.parquet", *words)
+        assert finished.returncode == 0, finished.stderr
+        as_json = "--json" in words
+        return json.loads(finished.stdout, parse_constant=pytest.fail) if as_json else unfolded(finished.stdout)
+
+    return plan
+
+
+def test_covariance_plan_shows_what_rows_would_not(planned: Callable[..., Any]) -> None:
     """For 178 rows of 13 columns at mu = 1, correlations have an error of 0.31 where those of noisy rows have 12.
 
     In two rounds, which `auto` chooses, it is 0.14.
     """
-    names = [f"c{index}" for index in range(13)]
-    pd.DataFrame(np.zeros((178, 13)), columns=names).to_parquet(tmp_path / "wine.parquet")
-    bounds = "\n".join(f"[columns.{name}]\nbounds = [0, 1]" for name in names)
-    (tmp_path / "wine.policy.toml").write_text(f'[privacy]\nmu = 1.0\nrelease = "covariance"\n{bounds}\n')
+    policy = '[privacy]\nmu = 1.0\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\n'
+    table: dict[str, Any] = {"names": "abcdefghijklm", "n_rows": 178}
     even = ("--spread", str(EVEN_SPREAD), "--mechanism", "gaussian")
-    document = json.loads(command("dp-publish", "plan", "wine.parquet", *even, "--json").stdout)
+    document = planned(policy, *even, "--json", **table)
     own = next(row for row in document["forecast"] if row["mu"] == pytest.approx(1.0))
-    text = unfolded(command("dp-publish", "plan", "wine.parquet", *even).stdout)
+    text = planned(policy, *even, **table)
 
     assert document["release"] == "covariance"
     assert own["error_in_moments"] == pytest.approx(0.31, abs=0.005)
@@ -72,9 +79,8 @@ def test_covariance_plan_shows_what_rows_would_not(tmp_path: Path, command: Run)
     assert "and of 12 in a release of rows; chance alone makes it 0.075" in text
     assert "takes 766 rows (there are 178)" in text
     words = ("--mechanism", "laplace", "--neighbours", "add-remove")
-    weaker = unfolded(command("dp-publish", "plan", "wine.parquet", *even[:2], *words).stdout)
-    assert "a correlation has a standard error of 3.8" in weaker
-    better = unfolded(command("dp-publish", "plan", "wine.parquet").stdout)
+    assert "a correlation has a standard error of 3.8" in planned(policy, *even[:2], *words, **table)
+    better = planned(policy, **table)
     assert "a correlation has a standard error of 0.14 in the covariance" in better
     assert "from moments: with two-round noise." in better
 
@@ -93,27 +99,18 @@ def test_covariance_plan_shows_what_rows_would_not(tmp_path: Path, command: Run)
         ("mu = 2000000.0", "A release at the policy's own strength would be refused"),
     ],
 )
-def test_what_a_covariance_plan_cannot_show_is_noted(entries: str, sentence: str, tmp_path: Path, command: Run) -> None:
+def test_what_a_covariance_plan_cannot_show_is_noted(entries: str, sentence: str, planned: Callable[..., Any]) -> None:
     """Mechanisms without a mu or without a variance, and strengths that are refused, are said to be so."""
-    pd.DataFrame({"a": [1.0], "b": [2.0]}).to_parquet(tmp_path / "t.parquet")
-    policy = (
-        f'[privacy]\nrelease = "covariance"\n{entries}\n[columns.a]\nbounds = [0, 9]\n[columns.b]\nbounds = [0, 9]\n'
-    )
-    (tmp_path / "t.policy.toml").write_text(policy)
-    finished = command("dp-publish", "plan", "t.parquet")
-    assert finished.returncode == 0, finished.stderr
-    assert sentence in unfolded(finished.stdout)
+    policy = f'[privacy]\nrelease = "covariance"\n{entries}\n[columns."*"]\nbounds = [0, 9]\n'
+    assert sentence in planned(policy, n_rows=1)
 
 
-def test_a_plan_says_what_long_tails_would_leave(tmp_path: Path, command: Run) -> None:
+def test_a_plan_says_what_long_tails_would_leave(planned: Callable[..., Any]) -> None:
     """Where the spread is assumed, narrower values are forecast as well, as they are with that spread in the policy."""
-    pd.DataFrame(np.zeros((50_000, 4)), columns=list("abcd")).to_parquet(tmp_path / "t.parquet")
-    policy = tmp_path / "t.policy.toml"
-    policy.write_text('[privacy]\nmu = 5\n[columns."*"]\nbounds = [0, 1]\n')
-    text = unfolded(command("dp-publish", "plan", "t.parquet").stdout)
-    document = json.loads(command("dp-publish", "plan", "t.parquet", "--json").stdout)
-    policy.write_text(f"{policy.read_text()}spread = 0.05\n")
-    said = json.loads(command("dp-publish", "plan", "t.parquet", "--json").stdout)
+    policy = '[privacy]\nmu = 5\n[columns."*"]\nbounds = [0, 1]\n'
+    table: dict[str, Any] = {"names": "abcd", "n_rows": 50_000}
+    text, document = planned(policy, **table), planned(policy, "--json", **table)
+    said = planned(f"{policy}spread = 0.05\n", "--json", **table)
     own = next(row for row in said["forecast"] if row["mu"] == pytest.approx(5.0))
 
     assert own["seen_in_rows"] is None
@@ -124,13 +121,10 @@ def test_a_plan_says_what_long_tails_would_leave(tmp_path: Path, command: Run) -
     assert said["forecast_if_narrower"] == []
 
 
-def test_a_plan_says_where_two_rounds_miss_columns(tmp_path: Path, command: Run) -> None:
+def test_a_plan_says_where_two_rounds_miss_columns(planned: Callable[..., Any]) -> None:
     """With wide bounds and few rows the plan tells how likely a column is missed, and what would do."""
-    pd.DataFrame(np.zeros((1000, 12)), columns=list("abcdefghijkl")).to_parquet(tmp_path / "t.parquet")
     policy = '[privacy]\nmu = 1\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\nspread = 0.0002\n'
-    (tmp_path / "t.policy.toml").write_text(policy)
-    enough = unfolded(command("dp-publish", "plan", "t.parquet").stdout)
-    few = unfolded(command("dp-publish", "plan", "t.parquet", "--mu", "0.4").stdout)
+    enough, few = (planned(policy, "--mu", mu, names="abcdefghijkl", n_rows=1000) for mu in ("1", "0.4"))
 
     assert "would be seen; in rows, nothing." in enough
     assert "missed with a probability of" not in enough
@@ -147,10 +141,8 @@ def test_rows_are_counted_without_reading_them(tmp_path: Path) -> None:
     pa.feather.write_feather(table, tmp_path / "t.feather")
     (tmp_path / "t.csv").write_text("a,b\n1,4\n\n2,5\n3,6")
 
-    assert count_rows(tmp_path / "folder" / "1.parquet") == 3
-    assert count_rows(tmp_path / "folder") == 3
-    assert count_rows(tmp_path / "t.feather") == 3
-    assert count_rows(tmp_path / "t.csv") == 3
+    names = ("folder/1.parquet", "folder", "t.feather", "t.csv")
+    assert [count_rows(tmp_path / name) for name in names] == [3] * 4
 
 
 def test_plan_spends_nothing_and_reads_no_value(tmp_path: Path, command: Run, home: Path) -> None:
@@ -274,13 +266,11 @@ def test_a_picture_is_a_png_by_its_name(people: Path, command: Run, tmp_path: Pa
     assert not (tmp_path / "plan.pdf").exists()
 
 
-def test_second_moments_are_planned_where_rows_do_not_go(tmp_path: Path, command: Run) -> None:
+def test_second_moments_are_planned_where_rows_do_not_go(planned: Callable[..., Any]) -> None:
     """A tiny mu does not stop a covariance plan, which then gives no number for rows."""
-    pd.DataFrame(np.zeros((5000, 20)), columns=list("abcdefghijklmnopqrst")).to_parquet(tmp_path / "t.parquet")
     policy = '[privacy]\nrelease = "covariance"\nmu = 0.001\n[columns."*"]\nbounds = [0.04, 1.9]\n'
-    (tmp_path / "t.policy.toml").write_text(policy)
-    text = unfolded(command("dp-publish", "plan", "t.parquet").stdout)
-    own = json.loads(command("dp-publish", "plan", "t.parquet", "--json").stdout)["forecast"][0]
+    table: dict[str, Any] = {"names": "abcdefghijklmnopqrst", "n_rows": 5000}
+    text, own = planned(policy, **table), planned(policy, "--json", **table)["forecast"][0]
 
     assert "At mu = 0.001, a correlation has a standard error of" in text
     assert "Rows are never released with noise like this" in text
@@ -329,49 +319,36 @@ def test_plan_of_a_hundred_million_row_table_takes_seconds(tmp_path: Path, comma
     ],
 )
 def test_other_strengths_are_shown_where_the_policys_own_is_refused(
-    entries: str, shown: str, tmp_path: Path, command: Run
+    entries: str, shown: str, planned: Callable[..., Any]
 ) -> None:
     """A plan says that the policy's strength would be refused, and forecasts the others."""
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]})
-    frame.to_parquet(tmp_path / "t.parquet")
-    bounds = "[columns.a]\nbounds = [0, 9]\n[columns.b]\nbounds = [0, 9]\n"
-    (tmp_path / "t.policy.toml").write_text(f'[privacy]\nrelease = "covariance"\n{entries}\n{bounds}')
-    finished = command("dp-publish", "plan", "t.parquet")
-    assert finished.returncode == 0, finished.stderr
-    assert "would be refused" in unfolded(finished.stdout)
-    assert shown in unfolded(finished.stdout)
+    text = planned(f'[privacy]\nrelease = "covariance"\n{entries}\n[columns."*"]\nbounds = [0, 9]\n')
+    assert "would be refused" in text
+    assert shown in text
 
 
-def test_a_plan_is_json_and_counts_nobody_where_that_is_protected(tmp_path: Path, command: Run) -> None:
+def test_a_plan_is_json_and_counts_nobody_where_that_is_protected(planned: Callable[..., Any]) -> None:
     """What cannot be computed is null, and an empty table is planned like one of a single row."""
-    pd.DataFrame({"a": [], "b": []}, dtype=float).to_parquet(tmp_path / "t.parquet")
-    (tmp_path / "t.policy.toml").write_text("[columns.a]\nbounds = [0, 9]\n[columns.b]\nbounds = [0, 9]\n")
-    words = ("plan", "t.parquet", "--release", "covariance", "--mechanism", "wishart", "--epsilon", "1", "--json")
-    finished = command("dp-publish", *words, "--delta", "1e-5", "--neighbours", "add-remove")
-    assert finished.returncode == 0, finished.stderr
-    document = json.loads(finished.stdout, parse_constant=pytest.fail)
+    words = "--release covariance --mechanism wishart --epsilon 1 --delta 1e-5 --neighbours add-remove --json"
+    document = planned('[columns."*"]\nbounds = [0, 9]\n', *words.split(), n_rows=0)
     assert document["n_rows"] == 1
     assert None in [row["epsilon"] for row in document["forecast"]]
 
 
 @pytest.mark.parametrize(("n_rows", "unit", "few"), [(400, "row", True), (200, "cell", True), (20_000, "cell", False)])
 def test_plan_says_where_rows_are_too_few_to_find_bounds(
-    n_rows: int, unit: str, few: bool, tmp_path: Path, command: Run
+    n_rows: int, unit: str, few: bool, planned: Callable[..., Any]
 ) -> None:
     """Bounds left out are forecast as found, and how many rows that takes is said where there are fewer."""
-    pd.DataFrame(np.zeros((n_rows, 3)), columns=list("abc")).to_parquet(tmp_path / "t.parquet")
-    (tmp_path / "t.policy.toml").write_text(f'[privacy]\nmu = 1.0\nunit = "{unit}"\n')
-    text = " ".join(command("dp-publish", "plan", "t.parquet").stdout.split())
+    text = planned(f'[privacy]\nmu = 1.0\nunit = "{unit}"\n', names="abc", n_rows=n_rows)
     assert "would be found privately, with 10% of rho" in text
     assert ("To find bounds reliably at the policy's own strength takes about" in text) == few
 
 
-def test_a_plan_says_that_second_moments_cannot_center_gaps(tmp_path: Path) -> None:
+def test_a_plan_says_that_second_moments_cannot_center_gaps(planned: Callable[..., Any]) -> None:
     """What publishing would refuse of a policy, whatever the values are, is in the plan's notes."""
-    pd.DataFrame(np.zeros((500, 2)), columns=["a", "b"]).to_parquet(tmp_path / "t.parquet")
     policy = '[privacy]\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\n[columns.a]\nmissing = "center"\n'
-    (tmp_path / "t.policy.toml").write_text(policy)
-    notes = make_plan(tmp_path / "t.parquet", None, "t").notes
+    notes = planned(policy, "--json", n_rows=500)["notes"]
     assert [note for note in notes if note.startswith("A release would be refused: missing = \"center\", of 'a', is")]
 
 

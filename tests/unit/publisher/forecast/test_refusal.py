@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.conftest import policy_with
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.trust.keys import key_names
 from dp_publish import publish
-from dp_publish.data.table import ColumnType
-from dp_publish.forecast.refusal import refuse_pointless, share_unchanged
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import open_table
+from dp_publish.forecast.refusal import find_drowned, refuse_pointless, share_unchanged
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.policy.model import Policy
+from dp_publish.policy.column_survey import glance
 from dp_publish.rows.calibration import calibrate
 from dp_publish.sampling.gaussian import sample_discrete_gaussian
 from dp_publish.sampling.keystream import insecure_keystream
 
 Run = Callable[..., object]
+
+
 FLAGS = '[privacy]\nunit = "cell"\nmu = {mu}\n[columns.smoker]\nbounds = [0, 1]\n[columns.age]\nbounds = [0, 120]\n'
 
 
@@ -34,9 +40,15 @@ def judge(
     """Refuse, or not, columns with bounds from 0 to 1 and this privacy section."""
     names = [f"c{index}" for index in range(n_columns)]
     columns = {name: {"bounds": [0.0, 1.0] if bounds else None} for name in names}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    policy = policy_with(columns, **privacy)
     kind = "integer" if types is ColumnType.INTEGER and policy.privacy.release == "rows" else "continuous"
     refuse_pointless(policy, dict.fromkeys(names, kind), dict.fromkeys(names, types), lambda: n_rows)
+
+
+def refuse(columns: dict[str, Any], n_rows: int, **privacy: object) -> None:
+    """Judge the same of columns that are described one by one."""
+    kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
+    refuse_pointless(policy_with(columns, **privacy), kinds, types, lambda: n_rows)
 
 
 @pytest.fixture
@@ -116,11 +128,8 @@ def test_the_advice_names_what_second_moments_do_not_take(
 def test_the_advice_leaves_out_the_ball_of_rows() -> None:
     """Where rows would be clipped to a ball, the advice is to declare bounds in place of it."""
     columns = {name: {"center": 0.0, "scale": 1.0} for name in "abcdefgh"}
-    privacy = {"mu": 0.5, "l2_radius": 5.0}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
-    kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
     with pytest.raises(PolicyError, match=r"declare bounds .*, leave out l2_radius, center and scale, and publish"):
-        refuse_pointless(policy, kinds, types, lambda: 20_000)
+        refuse(columns, 20_000, mu=0.5, l2_radius=5.0)
 
 
 @pytest.mark.parametrize("release", ["rows", "covariance"])
@@ -154,13 +163,10 @@ def test_noise_without_a_formula_is_drawn_beforehand(mechanism: str, many: int) 
 
 def test_two_rounds_of_too_few_rows_are_refused_with_what_would_work() -> None:
     """The refusal names the rows it takes, and every way out that it names is one."""
-    privacy = {"release": "covariance", "mechanism": "two-round"}
     wide = {f"c{index}": {"bounds": [0.0, 1.0], "spread": 2e-4} for index in range(10)}
 
     def release(columns: dict[str, dict[str, object]], n_rows: int = 400, mu: float = 1.0) -> None:
-        policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {**privacy, "mu": mu}, "columns": columns})
-        kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
-        refuse_pointless(policy, kinds, types, lambda: n_rows)
+        refuse(columns, n_rows, release="covariance", mechanism="two-round", mu=mu)
 
     with pytest.raises(PolicyError, match="would show nothing of these 10 columns") as refused:
         release(wide)
@@ -192,10 +198,8 @@ def test_one_sum_gives_way_to_what_auto_would_choose() -> None:
 def shows_something(n_rows: int, entry: str, values: tuple[float, ...], **privacy: object) -> bool:
     """Return whether columns from 0 to 1 that differ in this entry are published, or else refused as hidden."""
     columns = {f"c{index}": {"bounds": [0, 1], entry: value} for index, value in enumerate(values)}
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
-    kinds, types = dict.fromkeys(columns, "continuous"), dict.fromkeys(columns, ColumnType.CONTINUOUS)
     try:
-        refuse_pointless(policy, kinds, types, lambda: n_rows)
+        refuse(columns, n_rows, **privacy)
     except PolicyError as error:
         return "would show nothing" not in str(error)
     return True
@@ -260,10 +264,8 @@ def test_a_binary_column_is_not_published_as_it_is(kind: str, flags: Path, comma
 
 def test_the_share_unchanged_is_the_samplers_own() -> None:
     """Of drawn discrete noise, that share is zero."""
-    columns = {"c": {"bounds": [0, 1]}}
     for mu in (1.0, 2.0, 3.0):
-        policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": mu}, "columns": columns})
-        (column,) = calibrate(policy, {"c": "integer"})
+        (column,) = calibrate(policy_with({"c": {"bounds": [0, 1]}}, mu=mu), {"c": "integer"})
         drawn = sample_discrete_gaussian(column.cell_noise.sigma, 100_000, insecure_keystream(3))
         assert np.mean(drawn == 0) == pytest.approx(share_unchanged(column), abs=0.008)
         rounded = column.model_copy(update={"kind": "continuous", "noise": Noise.rounded_gaussian(1 / mu, 2.0**-9)})
@@ -277,8 +279,7 @@ def test_small_integers_with_bounds_to_be_found_do_not_come_out_as_they_are(
 ) -> None:
     """However few values an integer column turns out to have, its noise moves more than one in a hundred of them."""
     flags = np.random.default_rng(2).integers(0, 2, 20_000)
-    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"mu": mu}})
-    receipt = publish(pd.DataFrame({"smoker": flags}), policy, out=tmp_path / "t.tar", key=key)
+    receipt = publish(pd.DataFrame({"smoker": flags}), policy_with({}, mu=mu), out=tmp_path / "t.tar", key=key)
     with open_bundle(receipt.path) as opened:
         published = np.concatenate([batch.column(0).to_numpy() for batch in opened.batches()])
         column = opened.release.columns[0]
@@ -293,3 +294,84 @@ def test_one_row_is_one_row() -> None:
     """A table of one row is not said to have rows."""
     with pytest.raises(PolicyError, match="1 row is too few to show how 4 columns are related"):
         judge(1, 4, mu=50.0)
+
+
+N_ROWS = 3000
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def long_tails() -> pd.DataFrame:
+    """Return two columns that fill their bounds of 0 to 1, and two that fill a hundredth of them."""
+    rng = np.random.default_rng(11)
+    wide = rng.uniform(size=(N_ROWS, 2))
+    narrow = np.clip(0.01 * rng.lognormal(size=(N_ROWS, 2)), 0.0, 1.0) * 0.5
+    return pd.DataFrame(np.c_[wide, narrow], columns=["a", "b", "c", "d"])
+
+
+def test_measured_spreads_tell_what_a_reader_will_leave_out(tmp_path: Path, command: Run) -> None:
+    """The columns that the publisher is warned of before she spends are those that dp-learn leaves out as drowned."""
+    long_tails().to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.policy.toml").write_text('[privacy]\nmu = 30\nunit = "cell"\n[columns."*"]\nbounds = [0, 1]\n')
+    warning = "the noise would hide 'c', 'd', as the values in the first 3,000 rows fill too little of the bounds:"
+    assert warning in command("dp-publish", "plan", "t.parquet", "--look", "--mu", "3").stderr
+    assert warning not in command("dp-publish", "plan", "t.parquet", "--mu", "3").stderr
+    assert warning not in command("dp-publish", "plan", "t.parquet", "--look", "--mu", "300").stderr
+
+    for release, mu in (("rows", 3), ("covariance", 1)):
+        out = ("--out", f"{release}.tar", "--release", release, "--mu", mu)
+        out += ("--mechanism", "gaussian") if release == "covariance" else ()
+        published = command("dp-publish", "t.parquet", *out)
+        assert published.returncode == 0
+        assert warning in published.stderr
+        assert "drowned by the noise, and left out: c, d\n" in command("dp-learn", f"{release}.tar").stdout
+
+
+def test_two_rounds_drown_only_what_they_cannot_find() -> None:
+    """Columns that fill a hundredth of their bounds are found in two rounds, unless rows are few, bounds far wider."""
+    columns = {name: {"bounds": [0.0, 1.0]} for name in "abcd"}
+    kinds = dict.fromkeys("abcd", "continuous")
+
+    def drowned(mechanism: str, n_rows: int, factor: float = 1.0, **place: object) -> list[str]:
+        entries = {name: {**entry, **place} for name, entry in columns.items()}
+        policy = policy_with(entries, mu=1.0, release="covariance", mechanism=mechanism)
+        frame = long_tails() * [1.0, 1.0, factor, factor]
+        return find_drowned(glance(open_table(frame), kinds), policy, kinds, lambda: n_rows)
+
+    assert drowned("gaussian", N_ROWS) == ["c", "d"]
+    assert drowned("two-round", N_ROWS) == []
+    assert drowned("two-round", 200, 0.01) == ["c", "d"]
+    assert drowned("two-round", 200, 0.01, center=0.5, scale=0.1) == []
+    assert drowned("two-round", N_ROWS, 0.01) == []
+
+
+def test_a_release_of_which_too_little_would_be_left_is_refused(tmp_path: Path, command: Run) -> None:
+    """Where all columns but one are drowned, by their own spread, nothing is spent unless it is meant."""
+    long_tails()[["a", "c", "d"]].to_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.policy.toml").write_text('[privacy]\nmu = 3\nunit = "cell"\n[columns."*"]\nbounds = [0, 1]\n')
+    refused = command("dp-publish", "t.parquet")
+    assert refused.returncode == 2
+    assert "the noise would hide 'c', 'd', as" in refused.stderr
+    assert Ledger().entries() == []
+    assert command("dp-publish", "t.parquet", "--anyway").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"snr_db": 0.0},
+        {"mu": 1.0, "release": "covariance", "neighbours": "add-remove"},
+        {"mu": 1.0, "l2_radius": 2.0},
+    ],
+)
+def test_rows_are_not_counted_where_their_number_is_not_asked_for(privacy: dict[str, object]) -> None:
+    """Noise from the data, a protected number of rows and a ball are not judged."""
+    bounds = {} if "l2_radius" in privacy else {name: {"bounds": [0.0, 1.0]} for name in "abcd"}
+    policy = policy_with(bounds, **privacy)
+    kinds = dict.fromkeys("abcd", "continuous")
+
+    def count() -> int:
+        raise AssertionError("rows were counted")
+
+    assert find_drowned(glance(open_table(long_tails()), kinds), policy, kinds, count) == []

@@ -11,10 +11,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_publish.data.first_rows import find_codes, glance
-from dp_publish.data.table import ColumnType, Table, open_table
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Table, open_table
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.policy.column_survey import named_like_an_identifier, point_out_names, survey_columns
+from dp_publish.policy.column_survey import (
+    find_codes,
+    glance,
+    named_like_an_identifier,
+    point_out_names,
+    survey_columns,
+)
 from dp_publish.policy.model import Policy
 
 RNG = np.random.default_rng(4)

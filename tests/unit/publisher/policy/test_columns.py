@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
+from tests.unit.publisher.conftest import Call
 
 from dp_bundle.base.errors import PolicyError
-from dp_publish.data.table import ColumnType, Table
-from dp_publish.policy.columns import choose_columns, require_bounds
-from dp_publish.policy.model import Policy
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Table, open_table
+from dp_publish.policy.columns import choose_columns, require_bounds, resolve
+from dp_publish.policy.model import ColumnPolicy, Policy
 
 Bounds = dict[str, list[float]]
 
@@ -61,7 +68,7 @@ def test_policy_and_table_must_fit(bounds: Bounds, columns: dict[str, Any], mess
         assert list(choose_columns(table, policy)[0]) == ["a", "b"]
         return
     with pytest.raises(PolicyError, match=message) as caught:
-        choose_columns(table, policy)
+        choose_columns(*resolve(table, policy))
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
 
@@ -147,3 +154,240 @@ def test_the_index_of_a_parquet_file_is_no_column() -> None:
         choose_columns(table, make({"a": [0, 1]}, mu=1.0))
     assert choose_columns(table, make({"a": [0, 1]}, {name: {"drop": True}}, mu=1.0))[1] == (name,)
     assert list(choose_columns(table, make({"a": [0, 1], name: [0, 9]}, mu=1.0))[0]) == ["a", name]
+
+
+def numbers(*names: str, text: str = "", booleans: tuple[str, ...] = ()) -> Table:
+    """Return a table of numbers, some text and truth values, at which nobody may look."""
+    types = {name: "other" if name in text.split() else "continuous" for name in names}
+    return replace(sealed(**types, **dict.fromkeys(booleans, "integer")), booleans=frozenset(booleans))
+
+
+def said_of(columns: dict[str, Any], **privacy: Any) -> Policy:
+    """Return a policy with these sections."""
+    return make({}, columns, **(privacy or {"mu": 1.0}))
+
+
+def test_the_most_specific_section_gives_each_entry() -> None:
+    """A column's own section goes before the longest pattern, that before shorter ones, entry by entry."""
+    policy = said_of(
+        {
+            "sensor_a*": {"unit": "K"},
+            "*": {"bounds": [0, 1], "missing": "midpoint", "unit": "m"},
+            "sensor_*": {"bounds": [0, 9], "unit": "s"},
+            "sensor_a1": {"missing": "refuse", "description": "the first"},
+            "?": {"weight": 2.0},
+            "x": {"unit": "kg"},
+        }
+    )
+    table = numbers("sensor_a1", "sensor_a2", "sensor_b1", "x", "other")
+    found = resolve(table, policy)[1].columns
+    assert found == {
+        "sensor_a1": ColumnPolicy(bounds=(0, 9), unit="K", missing="refuse", description="the first"),
+        "sensor_a2": ColumnPolicy(bounds=(0, 9), unit="K", missing="midpoint"),
+        "sensor_b1": ColumnPolicy(bounds=(0, 9), unit="s", missing="midpoint"),
+        "x": ColumnPolicy(bounds=(0, 1), unit="kg", missing="midpoint", weight=2.0),
+        "other": ColumnPolicy(bounds=(0, 1), unit="m", missing="midpoint"),
+    }
+    assert resolve(table, resolve(table, policy)[1])[1].columns == found
+
+
+def test_of_equally_long_patterns_the_last_counts() -> None:
+    """Two patterns that are as long as each other are taken in the file's order."""
+    for order in (["a*", "*b"], ["*b", "a*"]):
+        policy = said_of({pattern: {"unit": pattern} for pattern in order})
+        assert resolve(numbers("ab"), policy)[1].column("ab").unit == order[-1]
+
+
+def test_a_name_with_a_star_or_a_bracket_is_a_name_where_the_table_has_it() -> None:
+    """Names as questionnaires have them are no patterns, and brackets stand for themselves."""
+    policy = said_of({"Q1?": {"unit": "a"}, "* [mm]": {"unit": "mm"}})
+    found = resolve(numbers("Q1?", "Q1b", "width [mm]", "width m"), policy)[1].columns
+    assert [entry.unit for entry in found.values()] == ["a", "", "mm", ""]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"sensor_*": {}, "temp*": {}}, "patterns that match no column of the table: 'temp\\*'$"),
+        ({"sensor": {}}, "does not have: 'sensor'"),
+        ({"*": {"bounds": [0.5, 1]}, "sensor_1": {"kind": "integer"}}, "together, at columns.sensor_1: bounds of an"),
+    ],
+)
+def test_patterns_that_fit_nothing_are_policy_errors(columns: dict[str, Any], said: str) -> None:
+    """A pattern without a column, and one that contradicts a section, are named."""
+    with pytest.raises(PolicyError, match=said):
+        resolve(numbers("sensor_1", "sensor_2"), said_of(columns))
+
+
+def test_patterns_can_drop_and_columns_that_are_left_out_take_no_bounds() -> None:
+    """Bounds for all columns are no mistake where one is text, dropped, an entity, or withheld."""
+    policy = said_of({"*": {"bounds": [0, 1]}, "tmp_*": {"drop": True}}, mu=1.0, unit={"entity": "who", "max_rows": 2})
+    table = numbers("a", "name", "tmp_1", "who", "old", text="name")
+    resolved = resolve(table, policy, ["old"])[1]
+    assert choose_columns(table, resolved, ["old"]) == ({"a": "continuous"}, ("name", "tmp_1", "who", "old"))
+    with pytest.raises(PolicyError, match="not published: 'name'"):
+        choose_columns(table, resolve(table, said_of({"name": {"bounds": [0, 1]}}))[1])
+
+
+def test_truth_values_have_bounds_0_and_1() -> None:
+    """A declared type of truth values is public, so that their bounds need neither a declaration nor a search."""
+    table = numbers("a", "said", booleans=("b", "own"))
+    policy = said_of({"*": {"bounds": [0, 9]}, "said": {"kind": "boolean"}, "own": {"bounds": [0, 2]}}, mu=1.0)
+    resolved = resolve(table, policy)[1]
+    assert {name: entry.bounds for name, entry in resolved.columns.items()} == {
+        "a": (0, 9),
+        "said": (0, 1),
+        "b": (0, 1),
+        "own": (0, 2),
+    }
+    kinds, _ = choose_columns(table, resolved)
+    assert kinds == {"a": "continuous", "said": "integer", "b": "integer", "own": "integer"}
+    ball = said_of({"said": {"kind": "boolean"}}, mu=1.0, l2_radius=2.0)
+    assert set(choose_columns(table, resolve(table, ball)[1])[0].values()) == {"continuous"}
+    moments = said_of({"*": {"bounds": [0, 9]}}, mu=1.0, release="covariance", l2_radius=2.0)
+    assert resolve(table, moments)[1].column("b").bounds == (0, 1)
+
+
+def test_tables_tell_their_truth_values() -> None:
+    """Columns of truth values are known in Arrow and pandas tables, behind a dictionary and with gaps as well."""
+    frame = pd.DataFrame({"a": [1, 0], "b": [True, False], "c": pd.array([True, None], dtype="boolean")})
+    assert open_table(frame).booleans == {"b", "c"}
+    assert open_table(pa.table({"d": pa.array([True]).dictionary_encode()})).booleans == {"d"}
+
+
+def test_whole_numbers_of_a_covariance_release_have_a_kind() -> None:
+    """A column whose type is whole numbers is of that kind, if the policy gives no other and moments are released."""
+    columns = {"*": {"bounds": [0, 9]}, "b": {"kind": "continuous"}}
+    table = Table({"a": ColumnType.INTEGER, "b": ColumnType.INTEGER, "x": ColumnType.CONTINUOUS}, numbers("a").read)
+    found = resolve(table, said_of(columns, mu=1.0, release="covariance"))[1]
+    assert [found.column(name).kind for name in "abx"] == ["integer", "continuous", None]
+    assert resolve(table, said_of(columns))[1].column("a").kind is None
+
+
+INDICATOR = {"missing": "indicator"}
+
+
+DAY = datetime.date(2026, 3, 1)
+
+
+TABLE = pa.table(
+    {
+        "pay": pa.array([1.5, None, float("nan"), 4.0]),
+        "kids": pa.array([0, 2, None, 3], pa.int32()),
+        "grade": pa.array(["low", None, "high", "middle"]),
+        "born": pa.array([DAY, None, DAY, DAY]),
+        "seen": pa.array([datetime.time(1), None, datetime.time(2), datetime.time(3)]),
+        "ill": pa.array([True, None, False, True]),
+        "name": pa.array(["a", "b", "c", "d"]),
+    }
+)
+
+
+COLUMNS: dict[str, Any] = {
+    "pay": {"bounds": [0, 10], **INDICATOR},
+    "kids": {"bounds": [0, 9], **INDICATOR},
+    "grade": {"kind": "ordered", "levels": ["low", "middle", "high"], **INDICATOR},
+    "born": {"kind": "date", "bounds": [datetime.date(2020, 1, 1), datetime.date(2030, 1, 1)], **INDICATOR},
+    "seen": {"kind": "time", "bounds": [datetime.time(0), datetime.time(23)], **INDICATOR},
+    "ill": {"drop": True},
+}
+
+
+def policy(columns: dict[str, Any], **privacy: Any) -> Policy:
+    """Return a policy for a cell at mu = 1."""
+    privacy = {"unit": "cell", "mu": 1.0, **privacy}
+    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+
+
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+def test_every_number_has_a_column_beside_it(release: str) -> None:
+    """Null and NaN are gaps; numbers, whole numbers, ordered levels, dates and times have them published alike."""
+    table, resolved = resolve(open_table(TABLE), policy(COLUMNS, unit="row", release=release))
+    kinds, left_out = choose_columns(table, resolved)
+    names = ["pay", "kids", "grade", "born", "seen"]
+    assert list(kinds) == [each for name in names for each in (name, f"{name}=(no value)")]
+    assert set(kinds.values()) == {"continuous"}
+    assert left_out == ("ill", "name")
+    (batch,) = table.read(kinds, 10)
+    gaps = {name: batch.column(f"{name}=(no value)").to_pylist() for name in names}
+    assert gaps == {
+        **{name: [0, 1, 0, 0] for name in ("grade", "born", "seen")},
+        "pay": [0, 1, 1, 0],
+        "kids": [0, 0, 1, 0],
+    }
+    assert batch.column("grade").to_pylist() == [0, None, 2, 1]
+    assert batch.column("seen").to_pylist() == [3600, None, 7200, 10800]
+
+    again, same = resolve(open_table(TABLE), resolved)
+    assert same == resolved
+    assert again.types == table.types
+    one_of_two = {"kids=(no value)": "continuous", "pay": "continuous"}
+    (batch,) = table.read(one_of_two, 10)
+    assert batch.column_names == list(one_of_two)
+
+
+def test_patterns_leave_text_out() -> None:
+    """A pattern that asks for indicators is about numbers; text without a kind stays out."""
+    table, resolved = resolve(open_table(TABLE), policy({"*": {"bounds": [0, 9], **INDICATOR}, "ill": {"drop": True}}))
+    kinds, left_out = choose_columns(table, resolved)
+    assert list(kinds) == ["pay", "pay=(no value)", "kids", "kids=(no value)"]
+    assert set(left_out) == {"grade", "born", "seen", "ill", "name"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "privacy", "message"),
+    [
+        ({"kids": {"kind": "integer", "bounds": [0, 9], **INDICATOR}}, {}, 'give kind = "continuous"'),
+        ({"pay": {"scale": 2.0, **INDICATOR}}, {"l2_radius": 2.0}, "not with l2_radius"),
+        ({"pay": {"bounds": [0, 9], **INDICATOR}}, {"mu": None, "snr_db": 10.0}, "needs a strength"),
+        ({"ill": INDICATOR}, {}, 'give a truth value kind = "category"'),
+        (
+            {"kids": {"bounds": [0, 9], "max_change": 1}, "pay": {"bounds": [0, 9], "max_change": 1, **INDICATOR}},
+            {"unit": "change"},
+            "no gaps",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(columns: dict[str, Any], privacy: dict[str, Any], message: str) -> None:
+    """Discrete noise, a ball, noise from the data, truth values, counts whose changes are protected."""
+    with pytest.raises((PolicyError, ValidationError), match=message):
+        resolve(open_table(TABLE), policy(columns, **privacy))
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"kind": "category", "categories": ["low", "middle", "high"], **INDICATOR},
+        {"kind": "boolean", "levels": ["low", "high"], **INDICATOR},
+    ],
+)
+def test_categories_have_a_level_for_gaps(section: dict[str, Any]) -> None:
+    """The refusal names the word that makes a gap a level."""
+    with pytest.raises(ValidationError, match=r'"category"'):
+        policy({"grade": section})
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    """Two published columns never have one name."""
+    table = open_table(pa.table({"pay": [1.0], "pay=(no value)": [2.0]}))
+    with pytest.raises(PolicyError, match="a name that another column has"):
+        resolve(table, policy({"pay": {"bounds": [0, 9], **INDICATOR}}))
+
+
+def test_the_command_says_what_was_done(tmp_path: Path, call: Call) -> None:
+    """A text file with gaps is planned, published and audited, and the refusal of a gap names the way."""
+    frame = pd.DataFrame({"pay": [1.0, None, 7.0] * 500, "age": [30.0, 40.0, 20.0] * 500})
+    frame.to_csv(tmp_path / "staff.csv", index=False)
+    text = (
+        '[dataset]\nname = "staff"\n[privacy]\nunit = "cell"\nmu = 5\n[columns.age]\nbounds = [0, 90]\n[columns.pay]\n'
+    )
+    (tmp_path / "staff.policy.toml").write_text(f"{text}bounds = [0, 9]\n")
+    assert 'missing = "indicator"' in call("staff.csv").err.replace("set missing = ", "missing = ")
+    (tmp_path / "staff.policy.toml").write_text(f'{text}bounds = [0, 9]\nmissing = "indicator"\n')
+    assert "3 columns (for 2 of the table)" in call("plan", "staff.csv").out
+    published = call("staff.csv")
+    assert published.code == 0, published.err
+    assert "500 cells of pay without a value, which a column beside it tells with noise" in published.out
+    audited = call("audit", "staff.csv", "--canaries", "20000")
+    assert audited.code == 0, audited.err
+    assert "gaps: replay" in audited.out

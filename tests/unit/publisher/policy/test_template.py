@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from dp_bundle.base.errors import SchemaError
 from dp_publish.data.cells import MISSING
 from dp_publish.data.dialect import Dialect
-from dp_publish.data.table import ColumnType, Table, open_table
-from dp_publish.policy.columns import choose_columns, require_bounds
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Table, open_table
+from dp_publish.policy.columns import choose_columns, require_bounds, resolve
 from dp_publish.policy.file import load_policy
 from dp_publish.policy.model import ColumnPolicy, Policy
-from dp_publish.policy.sections import resolve
 from dp_publish.policy.template import describe_undecided, policy_template
 
 

@@ -22,8 +22,9 @@ from dp_bundle.manifest.guarantee_checks import release_rho
 from dp_bundle.manifest.release import Release
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.deviations import standard_deviations
+from dp_publish.data.kinds import ColumnType
 from dp_publish.data.missing import RowReport
-from dp_publish.data.table import ColumnType, Table, open_table
+from dp_publish.data.table import Table, open_table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import set_noise, share_mu

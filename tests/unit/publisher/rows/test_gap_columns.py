@@ -19,9 +19,8 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee_checks import release_mu
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import open_table
-from dp_publish.policy.columns import choose_columns
+from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 from dp_publish.rows.calibration import calibrate, share_mu
 from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.mechanism import add_noise

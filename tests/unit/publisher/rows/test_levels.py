@@ -16,11 +16,11 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
 from dp_publish.accounting.conversions import Cost
+from dp_publish.data.kinds import ColumnType
 from dp_publish.data.missing import RowReport
-from dp_publish.data.table import ColumnType, Table
-from dp_publish.policy.columns import choose_columns
+from dp_publish.data.table import Table
+from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy
-from dp_publish.policy.sections import resolve
 from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.mechanism import add_noise

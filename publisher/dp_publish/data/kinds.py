@@ -1,0 +1,227 @@
+"""Kinds of columns: what a policy may call a column, what it is read from, and how its cells become numbers and back.
+
+A kind is one line of `KINDS`, with what only it needs above; everything else asks that line. What a manifest says of it
+is in `dp_bundle.manifest.sources`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+KindName: TypeAlias = Literal["continuous", "integer", "boolean", "category", "ordered", "date", "time", "duration"]
+AS_IT_IS = "raw"  # what a column is read as that keeps its own type until it is coded
+TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}  # what any other is read as
+_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")  # a zone without a name
+
+
+class ColumnType(enum.Enum):
+    """A column's declared type, as far as it matters here.
+
+    `TIME` is a moment, `TIME_OF_DAY` has no date, and `NESTED` are lists, structures and maps. `OBJECT` is a column
+    whose cells may be of any type each, of a data frame or of text that the policy says are numbers, and `UNKNOWN` one
+    of a text file.
+    """
+
+    CONTINUOUS = "continuous"
+    INTEGER = "integer"
+    TEXT = "text"
+    DATE = "date"
+    TIME = "time"
+    TIME_OF_DAY = "time-of-day"
+    DURATION = "duration"
+    NESTED = "nested"
+    OTHER = "other"
+    OBJECT = "object"
+    UNKNOWN = "unknown"
+
+    @property
+    def may_be_numbers(self) -> bool:
+        """True if a column is published as it is: unless it is text that is no numbers, which a text file hides."""
+        return self in (ColumnType.CONTINUOUS, ColumnType.INTEGER, ColumnType.OBJECT, ColumnType.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a column holds.
+
+    Attributes
+    ----------
+    name : str
+        As policies, or manifests, have it.
+    said_as : str
+        What a policy calls it, if that is the name of another kind too.
+    read_from : tuple of ColumnType
+        The declared types of columns that it makes numbers of; none of what are numbers already.
+    is_whole : bool
+        Whether bounds are whole numbers.
+    levels : {"categories", "levels"} or None
+        The entry of a policy that lists the values.
+    has_order : bool
+        Whether the list begins with the lowest: then there is a middle, and no level for values beside the list.
+    n_levels : int or None
+        How many there are to be, if a list is given at all; None of any number, which has to be given.
+    stored_as : DataType or None
+        The type that numbers are decoded to.
+    steps : int
+        How many steps of that type a unit has.
+    encode : callable or None
+        Returns the numbers that are published for an array: of text, or of the types that it is read from.
+    unit, looks, hint : str
+        The unit of these numbers; what a value looks like, for messages; a line of a new policy about bounds.
+    bounds : tuple of type
+        Of which bounds in a policy may be, besides numbers.
+    """
+
+    name: str
+    said_as: str = ""
+    read_from: tuple[ColumnType, ...] = ()
+    is_whole: bool = False
+    levels: Literal["categories", "levels"] | None = None
+    has_order: bool = False
+    n_levels: int | None = None
+    stored_as: pa.DataType | None = None
+    steps: int = 1
+    encode: Callable[[pa.Array], pa.Array] | None = None
+    unit: str = ""
+    looks: str = ""
+    hint: str = ""
+    bounds: tuple[type, ...] = ()
+
+    @property
+    def is_truth(self) -> bool:
+        """True if there are two values, no and yes."""
+        return self.n_levels is not None
+
+    @property
+    def is_nominal(self) -> bool:
+        """True if a value is one of several that are no numbers, so that another one may be published in its place."""
+        return self.levels is not None and (self.is_truth or not self.has_order)
+
+    @property
+    def needs_levels(self) -> bool:
+        """True if a policy has to list the values."""
+        return self.levels is not None and self.n_levels is None
+
+    @property
+    def source(self) -> str:
+        """What manifests call it: one of numbers that something is published beside."""
+        return self.name if self.read_from else "number"
+
+    def of_type(self, declared: ColumnType) -> Kind:
+        """Return what a policy means by this kind in a column of that type."""
+        return next((each for each in KINDS.values() if each.said_as == self.name and declared in each.read_from), self)
+
+    def decode(self, numbers: NDArray[np.float64], gaps: NDArray[np.bool_]) -> pa.Array:
+        """Return published numbers as values that are read as them, but for parts of a step, and null in gaps."""
+        if self.stored_as is None:
+            return pa.array(numbers, mask=gaps)
+        bits = np.int32 if self.stored_as.bit_width == 32 else np.int64
+        return pa.array(self._in_steps(numbers).astype(bits), mask=gaps).cast(self.stored_as)
+
+    def decoded(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what numbers are, once they were decoded: without parts of a step."""
+        return numbers if self.stored_as is None else self._in_steps(numbers) * (1 / self.steps)
+
+    def _in_steps(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.trunc(numbers) if self.steps == 1 else np.rint(numbers * self.steps)
+
+
+def _days(values: pa.Array) -> pa.Array:
+    """Return days since 1970-01-01, of a moment those of the date where its zone is."""
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        values = _where_the_zone_is(values)
+    if pa.types.is_string(values.type) or pa.types.is_timestamp(values.type):
+        values = pc.floor_temporal(pc.cast(values, pa.timestamp("us")), unit="day")
+    return pc.cast(pc.cast(pc.cast(values, pa.date32()), pa.int32()), pa.int64())
+
+
+def _where_the_zone_is(values: pa.Array) -> pa.Array:
+    """Return the local times of moments, without their zone; older versions of Arrow know none that is an offset."""
+    offset = _OFFSET.fullmatch(values.type.tz)
+    if offset is None:
+        return pc.local_timestamp(values)
+    sign, hours, minutes = offset.groups()
+    ahead = datetime.timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
+    unit = values.type.unit
+    moments = pc.cast(pc.cast(values, pa.int64()), pa.timestamp(unit))
+    return pc.add(moments, pa.scalar(ahead, pa.duration(unit)))
+
+
+def _seconds(values: pa.Array, of: Any) -> pa.Array:
+    """Return seconds, to a millionth, of values in a type of microseconds."""
+    return pc.multiply(pc.cast(pc.cast(pc.cast(values, of, safe=False), pa.int64()), pa.float64()), 1e-6)
+
+
+def _moments(values: pa.Array) -> pa.Array:
+    """Return seconds since 1970-01-01T00:00:00Z; without a zone, UTC is meant."""
+    return _seconds(values, pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None))
+
+
+_MICROSECONDS = 10**6
+_OF_TEXT = (ColumnType.TEXT, ColumnType.OBJECT, ColumnType.UNKNOWN)
+_WORDS = (*_OF_TEXT, ColumnType.INTEGER)
+_OF_DAY, _LASTING = pa.time64("us"), pa.duration("us")
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("continuous"),
+        Kind("number", said_as="continuous"),
+        Kind("integer", is_whole=True),
+        Kind("boolean", read_from=_WORDS, is_whole=True, levels="levels", has_order=True, n_levels=2),
+        Kind("category", read_from=_WORDS, levels="categories"),
+        Kind("ordered", read_from=_WORDS, levels="levels", has_order=True),
+        Kind(
+            "date",
+            read_from=(*_OF_TEXT, ColumnType.DATE, ColumnType.TIME),
+            stored_as=pa.date32(),
+            encode=_days,
+            unit="days since 1970-01-01",
+            looks="date, like 2026-01-31",
+            hint="bounds = [2020-01-01, 2029-12-31]   # published as days since 1970-01-01",
+            bounds=(datetime.date,),
+        ),
+        Kind(
+            "time",
+            read_from=(*_OF_TEXT, ColumnType.TIME),
+            stored_as=pa.timestamp("us", "UTC"),
+            steps=_MICROSECONDS,
+            encode=_moments,
+            unit="seconds since 1970-01-01T00:00:00Z",
+            looks="time, like 2026-01-31 12:30:00",
+            hint="bounds = [2020-01-01T00:00:00Z, 2029-12-31T23:59:59Z]   # published as seconds since 1970",
+            bounds=(datetime.datetime, datetime.time),
+        ),
+        Kind(
+            "time-of-day",
+            said_as="time",
+            read_from=(ColumnType.TIME_OF_DAY,),
+            stored_as=_OF_DAY,
+            steps=_MICROSECONDS,
+            encode=lambda values: _seconds(values, _OF_DAY),
+            unit="seconds since midnight",
+            looks="time of the day, like 12:30:00",
+            hint="bounds = [00:00:00, 23:59:59]   # published as seconds since midnight",
+        ),
+        Kind(
+            "duration",
+            read_from=(ColumnType.DURATION,),
+            stored_as=_LASTING,
+            steps=_MICROSECONDS,
+            encode=lambda values: _seconds(values, _LASTING),
+            unit="seconds",
+            looks="duration",
+            hint="bounds = [low, high]   # in seconds",
+        ),
+    )
+}
