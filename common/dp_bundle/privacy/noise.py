@@ -64,9 +64,7 @@ def discrete_gaussian_variance(sigma: float) -> float:
     sigma = check_sigma(sigma)
     if sigma < 1.0:
         first = _exp_minus(Fraction(1, 2) / Fraction(sigma) ** 2)
-        weights = [first ** (k * k) for k in _TERMS]  # each far below the one before, and so is its error
-        moment = math.fsum(k * k * weight for k, weight in zip(_TERMS, weights, strict=True))
-        return 2.0 * moment / (1.0 + 2.0 * math.fsum(weights))
+        return _moment(2, [first ** (k * k) for k in _TERMS])  # each far below the one before, and so is its error
     if sigma > _DUAL_TO:
         return sigma * sigma
     duals = [math.exp(-2.0 * (math.pi * sigma * n) ** 2) for n in _DUAL_TERMS]
@@ -206,10 +204,14 @@ def rounded_gaussian_fourth_cumulant(sigma: float) -> float:
 
 def _fourth_cumulant(weights: list[float]) -> float:
     """Return the fourth cumulant of the symmetric distribution with weights 1 at 0 and weights[k-1] at k and -k."""
-    total = 1.0 + 2.0 * math.fsum(weights)
-    second = 2.0 * math.fsum(k * k * weight for k, weight in zip(_TERMS, weights, strict=True)) / total
-    fourth = 2.0 * math.fsum(k**4 * weight for k, weight in zip(_TERMS, weights, strict=True)) / total
-    return fourth - 3.0 * second * second
+    second = _moment(2, weights)
+    return _moment(4, weights) - 3.0 * second * second
+
+
+def _moment(order: int, weights: list[float]) -> float:
+    """Return a moment of that distribution."""
+    moment = math.fsum(k**order * weight for k, weight in zip(_TERMS, weights, strict=True))
+    return 2.0 * moment / (1.0 + 2.0 * math.fsum(weights))
 
 
 def _exp_minus(t: Fraction) -> float:
