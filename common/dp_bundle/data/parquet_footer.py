@@ -48,11 +48,7 @@ class Integer:
 
     def read(self, content: bytes, position: int) -> tuple[int, int]:
         """Return the number, and the position after it."""
-        value = content[position]
-        if value < 128:
-            position += 1
-        else:
-            value, position = _varint(content, position)
+        value, position = _varint(content, position)
         if value & 1 or value > 2 * self.most:  # zigzag: odd are the negative ones
             raise BundleFormatError("has a header with a number out of range")
         return value >> 1, position

@@ -11,7 +11,6 @@ Apache Parquet format 2.10, parquet.thrift (PageHeader).
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from typing import Any, BinaryIO, NamedTuple
 
@@ -27,7 +26,6 @@ _LONGEST_HEADER = 128  # bytes, in addition to labels
 _NUMBER = 8  # bytes of a value
 _SLACK = 64  # bytes of a page that hold no value
 _LEAST_VALUES = 8192  # of a page, with few exceptions
-_MOST_KNOWN = 4  # headers that are compared with the next one
 
 
 class _Page(NamedTuple):
@@ -38,26 +36,14 @@ class _Page(NamedTuple):
     stored: int
 
 
-class _Like(NamedTuple):
-    """A header that was read: its page, and its bytes before and after the stored size, which often changes."""
-
-    page: _Page
-    before: bytes
-    after: bytes
-
-
 class _Column(NamedTuple):
-    """Limits on the pages of a column: the form of their headers, and the size of a dictionary of text.
-
-    `known` are headers of the file that were read before.
-    """
+    """Limits on the pages of a column: the form of their headers, and the size of a dictionary of text."""
 
     form: Struct
     longest_header: int
     most_labels: int
     label_bytes: int
     is_text: bool
-    known: list[_Like]
 
 
 def open_parquet(name: str, file: BinaryIO, shape: FileShape, **options: Any) -> pq.ParquetFile:
@@ -126,7 +112,7 @@ def _column(shape: FileShape, is_text: bool) -> _Column:
     dictionary = Struct({1: I32, 2: I32, 3: BOOL}, frozenset({1, 2}))
     form = Struct({1: I32, 2: I32, 3: I32, 5: data, 7: dictionary}, frozenset({1, 2, 3}), _page)
     label_bytes = sum(4 + len(label.encode()) for label in shape.labels)
-    return _Column(form, _LONGEST_HEADER + shape.statistics_bytes, len(shape.labels), label_bytes, is_text, [])
+    return _Column(form, _LONGEST_HEADER + shape.statistics_bytes, len(shape.labels), label_bytes, is_text)
 
 
 def _page(found: dict[int, Any]) -> _Page:
@@ -148,7 +134,7 @@ def _check_chunk(file: BinaryIO, chunk: Chunk, column: _Column) -> None:
     n_values = size = 0
     while position < end and found.total() < most_pages:
         file.seek(position)
-        page, length = _read_header(file.read(column.longest_header), column.form, column.known)
+        page, length = read_struct(file.read(column.longest_header), 0, column.form)
         following = position + length + page.stored
         if page.kind == _DICTIONARY:
             sound = position == chunk.start and following == chunk.data_start and _is_dictionary(page, chunk, column)
@@ -167,25 +153,6 @@ def _check_chunk(file: BinaryIO, chunk: Chunk, column: _Column) -> None:
         raise BundleFormatError("has a column whose pages do not hold the values of its rows")
     if chunk.pages is not None and chunk.pages != found:
         raise BundleFormatError("has a column with other pages than its footer says")
-
-
-def _read_header(content: bytes, form: Struct, known: list[_Like]) -> tuple[_Page, int]:
-    """Return a page and the length of its header; one that differs from a known one in its stored size costs less."""
-    for like in known:
-        if content.startswith(like.before):
-            with contextlib.suppress(IndexError):
-                stored, position = I32.read(content, len(like.before))
-                if content.startswith(like.after, position):
-                    return like.page._replace(stored=stored), position + len(like.after)
-    page, length = read_struct(content, 0, form)
-    start = 3 + _varint_length(2 * page.kind) + _varint_length(2 * page.size)  # a byte for each field's number and type
-    known.insert(0, _Like(page, content[:start], content[start + _varint_length(2 * page.stored) : length]))
-    del known[_MOST_KNOWN:]
-    return page, length
-
-
-def _varint_length(value: int) -> int:
-    return max(1, -(-value.bit_length() // 7))
 
 
 def _is_dictionary(page: _Page, chunk: Chunk, column: _Column) -> bool:
