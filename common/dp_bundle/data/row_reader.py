@@ -132,7 +132,7 @@ def part_groups(
     """
     rows = (batch_rows if version_1 else group_rows)(len(columns))
     shape = FileShape(n_rows - start, rows, part_schema(columns), statistics=version_1)
-    with _in_our_words(name), contextlib.closing(new_view()) as file:
+    with in_our_words(name), contextlib.closing(new_view()) as file:
         metadata = open_parquet(name, file, shape, pre_buffer=False).metadata
     for index in range(metadata.num_row_groups):
         size = metadata.row_group(index).num_rows
@@ -155,7 +155,7 @@ def require_all_rows(seen: int, n_rows: int) -> None:
 def _read_group(
     name: str, new_view: Callable[[], BinaryIO], metadata: pq.FileMetaData, index: int, columns: tuple[Column, ...]
 ) -> pa.RecordBatch:
-    with _in_our_words(name), contextlib.closing(new_view()) as file:
+    with in_our_words(name), contextlib.closing(new_view()) as file:
         parquet = pq.ParquetFile(file, metadata=metadata, buffer_size=_PAGE_BUFFER, pre_buffer=False)
         size = metadata.row_group(index).num_rows
         (batch,) = parquet.iter_batches(size, row_groups=[index], use_threads=False)
@@ -164,7 +164,7 @@ def _read_group(
 
 
 @contextlib.contextmanager
-def _in_our_words(name: str) -> Iterator[None]:
+def in_our_words(name: str) -> Iterator[None]:
     """Turn errors of a reader into ours."""
     try:
         yield
