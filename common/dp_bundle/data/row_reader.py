@@ -177,7 +177,7 @@ def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) 
     if any(column.null_count for column in batch.columns):
         raise BundleFormatError(f"{name} has empty cells, which no release has")
     for column, found in zip(columns, batch.columns, strict=True):
-        if column.kind == "continuous" and not _are_finite(to_numpy(found)):
+        if column.kind == "continuous" and not np.isfinite(to_numpy(found)).all():
             raise BundleFormatError(f"{name} has a value in {quote_name(column.name)} that is not a number")
     levels: dict[str, list[npt.NDArray[np.int64]]] = {}
     for column, found in zip(columns, batch.columns, strict=True):
@@ -196,9 +196,3 @@ def _are_levels(drawn: list[npt.NDArray[np.int64]]) -> bool:
     if not all(int(each.min()) >= 0 and int(each.max()) <= 1 for each in drawn if len(each)):
         return False
     return len(drawn) == 1 or bool((np.sum(drawn, axis=0) == 1).all())
-
-
-def _are_finite(values: npt.NDArray[np.float64]) -> bool:
-    """Return True if all values are finite, as they are where their sum is, which takes less time to see."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
