@@ -38,6 +38,7 @@ wrong and what to do.
 
 from __future__ import annotations
 
+import copyreg
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -54,14 +55,8 @@ class DpGraphError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.args, vars(self))  # a process may send it to another as it is
-
-
-def _restored(kind: type[DpGraphError], words: tuple[Any, ...], attributes: dict[str, Any]) -> DpGraphError:
-    error = kind.__new__(kind)
-    error.args = words
-    vars(error).update(attributes)
-    return error
+        # A process may send it to another as it is.
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class ParameterError(DpGraphError, ValueError):
@@ -80,8 +75,7 @@ class ParameterError(DpGraphError, ValueError):
     exit_code = 2
 
     def __init__(self, name: str, allowed: str, received: object = _NOTHING) -> None:
-        self.name = name
-        self.allowed = allowed
+        self.name, self.allowed = name, allowed
         self.received = None if received is _NOTHING else received
         but = "" if received is _NOTHING else f", not {received!r}"
         super().__init__(f"{name} must be {allowed}{but}")
@@ -121,8 +115,7 @@ class CellError(SchemaError):
     """A cell that cannot be read; the message says where it is and what is wrong with it, and never quotes it."""
 
     def __init__(self, columns: list[str], line: int, said: str) -> None:
-        self.columns = columns
-        self.line = line
+        self.columns, self.line = columns, line
         shown = and_more([repr(name) for name in columns], _SHOWN)
         place = f"column {shown}: the value" if len(columns) == 1 else f"columns {shown}: each value"
         super().__init__(f"line {line}, {place} {said}")
@@ -180,11 +173,8 @@ class BudgetExceededError(PrivacyError):
         *,
         unit: str | None = None,
     ) -> None:
-        self.dataset = dataset
-        self.unit = unit
-        self.spent_mu = spent_mu
-        self.requested_mu = requested_mu
-        self.budget_mu = budget_mu
+        self.dataset, self.unit, self.budget_mu = dataset, unit, budget_mu
+        self.spent_mu, self.requested_mu = spent_mu, requested_mu
         super().__init__(f"dataset {dataset!r} {self._reason(excepted)}")
 
     def _reason(self, excepted: float) -> str:
@@ -223,8 +213,7 @@ class MissingBudgetError(BudgetExceededError):
     """The dataset has a budget, but none in a unit of privacy in which protection is or was promised."""
 
     def __init__(self, dataset: str, unit: str) -> None:
-        self.dataset = dataset
-        self.unit = unit
+        self.dataset, self.unit = dataset, unit
         self.spent_mu = self.requested_mu = None
         self.budget_mu = 0.0
         DpGraphError.__init__(
@@ -250,8 +239,7 @@ class StoreError(DpGraphError):
     """
 
     def __init__(self, place: str, reason: str) -> None:
-        self.place = place
-        self.reason = reason
+        self.place, self.reason = place, reason
         super().__init__(f"{place}: {reason}")
 
 
@@ -278,9 +266,7 @@ class MemoryLimitError(DpGraphError):
     """
 
     def __init__(self, work: str, needed: int, allowed: int, *, from_machine: bool, remedy: str = "") -> None:
-        self.work = work
-        self.needed = needed
-        self.allowed = allowed
+        self.work, self.needed, self.allowed = work, needed, allowed
         size, whose = format_size(needed), "this machine can give" if from_machine else "the limit is"
         super().__init__(
             f"{work} may need {size} of memory, and {whose} {format_size(allowed)}: nothing was begun; "
@@ -302,8 +288,7 @@ class UnsupportedVersionError(BundleError):
     """A format version this software does not know."""
 
     def __init__(self, version: str, supported: str) -> None:
-        self.version = version
-        self.supported = supported
+        self.version, self.supported = version, supported
         super().__init__(
             f"the bundle has format version {version}, and this software reads {supported}: update dpgraph"
         )
@@ -337,8 +322,7 @@ class TooFewSignersError(UntrustedKeyError):
     """Signed by fewer of the reader's keys for this dataset than the reader requires."""
 
     def __init__(self, fingerprint: str, message: str, counted: int, threshold: int) -> None:
-        self.counted = counted
-        self.threshold = threshold
+        self.counted, self.threshold = counted, threshold
         super().__init__(fingerprint, message)
 
 
@@ -352,11 +336,8 @@ class OlderReleaseError(BundleError):
     def __init__(
         self, dataset: str, release: int, newest: int, *, received: str | None = None, seen: str | None = None
     ) -> None:
-        self.dataset = dataset
-        self.release = release
-        self.newest = newest
-        self.received = received
-        self.seen = seen
+        self.dataset, self.release, self.newest = dataset, release, newest
+        self.received, self.seen = received, seen
         super().__init__(
             f"this is release {release} of {dataset!r}{_with_manifest(received)}, and release {newest}"
             f"{_with_manifest(seen)} has already been seen here: fetch the newer one, or pass --allow-older (from "
@@ -372,10 +353,7 @@ class EquivocationError(BundleError):
     """Another release of the same dataset and number by the same signer has been seen already."""
 
     def __init__(self, dataset: str, release: int, seen: str, received: str) -> None:
-        self.dataset = dataset
-        self.release = release
-        self.seen = seen
-        self.received = received
+        self.dataset, self.release, self.seen, self.received = dataset, release, seen, received
         super().__init__(
             f"this signer made two different releases {release} of {dataset!r}: the one seen here before has the "
             f"manifest {seen[:12]}..., this one {received[:12]}...; ask the publisher which one counts before using "
@@ -407,8 +385,7 @@ class NoSolutionError(EstimationError):
     """The penalised problem is unbounded at this alpha."""
 
     def __init__(self, alpha: float, smallest_alpha: float) -> None:
-        self.alpha = alpha
-        self.smallest_alpha = smallest_alpha
+        self.alpha, self.smallest_alpha = alpha, smallest_alpha
         remedy = (
             "not even an infinite alpha has one, as the unpenalised entries alone are indefinite: penalise more of them"
             if math.isinf(smallest_alpha)

@@ -26,7 +26,7 @@ from dp_bundle.base.errors import BundleFormatError, ParameterError
 from dp_bundle.data.parquet_footer import FileShape
 from dp_bundle.data.parquet_pages import check_written, open_parquet
 from dp_bundle.data.recovery import estimate_rows
-from dp_bundle.data.row_reader import text_to_arrow, to_arrow, to_numpy
+from dp_bundle.data.row_reader import in_our_words, text_to_arrow, to_arrow, to_numpy
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 
@@ -126,7 +126,7 @@ def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME)
 
     statistics = release.format_version == "1"
     shape = FileShape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(described.labels), statistics=statistics)
-    try:
+    with in_our_words(name):
         parquet = open_parquet(name, file, shape, pre_buffer=False, read_dictionary=["row", "column"])
         if parquet.metadata.num_rows != n_entries:
             raise BundleFormatError(f"{name} is not the labelled triangle that its manifest describes")
@@ -134,9 +134,6 @@ def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME)
         for batch in parquet.iter_batches(_AT_ONCE, use_threads=False):
             _fill(matrix, batch, start, described)
             start += batch.num_rows
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise BundleFormatError(f"{name} is not readable as Parquet: ask the publisher for a sound bundle") from error
-
     if start != n_entries:
         raise BundleFormatError(f"{name} is not the labelled triangle that its manifest describes")
     if described.noisy is None:

@@ -48,11 +48,7 @@ class Integer:
 
     def read(self, content: bytes, position: int) -> tuple[int, int]:
         """Return the number, and the position after it."""
-        value = content[position]
-        if value < 128:
-            position += 1
-        else:
-            value, position = _varint(content, position)
+        value, position = _varint(content, position)
         if value & 1 or value > 2 * self.most:  # zigzag: odd are the negative ones
             raise BundleFormatError("has a header with a number out of range")
         return value >> 1, position
@@ -296,11 +292,8 @@ def _file_form(shape: FileShape, most_groups: int) -> Struct:
     described |= {12: statistics_form(shape), 13: Listing(count, 1, 5), 16: sizes}
     columns = {column.encode(): index for index, column in enumerate(shape.schema.names)}
     types = [_TYPES[kind] for kind in shape.schema.types]
-
-    def chunk(found: dict[int, Any]) -> Chunk:
-        return _chunk(found[3], columns, types)
-
-    chunk_form = Struct({2: I64, 3: Struct(described, frozenset({1, 2, 3, 4, 5, 6, 7, 9}))}, frozenset({3}), chunk)
+    about = Struct(described, frozenset({1, 2, 3, 4, 5, 6, 7, 9}))
+    chunk_form = Struct({2: I64, 3: about}, frozenset({3}), lambda found: _chunk(found[3], columns, types))
     group = Struct(
         {1: Listing(chunk_form, n_columns, n_columns), 2: I64, 3: I64, 5: I64, 6: I64, 7: I16},
         frozenset({1, 2, 3, 5, 6}),

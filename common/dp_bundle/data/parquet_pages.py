@@ -11,7 +11,6 @@ Apache Parquet format 2.10, parquet.thrift (PageHeader).
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from typing import Any, BinaryIO, NamedTuple
 
@@ -27,7 +26,6 @@ _LONGEST_HEADER = 128  # bytes, in addition to labels
 _NUMBER = 8  # bytes of a value
 _SLACK = 64  # bytes of a page that hold no value
 _LEAST_VALUES = 8192  # of a page, with few exceptions
-_MOST_KNOWN = 4  # headers that are compared with the next one
 
 
 class _Page(NamedTuple):
@@ -36,28 +34,6 @@ class _Page(NamedTuple):
     n_values: int
     size: int
     stored: int
-
-
-class _Like(NamedTuple):
-    """A header that was read: its page, and its bytes before and after the stored size, which often changes."""
-
-    page: _Page
-    before: bytes
-    after: bytes
-
-
-class _Column(NamedTuple):
-    """Limits on the pages of a column: the form of their headers, and the size of a dictionary of text.
-
-    `known` are headers of the file that were read before.
-    """
-
-    form: Struct
-    longest_header: int
-    most_labels: int
-    label_bytes: int
-    is_text: bool
-    known: list[_Like]
 
 
 def open_parquet(name: str, file: BinaryIO, shape: FileShape, **options: Any) -> pq.ParquetFile:
@@ -113,20 +89,17 @@ def check_headers(file: BinaryIO, shape: FileShape) -> None:
     BundleFormatError
         They do not keep to the shape; the sentence lacks its subject, the file.
     """
-    groups = read_footer(file, shape)
-    kinds = {kind: _column(shape, kind == pa.string()) for kind in set(shape.schema.types)}
-    columns = [kinds[kind] for kind in shape.schema.types]
+    groups, form = read_footer(file, shape), _form(shape)
     for chunks in groups:
-        for column, chunk in zip(columns, chunks, strict=True):
-            _check_chunk(file, chunk, column)
+        for kind, chunk in zip(shape.schema.types, chunks, strict=True):
+            _check_chunk(file, chunk, shape, form, is_text=kind == pa.string())
 
 
-def _column(shape: FileShape, is_text: bool) -> _Column:
+def _form(shape: FileShape) -> Struct:
+    """Return the form of a page's header."""
     data = Struct({1: I32, 2: I32, 3: I32, 4: I32, 5: statistics_form(shape)}, frozenset({1, 2, 3, 4}))
     dictionary = Struct({1: I32, 2: I32, 3: BOOL}, frozenset({1, 2}))
-    form = Struct({1: I32, 2: I32, 3: I32, 5: data, 7: dictionary}, frozenset({1, 2, 3}), _page)
-    label_bytes = sum(4 + len(label.encode()) for label in shape.labels)
-    return _Column(form, _LONGEST_HEADER + shape.statistics_bytes, len(shape.labels), label_bytes, is_text, [])
+    return Struct({1: I32, 2: I32, 3: I32, 5: data, 7: dictionary}, frozenset({1, 2, 3}), _page)
 
 
 def _page(found: dict[int, Any]) -> _Page:
@@ -140,20 +113,21 @@ def _page(found: dict[int, Any]) -> _Page:
     return _Page(found[1], own[2], own[1], found[2], found[3])
 
 
-def _check_chunk(file: BinaryIO, chunk: Chunk, column: _Column) -> None:
+def _check_chunk(file: BinaryIO, chunk: Chunk, shape: FileShape, form: Struct, *, is_text: bool) -> None:
     """Check the pages of one column in one row group."""
     position, end = chunk.start, chunk.start + chunk.stored
-    most_pages = chunk.n_values // _LEAST_VALUES + 3
+    most_pages, longest = chunk.n_values // _LEAST_VALUES + 3, _LONGEST_HEADER + shape.statistics_bytes
     found: Counter[tuple[int, int]] = Counter()
     n_values = size = 0
     while position < end and found.total() < most_pages:
         file.seek(position)
-        page, length = _read_header(file.read(column.longest_header), column.form, column.known)
+        page, length = read_struct(file.read(longest), 0, form)
         following = position + length + page.stored
         if page.kind == _DICTIONARY:
-            sound = position == chunk.start and following == chunk.data_start and _is_dictionary(page, chunk, column)
+            sound = position == chunk.start and following == chunk.data_start
+            sound = sound and _is_dictionary(page, chunk, shape, is_text=is_text)
         else:
-            sound = position >= chunk.data_start and _is_data(page, chunk, column)
+            sound = position >= chunk.data_start and _is_data(page, chunk, is_text=is_text)
             n_values += page.n_values
         largest = page.size + page.size // 6 + _SLACK if chunk.codec else page.size
         if not sound or not 0 < page.stored <= largest or n_values > chunk.n_values:
@@ -169,35 +143,17 @@ def _check_chunk(file: BinaryIO, chunk: Chunk, column: _Column) -> None:
         raise BundleFormatError("has a column with other pages than its footer says")
 
 
-def _read_header(content: bytes, form: Struct, known: list[_Like]) -> tuple[_Page, int]:
-    """Return a page and the length of its header; one that differs from a known one in its stored size costs less."""
-    for like in known:
-        if content.startswith(like.before):
-            with contextlib.suppress(IndexError):
-                stored, position = I32.read(content, len(like.before))
-                if content.startswith(like.after, position):
-                    return like.page._replace(stored=stored), position + len(like.after)
-    page, length = read_struct(content, 0, form)
-    start = 3 + _varint_length(2 * page.kind) + _varint_length(2 * page.size)  # a byte for each field's number and type
-    known.insert(0, _Like(page, content[:start], content[start + _varint_length(2 * page.stored) : length]))
-    del known[_MOST_KNOWN:]
-    return page, length
-
-
-def _varint_length(value: int) -> int:
-    return max(1, -(-value.bit_length() // 7))
-
-
-def _is_dictionary(page: _Page, chunk: Chunk, column: _Column) -> bool:
+def _is_dictionary(page: _Page, chunk: Chunk, shape: FileShape, *, is_text: bool) -> bool:
     """Return True if a dictionary has no more entries than it can, and exactly their size."""
-    if column.is_text:
-        return page.encoding == _PLAIN and page.n_values <= column.most_labels and page.size <= column.label_bytes
+    if is_text:
+        most_bytes = sum(4 + len(label.encode()) for label in shape.labels)
+        return page.encoding == _PLAIN and page.n_values <= len(shape.labels) and page.size <= most_bytes
     return page.encoding == _PLAIN and page.n_values <= chunk.n_values and page.size == page.n_values * _NUMBER
 
 
-def _is_data(page: _Page, chunk: Chunk, column: _Column) -> bool:
+def _is_data(page: _Page, chunk: Chunk, *, is_text: bool) -> bool:
     """Return True if values, or indices into a dictionary, take the space that they need."""
     if page.encoding == _INDICES:
         return chunk.start != chunk.data_start and 0 < page.size <= page.n_values * _NUMBER + _SLACK
-    known = page.encoding in (_PLAIN, _SPLIT) and not column.is_text
+    known = page.encoding in (_PLAIN, _SPLIT) and not is_text
     return known and 0 < page.size == page.n_values * _NUMBER

@@ -132,7 +132,7 @@ def part_groups(
     """
     rows = (batch_rows if version_1 else group_rows)(len(columns))
     shape = FileShape(n_rows - start, rows, part_schema(columns), statistics=version_1)
-    with _in_our_words(name), contextlib.closing(new_view()) as file:
+    with in_our_words(name), contextlib.closing(new_view()) as file:
         metadata = open_parquet(name, file, shape, pre_buffer=False).metadata
     for index in range(metadata.num_row_groups):
         size = metadata.row_group(index).num_rows
@@ -155,7 +155,7 @@ def require_all_rows(seen: int, n_rows: int) -> None:
 def _read_group(
     name: str, new_view: Callable[[], BinaryIO], metadata: pq.FileMetaData, index: int, columns: tuple[Column, ...]
 ) -> pa.RecordBatch:
-    with _in_our_words(name), contextlib.closing(new_view()) as file:
+    with in_our_words(name), contextlib.closing(new_view()) as file:
         parquet = pq.ParquetFile(file, metadata=metadata, buffer_size=_PAGE_BUFFER, pre_buffer=False)
         size = metadata.row_group(index).num_rows
         (batch,) = parquet.iter_batches(size, row_groups=[index], use_threads=False)
@@ -164,7 +164,7 @@ def _read_group(
 
 
 @contextlib.contextmanager
-def _in_our_words(name: str) -> Iterator[None]:
+def in_our_words(name: str) -> Iterator[None]:
     """Turn errors of a reader into ours."""
     try:
         yield
@@ -177,7 +177,7 @@ def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) 
     if any(column.null_count for column in batch.columns):
         raise BundleFormatError(f"{name} has empty cells, which no release has")
     for column, found in zip(columns, batch.columns, strict=True):
-        if column.kind == "continuous" and not _are_finite(to_numpy(found)):
+        if column.kind == "continuous" and not np.isfinite(to_numpy(found)).all():
             raise BundleFormatError(f"{name} has a value in {quote_name(column.name)} that is not a number")
     levels: dict[str, list[npt.NDArray[np.int64]]] = {}
     for column, found in zip(columns, batch.columns, strict=True):
@@ -196,9 +196,3 @@ def _are_levels(drawn: list[npt.NDArray[np.int64]]) -> bool:
     if not all(int(each.min()) >= 0 and int(each.max()) <= 1 for each in drawn if len(each)):
         return False
     return len(drawn) == 1 or bool((np.sum(drawn, axis=0) == 1).all())
-
-
-def _are_finite(values: npt.NDArray[np.float64]) -> bool:
-    """Return True if all values are finite, as they are where their sum is, which takes less time to see."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())

@@ -58,9 +58,8 @@ class Cache:
     def __init__(self, folder: Path | None = None, limit: int | None = None) -> None:
         self.folder = folder if folder is not None else cache_folder()
         if limit is None:
-            chosen = number_chosen(
-                "DPGRAPH_CACHE_GB", _DEFAULT_GB, "a number of gigabytes", lambda number: 0 <= number < math.inf
-            )
+            allowed = "a number of gigabytes"
+            chosen = number_chosen("DPGRAPH_CACHE_GB", _DEFAULT_GB, allowed, lambda given: 0 <= given < math.inf)
             limit = int(chosen * 10**9)
         self.limit = limit
         self.copies: set[str] = set()

@@ -37,8 +37,7 @@ _UNFINISHED = ".partial"
 
 def make_private_folder(folder: Path) -> None:
     """Make a folder and its missing parents, for the user alone; existing folders stay as they are."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    for path in reversed(missing):
+    for path in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
         path.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(exist_ok=True)
 

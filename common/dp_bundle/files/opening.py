@@ -142,7 +142,9 @@ class FolderStore:
         """Make a new file; a file system on a network may lose the answer, so after an error the name is read."""
         path = self.folder / require_name(name)
         try:
-            self._make_folders(path.parent)
+            for each in reversed([each for each in path.parents if not each.exists()]):
+                each.mkdir(exist_ok=True)
+                sync_folder(each.parent)  # so that names of new folders are on the disk, too
             with whole_file(path) as file:
                 file.write(content)
         except OSError as error:
@@ -164,13 +166,6 @@ class FolderStore:
                 sync_folder(path.parent)
         except OSError as error:
             raise self._error(name, error) from error
-
-    def _make_folders(self, folder: Path) -> None:
-        """Make a folder and those above it; names of new ones are on the disk, too."""
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        for path in reversed(missing):
-            path.mkdir(exist_ok=True)
-            sync_folder(path.parent)
 
     @contextlib.contextmanager
     def _opened(self, name: str) -> Iterator[int]:

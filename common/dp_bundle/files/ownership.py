@@ -73,10 +73,7 @@ def require_own(path: Path, *, private: bool = False, holds: str = "your keys or
     nearest = {*list(target.parents)[:_NEAREST], *list(path.absolute().parents)[:_NEAREST]}
     for place in folders:
         _require(place, _WRITE, holds, is_near=place in nearest)
-    if private:
-        require_private(target, holds)
-    else:
-        _require(target, _WRITE, holds)
+    _require(target, _ANY if private else _WRITE, holds)
 
 
 def require_private(place: Path, holds: str) -> None:

@@ -58,12 +58,8 @@ class Pace:
 
     def __init__(self, *, earns: bool = True) -> None:
         self.earns = earns
-        self.leeway = number_chosen(
-            "DPGRAPH_PATIENCE",
-            DEFAULT_PATIENCE,
-            "a number of seconds, at most those of a day",
-            lambda seconds: 0 < seconds <= 86_400,
-        )
+        allowed = "a number of seconds, at most those of a day"
+        self.leeway = number_chosen("DPGRAPH_PATIENCE", DEFAULT_PATIENCE, allowed, lambda given: 0 < given <= 86_400)
         self._left = self.leeway
         self._running, self._since = 0, time.monotonic()
         self._lock = threading.Lock()

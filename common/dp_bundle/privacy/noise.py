@@ -24,7 +24,6 @@ _LAPLACE_SCALES = (0.05, 2.0**50)  # in steps
 _TERMS = range(1, 13)  # at sigma <= 1 the thirteenth term is below 1e-33
 _DUAL_TERMS = range(1, 4)  # from sigma = 1 on the fourth one is below 1e-130
 _DUAL_FROM = 0.5  # where both series for a fourth cumulant converge, and neither cancels
-_DUAL_TO = 7.0  # from there on every term of a dual series is below 1e-400
 
 
 def check_sigma(sigma: float, name: str = "sigma") -> float:
@@ -64,11 +63,7 @@ def discrete_gaussian_variance(sigma: float) -> float:
     sigma = check_sigma(sigma)
     if sigma < 1.0:
         first = _exp_minus(Fraction(1, 2) / Fraction(sigma) ** 2)
-        weights = [first ** (k * k) for k in _TERMS]  # each far below the one before, and so is its error
-        moment = math.fsum(k * k * weight for k, weight in zip(_TERMS, weights, strict=True))
-        return 2.0 * moment / (1.0 + 2.0 * math.fsum(weights))
-    if sigma > _DUAL_TO:
-        return sigma * sigma
+        return _moment(2, [first ** (k * k) for k in _TERMS])  # each far below the one before, and so is its error
     duals = [math.exp(-2.0 * (math.pi * sigma * n) ** 2) for n in _DUAL_TERMS]
     moment = 2.0 * math.fsum(n * n * dual for n, dual in zip(_DUAL_TERMS, duals, strict=True))
     return sigma * sigma * (1.0 - 4.0 * (math.pi * sigma) ** 2 * moment / (1.0 + 2.0 * math.fsum(duals)))
@@ -102,8 +97,6 @@ def rounded_gaussian_variance(sigma: float) -> float:
         )  # the others are far below it, and so are their errors
         rest = ((2 * k - 1) * math.erfc((k - 0.5) / (sigma * math.sqrt(2.0))) for k in _TERMS[1:])
         return math.fsum((first, *rest))
-    if sigma > _DUAL_TO:
-        return sigma * sigma + 1.0 / 12.0
     corrections = (
         (-1) ** n * (4.0 * sigma * sigma + (math.pi * n) ** -2) * math.exp(-2.0 * (math.pi * sigma * n) ** 2)
         for n in _DUAL_TERMS
@@ -193,8 +186,6 @@ def rounded_gaussian_fourth_cumulant(sigma: float) -> float:
         tails = [_erfc_root(Fraction((2 * k - 1) ** 2, 8) / Fraction(sigma) ** 2) for k in _TERMS]
         fourth = math.fsum((k**4 - (k - 1) ** 4) * tail for k, tail in zip(_TERMS, tails, strict=True))
         return fourth - 3.0 * rounded_gaussian_variance(sigma) ** 2
-    if sigma > _DUAL_TO:  # and the factors of the terms could overflow
-        return -1.0 / 120.0
     a, second, fourth = sigma * sigma, 0.0, 0.0
     for n in _TERMS:
         s = 2.0 * math.pi * n
@@ -206,10 +197,14 @@ def rounded_gaussian_fourth_cumulant(sigma: float) -> float:
 
 def _fourth_cumulant(weights: list[float]) -> float:
     """Return the fourth cumulant of the symmetric distribution with weights 1 at 0 and weights[k-1] at k and -k."""
-    total = 1.0 + 2.0 * math.fsum(weights)
-    second = 2.0 * math.fsum(k * k * weight for k, weight in zip(_TERMS, weights, strict=True)) / total
-    fourth = 2.0 * math.fsum(k**4 * weight for k, weight in zip(_TERMS, weights, strict=True)) / total
-    return fourth - 3.0 * second * second
+    second = _moment(2, weights)
+    return _moment(4, weights) - 3.0 * second * second
+
+
+def _moment(order: int, weights: list[float]) -> float:
+    """Return a moment of that distribution."""
+    moment = math.fsum(k**order * weight for k, weight in zip(_TERMS, weights, strict=True))
+    return 2.0 * moment / (1.0 + 2.0 * math.fsum(weights))
 
 
 def _exp_minus(t: Fraction) -> float:

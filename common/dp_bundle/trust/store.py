@@ -1,8 +1,8 @@
 """The store of trusted keys.
 
 `trusted/` in the state folder holds one JSON file per trusted key, named by its hexadecimal digits, and the memory of
-releases that were seen (`seen`). Further decisions are in folders of their own (`rules`). What all of them mean for a
-release is judged in `judging`.
+releases that were seen (`seen`). Further decisions are in folders of their own (`judging`). What all of them mean for a
+release is judged here.
 
 Acceptance of statements about keys by a reader: the rules by which a key gets a successor or is taken back.
 """

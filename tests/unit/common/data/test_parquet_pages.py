@@ -10,8 +10,6 @@ import pytest
 from tests.unit.common.data.test_rows import load, values, write
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.data import parquet_pages
-from dp_bundle.data.parquet_footer import Struct
 
 
 def _sizes_in_headers(content: bytes) -> list[int]:
@@ -48,33 +46,3 @@ def test_every_byte_of_page_headers_may_be_wrong() -> None:
         except BundleFormatError:
             refused += 1
     assert refused > 30
-
-
-def test_a_header_like_one_before_is_read_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known of other pages' headers changes no page, no length and no refusal, whatever byte is another one."""
-    seen: list[tuple[bytes, Struct, list[parquet_pages._Like]]] = []
-    original = parquet_pages._read_header
-
-    def look(content: bytes, form: Struct, known: list[parquet_pages._Like]) -> tuple[parquet_pages._Page, int]:
-        seen.append((content, form, list(known)))
-        return original(content, form, known)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(parquet_pages, "_read_header", look)
-        load(write([values(200_000)]), 200_000)
-    assert sum(len(known) for _, _, known in seen) > len(seen) > 10
-
-    rng = np.random.default_rng(12)
-    for content, form, known in seen:
-        for _ in range(10):
-            changed = bytearray(content)
-            changed[rng.integers(24)] = rng.integers(256)
-            found = [_page_or_refusal(bytes(changed), form, each) for each in (known, [])]
-            assert found[0] == found[1]
-
-
-def _page_or_refusal(content: bytes, form: Struct, known: list[parquet_pages._Like]) -> object:
-    try:
-        return parquet_pages._read_header(content, form, list(known))
-    except BundleFormatError as error:
-        return str(error)

@@ -6,7 +6,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeVar
 
 import mpmath
 import numpy as np
@@ -18,8 +17,6 @@ from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_
 from dp_bundle.privacy.normal import gaussian_delta
 from dp_publish.accounting.curve import Loss, epsilon_of_unit
 
-T = TypeVar("T")
-
 
 def exact_delta(width: int, sigma: float, epsilon: float) -> float:
     """Return the hockey-stick divergence of N_Z(0, sigma^2) from its shift by `width`, summed over all integers."""
@@ -30,15 +27,7 @@ def exact_delta(width: int, sigma: float, epsilon: float) -> float:
         return float(sum(gain for gain in gains if gain > 0) / sum(weight.values()))
 
 
-def bounds_of_many(sigma: float) -> tuple[float, list[float], list[float]]:
-    """Return the mu of 3000 columns that all differ, seven epsilons, and the bounds there."""
-    losses = {DiscreteLoss(1 + index % 3, sigma * (1 + index / 3000)): 1 for index in range(3000)}
-    mu = math.hypot(*(loss.mu for loss in losses))
-    epsilons = [mu**2 / 2 + place * mu for place in range(7)]
-    return mu, epsilons, least_deltas(epsilons, losses)
-
-
-def timed(compute: Callable[[], T]) -> tuple[T, float]:
+def timed(compute: Callable[[], list[float]]) -> tuple[list[float], float]:
     """Return a result and the least processor seconds of three runs, as a busy machine may hold up any one of them."""
     seconds = []
     for _ in range(3):
@@ -120,7 +109,10 @@ def test_noise_added_afterwards_leaves_less(sigma: float) -> None:
 def test_all_of_many_columns_count(sigma: float, least: float) -> None:
     """Of 3000 columns that all differ the bound knows nearly the whole mu, at once."""
     least_deltas([1.0], {DiscreteLoss(1, 2.0): 1})  # which loads what the first call of a process loads
-    (mu, epsilons, bounds), used = timed(lambda: bounds_of_many(sigma))
+    losses = {DiscreteLoss(1 + index % 3, sigma * (1 + index / 3000)): 1 for index in range(3000)}
+    mu = math.hypot(*(loss.mu for loss in losses))
+    epsilons = [mu**2 / 2 + place * mu for place in range(7)]
+    bounds, used = timed(lambda: least_deltas(epsilons, losses))
     assert used < 0.5
     for epsilon, bound in zip(epsilons, bounds, strict=True):
         assert gaussian_delta(least * mu, epsilon) <= bound <= gaussian_delta(mu, epsilon)
