@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.files.tar import write_archive
 from dp_bundle.manifest.release import Release
@@ -89,3 +92,14 @@ def sha256_of(file: BinaryIO) -> str:
     """Return the SHA-256 of a file's whole content, in hexadecimal digits."""
     file.seek(0)
     return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def errors_of_writing(path: Path, taken: str = "") -> Iterator[None]:
+    """Say in a sentence what keeps a file or a folder from being written: `taken` if its name is not free."""
+    try:
+        yield
+    except OSError as error:
+        if taken and isinstance(error, FileExistsError):
+            raise DpGraphError(taken) from error
+        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror or error}") from error

@@ -42,7 +42,7 @@ def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_sig
     Example:
       dp-bundle describe wine.bundle.tar --as dcat
     """
-    from dp_bundle.bundle.packing import errors_of_writing
+    from dp_bundle.bundle.writing import errors_of_writing
     from dp_bundle.describe.subject import licence_gap
     from dp_bundle.files.new_files import whole_file
     from dp_bundle.portals.staging import describe_as

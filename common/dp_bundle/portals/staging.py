@@ -17,8 +17,8 @@ from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.companions import Companion, find_companions, published_files, signature_files
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.packing import errors_of_writing, write_tar
-from dp_bundle.bundle.writing import sha256_of
+from dp_bundle.bundle.packing import write_tar
+from dp_bundle.bundle.writing import errors_of_writing, sha256_of
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_folders import new_file, new_folder
 from dp_bundle.manifest.release import Release
