@@ -39,7 +39,7 @@ from dp_audit.report import AuditReport
 from dp_audit.row_attack import Attack
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.manifest.columns import Column, RandomizedResponse
-from dp_bundle.manifest.guarantee_checks import release_mu
+from dp_bundle.manifest.guarantee import release_mu
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import calibrate

@@ -11,16 +11,17 @@ import click
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, quote_path
 from dp_bundle.cli.console import (
+    ALWAYS,
     BundlePath,
     NewPath,
     answer,
     answer_options,
     note,
     opened,
+    option,
     quiet_option,
     reader_options,
 )
-from dp_bundle.cli.options import ALWAYS, option
 from dp_bundle.portals.names import FORMS, PORTALS
 
 _BUNDLE = BundlePath(remote=False)

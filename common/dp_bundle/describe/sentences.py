@@ -10,8 +10,14 @@ from collections.abc import Sequence
 from dp_bundle.base.quoting import counted, quote, quote_name, round_up
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
-from dp_bundle.manifest.guarantee import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC, Cumulative, Guarantee
-from dp_bundle.manifest.guarantee_checks import sound_conditional_mu
+from dp_bundle.manifest.guarantee import (
+    NUMBER_PUBLIC,
+    ORDER_PUBLIC,
+    TOGETHER_PUBLIC,
+    Cumulative,
+    Guarantee,
+    sound_conditional_mu,
+)
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import TRANSFORM_NAME, Release

@@ -118,9 +118,9 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Com
             _write(new / name, content)
         if portal == "static":
             sums = []
-            for name in _files_in(new):
-                with (new / name).open("rb") as file:
-                    sums.append(f"{sha256_of(file)}  {name.as_posix()}\n")
+            for path in _files_in(new):
+                with (new / path).open("rb") as file:
+                    sums.append(f"{sha256_of(file)}  {path.as_posix()}\n")
             _write(new / "SHA256SUMS", "".join(sums).encode())
     return [folder / name for name in _files_in(folder)]
 
