@@ -13,7 +13,6 @@ import json
 import os
 import re
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +34,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 _ANY: Any = object()
 
 
-class Condition(ABC):
+class Condition:
     """A condition that must hold where an option is typed."""
 
-    @abstractmethod
-    def refusal(self, name: str, value: Any, context: click.Context) -> str | None:
-        """Return why an option of this name and value does not apply, as a sentence that begins with it, or None."""
+    def refusal(self, name: str, value: Any, context: click.Context) -> str | None:  # noqa: ARG002
+        """Return why an option of this name and value does not apply, as a sentence that begins with it, or None.
+
+        By default it is too early to know.
+        """
+        return None
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,6 @@ class Where(Condition):
     """Something holds that only reading shows: of the policy, the table or the job, whose reader refuses the option."""
 
     holds: str
-
-    def refusal(self, name: str, value: Any, context: click.Context) -> str | None:  # noqa: ARG002
-        """Return None: it is too early to know."""
-        return None
 
 
 ALWAYS: tuple[Condition, ...] = ()
@@ -227,28 +225,16 @@ def _memory_size(text: str) -> int:
         raise click.BadParameter(f"{text!r} is not {error.allowed}") from error
 
 
-def memory_option(command: F) -> F:
-    """Add `--max-memory`."""
-    return option(
-        "--max-memory",
-        applies=ALWAYS,
-        type=_memory_size,
-        metavar="SIZE",
-        help="Refuse, before it begins, work that may need more memory than this, such as 4GB; by default than this "
-        "machine can give.",
-    )(command)
-
-
-def json_option(command: F) -> F:
-    """Add `--json`."""
-    return option("--json", "as_json", applies=ALWAYS, is_flag=True, help="Print one JSON document instead of text.")(
-        command
-    )
-
-
-def quiet_option(command: F) -> F:
-    """Add `--quiet`."""
-    return option("--quiet", applies=ALWAYS, is_flag=True, help="Print nothing but errors.")(command)
+memory_option = option(
+    "--max-memory",
+    applies=ALWAYS,
+    type=_memory_size,
+    metavar="SIZE",
+    help="Refuse, before it begins, work that may need more memory than this, such as 4GB; by default than this "
+    "machine can give.",
+)
+json_option = option("--json", "as_json", applies=ALWAYS, is_flag=True, help="Print one JSON document instead of text.")
+quiet_option = option("--quiet", applies=ALWAYS, is_flag=True, help="Print nothing but errors.")
 
 
 def answer_options(command: F) -> F:
