@@ -41,7 +41,7 @@ from dp_audit.report import AuditReport
 from dp_audit.row_attack import Attack, guessed_mu
 from dp_audit.whole_row_releases import Judged, audit_made_up
 from dp_bundle.manifest.columns import Column, RandomizedResponse
-from dp_bundle.manifest.guarantee_checks import release_mu
+from dp_bundle.manifest.guarantee import release_mu
 from dp_publish.policy.model import Policy
 
 _ROWS = 1 << 16

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
+from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
 from dp_bundle.cli.main import cli as dp_bundle
-from dp_bundle.cli.options import AppliedOption, Where, With, Without, option
 from dp_learn.cli.main import cli as dp_learn
 from dp_publish import Policy, publish
 from dp_publish.cli.main import cli as dp_publish
@@ -69,7 +69,7 @@ CONDITIONS = [(each, condition) for each in ALL for condition in getattr(each.op
 def test_every_option_says_where_it_applies() -> None:
     """An option without a word about it, or about an option that its command does not have, fails here."""
     for each in ALL:
-        assert isinstance(each.option, AppliedOption), f"declare {each} with dp_bundle.cli.options.option"
+        assert isinstance(each.option, AppliedOption), f"declare {each} with dp_bundle.cli.console.option"
         others = {one.other for one in each.option.applies if isinstance(one, (With, Without))}
         assert others <= {param.name for param in each.command.params}, str(each)
 

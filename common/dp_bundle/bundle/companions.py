@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle.base.errors import BundleFormatError, DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.packing import errors_of_writing, write_tar
-from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.bundle.packing import write_tar
+from dp_bundle.bundle.writing import MANIFEST_NAME, errors_of_writing
 from dp_bundle.describe.subject import PARQUET, SIGNATURES, TAR, PublishedFile
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.opening import open_store

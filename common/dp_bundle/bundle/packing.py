@@ -17,7 +17,7 @@ from typing import BinaryIO
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.writing import MANIFEST_NAME
+from dp_bundle.bundle.writing import MANIFEST_NAME, errors_of_writing
 from dp_bundle.files.new_files import new_file, new_folder, require_folder, whole_file
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath, Store
@@ -132,14 +132,3 @@ def _writing(path: Path) -> Iterator[None]:
     require_folder(path)
     with errors_of_writing(path, taken):
         yield
-
-
-@contextlib.contextmanager
-def errors_of_writing(path: Path, taken: str = "") -> Iterator[None]:
-    """Say in a sentence what keeps a file or a folder from being written: `taken` if its name is not free."""
-    try:
-        yield
-    except OSError as error:
-        if taken and isinstance(error, FileExistsError):
-            raise DpGraphError(taken) from error
-        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror or error}") from error

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.quoting import quote_path
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.files.tar import write_archive
 from dp_bundle.manifest.release import Release
@@ -55,13 +57,13 @@ def write_bundle(
         The SHA-256 of the manifest member.
     """
     data = dict(zip(data_names(release, len(parts)), parts, strict=True))
-    digests = digests if digests is not None else [_digest(_chunks(part)) for part in parts]
+    digests = digests if digests is not None else [sha256_of(part) for part in parts]
     described = [
         DataMember(name, part.seek(0, os.SEEK_END), digest)
         for (name, part), digest in zip(data.items(), digests, strict=True)
     ]
     documents = {name: io.BytesIO(make(release, described)) for name, make in DESCRIPTORS.items()}
-    subjects = [Subject(name=name, digest={"sha256": _digest(_chunks(file))}) for name, file in documents.items()]
+    subjects = [Subject(name=name, digest={"sha256": sha256_of(file)}) for name, file in documents.items()]
     subjects += [Subject(name=member.name, digest={"sha256": member.sha256}) for member in described]
     payload = Statement.about(release, subjects).to_bytes()
     if len(payload) > MAX_PAYLOAD:
@@ -86,13 +88,18 @@ def _closed_behind(data: Mapping[str, BinaryIO]) -> Iterator[tuple[str, BinaryIO
             yield name, part
 
 
-def _digest(chunks: Iterator[bytes]) -> str:
-    digest = hashlib.sha256()
-    for chunk in chunks:
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
+def sha256_of(file: BinaryIO) -> str:
+    """Return the SHA-256 of a file's whole content, in hexadecimal digits."""
     file.seek(0)
-    return iter(partial(file.read, 2**20), b"")
+    return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def errors_of_writing(path: Path, taken: str = "") -> Iterator[None]:
+    """Say in a sentence what keeps a file or a folder from being written: `taken` if its name is not free."""
+    try:
+        yield
+    except OSError as error:
+        if taken and isinstance(error, FileExistsError):
+            raise DpGraphError(taken) from error
+        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror or error}") from error

@@ -10,12 +10,15 @@ from itertools import islice
 from typing import Any
 
 from dp_bundle.base.quoting import counted
-from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
 from dp_bundle.describe.meanings import describe_sources, first_columns
 from dp_bundle.describe.sentences import (
+    chance_in_all,
+    chance_of_guess,
     describe_bounds,
     describe_gaps,
     describe_guarantee,
+    describe_guess,
+    describe_guess_in_all,
     describe_moments,
     describe_noise,
     describe_several,

@@ -228,8 +228,9 @@ def _distrust(facts: Facts, path: Path, store: TrustStore, *, any_signer: bool) 
         return f"every byte is as it was signed, but this portal does not know its signer, {key.fingerprint}"
 
     try:
-        sighted = [facts[name] for name in ("name", "series", "number", "kind", "manifest_sha256", "previous")]
-        store.vouch(key, Sighting(*sighted, _find_cosigners(path, store, facts["name"])))
+        known = ("name", "series", "number", "kind", "manifest_sha256", "previous")
+        sighted = [*(facts[name] for name in known), _find_cosigners(path, store, facts["name"])]
+        store.vouch(key, Sighting(*sighted))
     except BundleError as error:
         return str(error)
     return ""

@@ -23,6 +23,7 @@ from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 STATE = ".dpgraph-catalog.json"
@@ -206,7 +207,7 @@ def _digest(path: Path) -> str:
     """Return a file's SHA-256 in hexadecimal digits, or nothing if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            return sha256_of(file)
     except OSError:
         return ""
 

@@ -22,6 +22,7 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.companions import published_files
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.describe.sentences import describe_bounds, describe_size
@@ -40,17 +41,13 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 def digest_bundle(path: Path) -> str:
     """Return a digest, in hexadecimal digits, that changes with anything in a tar or a folder: a tar's SHA-256."""
     if not path.is_dir():
-        return _digest_file(path)
+        with path.open("rb") as file:
+            return sha256_of(file)
     whole = hashlib.sha256()
     for each in sorted(path.rglob("*")):
-        content = _digest_file(each) if each.is_file() and not each.is_symlink() else "no file"
+        content = digest_bundle(each) if each.is_file() and not each.is_symlink() else "no file"
         whole.update(f"{each.relative_to(path).as_posix()!a} {content}\n".encode())
     return whole.hexdigest()
-
-
-def _digest_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def survey(path: Path, key: str, address: str) -> dict[str, Any]:

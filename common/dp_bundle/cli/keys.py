@@ -15,8 +15,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_name, quote_path
-from dp_bundle.cli.console import NewPath, answer, answer_options, json_option, note
-from dp_bundle.cli.options import ALWAYS, Where, With, Without, option
+from dp_bundle.cli.console import (
+    ALWAYS,
+    NewPath,
+    Where,
+    With,
+    Without,
+    answer,
+    answer_options,
+    json_option,
+    note,
+    option,
+)
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.trust.judging import (
     MOST_OF_A_STATEMENT,

@@ -14,6 +14,7 @@ import click
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, quote_name, quote_path
 from dp_bundle.cli.console import (
+    ALWAYS,
     BundlePath,
     NewPath,
     answer,
@@ -21,13 +22,13 @@ from dp_bundle.cli.console import (
     json_option,
     note,
     opened,
+    option,
     quiet_option,
     reader_options,
     run,
     version_option,
 )
 from dp_bundle.cli.keys import keys, trust
-from dp_bundle.cli.options import ALWAYS, option
 from dp_bundle.cli.portals import FOLDER, catalog, describe, serve, stage
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name

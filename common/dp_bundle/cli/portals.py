@@ -11,16 +11,17 @@ import click
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, quote_path
 from dp_bundle.cli.console import (
+    ALWAYS,
     BundlePath,
     NewPath,
     answer,
     answer_options,
     note,
     opened,
+    option,
     quiet_option,
     reader_options,
 )
-from dp_bundle.cli.options import ALWAYS, option
 from dp_bundle.portals.names import FORMS, PORTALS
 
 _BUNDLE = BundlePath(remote=False)
@@ -42,7 +43,7 @@ def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_sig
     Example:
       dp-bundle describe wine.bundle.tar --as dcat
     """
-    from dp_bundle.bundle.packing import errors_of_writing
+    from dp_bundle.bundle.writing import errors_of_writing
     from dp_bundle.describe.subject import licence_gap
     from dp_bundle.files.new_files import whole_file
     from dp_bundle.portals.staging import describe_as

@@ -1,20 +1,28 @@
-"""Sentences about a release for a person: its size, its noise, its guarantee, and the cost of all releases.
+"""Sentences about a release for a person: size, noise, guarantee, the cost of all releases, and what one could guess.
 
 The sentences are ours, and whatever in them is the signer's text is shown as a quotation.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from dp_bundle.base.quoting import counted, quote, quote_name, round_up
+from dp_bundle.base.quoting import counted, percent_at_most, quote, quote_name, round_up
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
-from dp_bundle.manifest.guarantee import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC, Cumulative, Guarantee
-from dp_bundle.manifest.guarantee_checks import sound_conditional_mu
+from dp_bundle.manifest.guarantee import (
+    NUMBER_PUBLIC,
+    ORDER_PUBLIC,
+    TOGETHER_PUBLIC,
+    Cumulative,
+    Guarantee,
+    sound_conditional_mu,
+)
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import TRANSFORM_NAME, Release
+from dp_bundle.privacy.normal import normal_tail
 
 SEVERAL_CELLS = (
     "Someone who is counted in several cells is protected less: in k cells at k times the rho, which is sqrt(k) times "
@@ -310,3 +318,67 @@ def describe_total(release: Release, *, in_file: bool = False) -> str:
     said = f"{releases} of this dataset{part} {cost} {mu}{'; '.join(spent)} in all{but}."
     add_remove = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
     return f"{said} {REPLACEMENT}" if add_remove else said
+
+
+_KNOWN = {
+    "cell": "the whole table but one cell, and that this cell holds one of two values",
+    "change": "the whole table but for one person’s part of one cell, and that it was counted there or not",
+    "row": "all rows but one, and that this one is one of two",
+    "entity": "all rows but those of one {}, and that these are one of two sets of rows",
+}
+
+
+def chance_of_guess(guarantee: Guarantee, columns: Sequence[Column]) -> float:
+    """Return the most that the probability of a right guess can be, of two possibilities as likely as each other.
+
+    It is ``Phi(mu / 2)``, ``(e^epsilon + delta) / (1 + e^epsilon)``, and ``(1 + sqrt(1 - e^-rho)) / 2`` or
+    ``(1 + sqrt(rho / 2)) / 2``, as the Kullback-Leibler divergence is at most rho; the least of what is implied. Where
+    noise is discrete, mu follows from the release's columns, though the guarantee does not state it.
+
+    References
+    ----------
+    Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1), section 2. Kairouz, Oh & Viswanath (2015), The
+    composition theorem for differential privacy, theorem 2.1. Bun & Steinke (2016), Concentrated differential privacy,
+    definition 1.1. Tsybakov (2009), Introduction to Nonparametric Estimation, lemmas 2.5 (Pinsker) and 2.6.
+    """
+    points = [(point.epsilon, point.delta) for point in guarantee.epsilon_delta]
+    if guarantee.epsilon is not None:
+        points.append((guarantee.epsilon, 0.0))
+    chances = [1.0 - (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0))) for epsilon, delta in points]
+    chances.append(_implied(sound_mu(guarantee, columns), guarantee.rho))
+    return min(1.0, min(chances) + guarantee.excepted_delta)
+
+
+def chance_in_all(total: Cumulative) -> float | None:
+    """Return the same for somebody who has all releases of the dataset so far; None without a guarantee in all."""
+    return None if total.rho is None else min(1.0, _implied(total.mu, total.rho) + total.excepted_delta)
+
+
+def describe_guess(guarantee: Guarantee, columns: Sequence[Column]) -> str:
+    """Return one sentence that says what somebody could learn of one protected unit, never too little."""
+    chance = percent_at_most(chance_of_guess(guarantee, columns))
+    known = _KNOWN[guarantee.unit].format(f"“{guarantee.entity}”")
+    if not guarantee.neighbours.n_rows_public:
+        others = f"the rows of one “{guarantee.entity}”" if guarantee.unit == "entity" else "one more row"
+        known = f"all other rows, and that {others} may be there or not"
+    return (
+        f"In words: somebody who knows {known}, each as likely as the other, guesses right in at most {chance} of "
+        "cases after seeing this release, in place of 50 %."
+    )
+
+
+def describe_guess_in_all(total: Cumulative) -> str:
+    """Return one sentence that says what somebody could learn from all releases of the dataset so far, together."""
+    chance = chance_in_all(total)
+    if chance is None:
+        return "Somebody who has all of these releases may guess right every time."
+    return (
+        f"Somebody who has all of these releases guesses right in at most {percent_at_most(chance)} of cases, in place "
+        "of 50 %."
+    )
+
+
+def _implied(mu: float | None, rho: float) -> float:
+    """Return the chance that rho implies, or mu where it is known."""
+    distance = min(math.sqrt(rho / 2.0), math.sqrt(-math.expm1(-rho)))
+    return min(0.5 + 0.5 * distance, 1.0 if mu is None else 1.0 - normal_tail(mu / 2.0))

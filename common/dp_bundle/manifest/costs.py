@@ -25,8 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import Cumulative, Guarantee
-from dp_bundle.manifest.guarantee_checks import SLACK, release_mu, release_rho
+from dp_bundle.manifest.guarantee import SLACK, Cumulative, Guarantee, release_mu, release_rho
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
 
 _LARGEST_EXPONENT = 700.0  # of e, in float64

@@ -1,22 +1,32 @@
-"""The guarantee that a release states, and the total over all releases of its dataset.
+"""The guarantee that a release states, and the total over all releases of its dataset; and checks that it follows.
 
-Facts that a release does not protect: sentences with fixed beginnings, so that a reader can check for them.
+Facts that a release does not protect are sentences with fixed beginnings, so that a reader can check for them. The
+guarantee follows from what a reader can see: bounds, radius and noise. A release of rows is the Gaussian mechanism: mu
+of a cell is how far it moves over sigma (see `Cell`), over a row the root of the sum of squares. Where noise is
+discrete, mu is larger, and (distance / sigma)^2 / 2 is rho: a manifest states rho alone, which is what a reader holds
+it to.
 
 References
 ----------
-Dong, Roth & Su (2022) for mu; Bun & Steinke (2016) for rho.
+Dong, Roth & Su (2022) for mu; Bun & Steinke (2016), proposition 3.3, for rho; Balle & Wang (2018), theorem 8, for the
+curve. Kairouz, Oh & Viswanath (2015), The composition theorem for differential privacy: what is (epsilon, delta)-DP is
+post-processing of what is epsilon-DP but for an event of probability delta.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema, model_validator
 
 from dp_bundle.manifest.base import Model, Name, Positive, Text
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Cell, Column, cells_of
+from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
 from dp_bundle.privacy.neighbours import Neighbours
+from dp_bundle.privacy.normal import gaussian_delta, mu_implied_by_epsilon
 
 MAX_RELEASES = 10**9  # of a dataset
 _MAX_UNITS = 64  # of privacy, of which a total speaks
@@ -103,3 +113,161 @@ def check_public(guarantee: Guarantee, columns: Sequence[Column], partition: str
     for fact, is_due in due.items():
         if is_due and not any(named.startswith(fact) for named in guarantee.public):
             raise ValueError(f"it is public, and not named as such, {fact.strip()}")
+
+
+SLACK = 1e-9  # relative: what separately rounded floats may differ by
+CURVE_SLACK = 1e-5  # the same for delta, where tiny mu cancel most digits
+
+
+def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
+    """Return the mu that bounds and noise give: of the worst cell, of a row, or of an entity's rows together.
+
+    A row's is the root of the sum of squares over cells; where rows are clipped to a ball, it is the worst column's.
+    Where rows with gaps are put at the center whole, one cell decides over its row, and is protected as that is.
+    """
+    return math.sqrt(max_rows * _of_cells(unit, columns, [cell.mu**2 for cell in cells_of(columns, unit)]))
+
+
+def release_rho(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
+    """Return the rho that bounds and noise give: mu^2 / 2, or less where noise is discrete; see `release_mu`."""
+    return max_rows * _of_cells(unit, columns, [cell.rho for cell in cells_of(columns, unit)])
+
+
+def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
+    """Refuse, by ValueError, a guarantee that the rows' bounds and noise do not give."""
+    check_unit(guarantee)
+    if not guarantee.neighbours.n_rows_public or guarantee.epsilon is not None or guarantee.excepted_delta:
+        raise ValueError("rows with Gaussian noise are private for replaced rows, and without exceptions")
+    if (guarantee.bounds_mu > 0) != any(column.bounds_found for column in columns):
+        raise ValueError("the cost of private bounds is stated exactly where there are any")
+    if (guarantee.centers_mu > 0) != any(column.missing == "center" for column in columns):
+        raise ValueError("the cost of private centers is stated exactly where there are any")
+    if any((column.fill is not None) != (guarantee.centers_mu > 0) for column in columns):
+        raise ValueError("every column has a fill exactly where rows with gaps stand at the center")
+    _check_changes(guarantee, columns)
+
+    own = math.sqrt(2 * release_rho(guarantee.unit, columns, guarantee.max_rows or 1))  # mu, unless noise is discrete
+    mu = math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu)
+    if not 0 < mu < math.inf:
+        raise ValueError("the bounds and the noise give no guarantee")
+
+    gaussian = all(column.is_gaussian for column in columns)
+    if (guarantee.mu is not None) != gaussian:
+        raise ValueError("mu is stated exactly where no noise is discrete Gaussian")
+    if guarantee.accountant != ("gaussian-dp" if gaussian else "privacy-loss-distribution"):
+        raise ValueError("the accountant is not the one for these columns")
+    check_gaussian_strength(guarantee, mu, with_curve=gaussian)
+    if not gaussian:
+        _check_discrete_curve(guarantee, columns)
+
+
+def check_rows_without_guarantee(columns: Sequence[Column], conditional_mu: float | None) -> None:
+    """Refuse, by ValueError, rows that say they cost something, or that one cell's mu is smaller than it is.
+
+    Of discrete noise, older versions stated sqrt(2 rho) for it, which is too small; that is not held against a bundle,
+    and not repeated (see `sound_conditional_mu`).
+    """
+    if any(column.bounds_found or column.missing == "center" for column in columns):
+        raise ValueError("bounds or centers were found privately, and no guarantee states their cost")
+    if any(column.fill is not None for column in columns):
+        raise ValueError("a column has a fill although no rows stand at a center")
+    if conditional_mu is not None and conditional_mu < math.sqrt(2 * release_rho("cell", columns)) * (1 - SLACK):
+        raise ValueError("the conditional mu is smaller than the bounds and the noise allow")
+
+
+def sound_conditional_mu(columns: Sequence[Column], conditional_mu: float) -> float:
+    """Return the mu that a cell would have had if noise that was taken from the data had been fixed beforehand."""
+    return max(conditional_mu, release_mu("cell", columns))
+
+
+def check_unit(guarantee: Guarantee) -> None:
+    """Refuse, by ValueError, an entity without a name or a number of rows."""
+    if (guarantee.unit == "entity") != (guarantee.entity is not None) or (guarantee.entity is None) != (
+        guarantee.max_rows is None
+    ):
+        raise ValueError("an entity is named, with a number of rows, exactly where it is the unit of privacy")
+
+
+def check_gaussian_strength(guarantee: Guarantee, mu: float, *, with_curve: bool) -> None:
+    """Refuse, by ValueError, a guarantee that is better than the mu that noise leaves."""
+    if guarantee.mu is not None and guarantee.mu < mu * (1 - SLACK):
+        raise ValueError("the stated mu is smaller than the bounds and the noise allow")
+    if guarantee.rho < 0.5 * mu * mu * (1 - SLACK):
+        raise ValueError("the stated rho is smaller than the bounds and the noise allow")
+    points = guarantee.epsilon_delta if with_curve else ()
+    if any(point.delta < gaussian_delta(mu, point.epsilon) * (1 - CURVE_SLACK) for point in points):
+        raise ValueError("a stated epsilon is smaller than the bounds and the noise allow")
+
+
+def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> None:
+    """Check that no point of the curve is better than what integer columns, and others beside them, leave."""
+    epsilons = [point.epsilon for point in guarantee.epsilon_delta]
+    rows = guarantee.max_rows or 1
+    common = math.hypot(guarantee.bounds_mu, guarantee.centers_mu)
+    cells = cells_of(columns, guarantee.unit)
+    mus = [cell.mu for cell in cells if cell.column.is_gaussian]
+    whole = [cell for cell in cells if not cell.column.is_gaussian]
+    if _is_whole(guarantee.unit, columns) and columns[0].ball is None:
+        together = math.hypot(math.sqrt(rows * math.fsum(mu * mu for mu in mus)), common)
+        losses: Counter[DiscreteLoss] = Counter()
+        for cell in whole:
+            losses[cell.loss] += rows * cell.n_moved
+        groups = [(dict(losses), together)]
+    else:
+        groups = [({loss: rows * number}, common) for loss, number in _worst_cells(whole)]
+        groups += [({}, math.hypot(math.sqrt(rows) * max(mus), common))] if mus else []
+    for group in groups:
+        least = least_deltas(epsilons, *group)
+        if any(
+            point.delta < bound * (1 - CURVE_SLACK) for point, bound in zip(guarantee.epsilon_delta, least, strict=True)
+        ):
+            raise ValueError("a stated epsilon is smaller than the bounds and the noise allow")
+
+
+def _check_changes(guarantee: Guarantee, columns: Sequence[Column]) -> None:
+    """Refuse, by ValueError, changes as the unit of privacy where no column limits them, or one's rows are moved whole.
+
+    What a change of a limited size does to bounds that are found, and to gaps, nothing here accounts for.
+    """
+    limited = [column for column in columns if column.max_change is not None]
+    if (guarantee.unit == "change") != bool(limited):
+        raise ValueError("columns say how far one person changes them exactly where that is the unit of privacy")
+    if limited and any(column.bounds_found or column.ball is not None for column in columns):
+        raise ValueError("changes are protected within declared bounds alone")
+    if any(column.missing != "refuse" for column in limited) or any(c.missing == "center" for c in columns if limited):
+        raise ValueError("columns whose changes are protected have no gaps")
+
+
+def _worst_cells(cells: Sequence[Cell]) -> Iterator[tuple[DiscreteLoss, int]]:
+    """Yield the few cells that lose most, each with the number of columns that it moves."""
+    for n_moved in (1, 2):
+        losses = {cell.loss for cell in cells if cell.n_moved == n_moved}
+        yield from ((loss, n_moved) for loss in (likely_worst(losses) if losses else ()))
+
+
+def _of_cells(unit: str, columns: Sequence[Column], squares: Sequence[float]) -> float:
+    """Return the sum of what cells of a row lose, or the worst cell's where they are not protected together."""
+    together = _is_whole(unit, columns) and columns[0].ball is None
+    return math.fsum(squares) if together else max(squares)
+
+
+def _is_whole(unit: str, columns: Sequence[Column]) -> bool:
+    """Return True if the columns of a row are protected together; rows with gaps move whole by a single cell."""
+    return unit not in ("cell", "change") or any(column.missing == "center" for column in columns)
+
+
+def check_pure_epsilon(guarantee: Guarantee, *, excepted: bool) -> None:
+    """Refuse, by ValueError, a mu, rho or table that is not that of a pure epsilon, up to the excepted delta."""
+    epsilon = guarantee.epsilon
+    if guarantee.accountant != "pure-epsilon" or epsilon is None or guarantee.mu is None:
+        raise ValueError("this mechanism is accounted for by epsilon")
+    if (guarantee.excepted_delta > 0) != excepted:
+        raise ValueError("a delta is excepted exactly where the noise is Wishart's, or vectors are on a grid")
+    if not math.isclose(guarantee.mu, mu_implied_by_epsilon(epsilon), rel_tol=SLACK):
+        raise ValueError("the stated mu is not that which the stated epsilon implies")
+    if guarantee.rho < 0.5 * min(epsilon, mu_implied_by_epsilon(epsilon)) ** 2 * (1 - SLACK):
+        raise ValueError("the stated rho is smaller than the stated epsilon implies")
+    for point in guarantee.epsilon_delta:
+        left = 1 / (1 + math.exp(-epsilon)) * -math.expm1(min(0.0, point.epsilon - epsilon))  # (e^E - e^e) / (1 + e^E)
+        if point.delta < (guarantee.excepted_delta + (1 - guarantee.excepted_delta) * left) * (1 - CURVE_SLACK):
+            raise ValueError("a stated point is better than the stated epsilon implies")

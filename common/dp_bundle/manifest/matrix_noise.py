@@ -32,8 +32,7 @@ from pydantic import Field, model_validator
 
 from dp_bundle.manifest.base import Finite, Model, Name, Positive
 from dp_bundle.manifest.costs import steps_of_exception
-from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.manifest.guarantee_checks import CURVE_SLACK, SLACK, check_gaussian_strength, check_pure_epsilon
+from dp_bundle.manifest.guarantee import CURVE_SLACK, SLACK, Guarantee, check_gaussian_strength, check_pure_epsilon
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.privacy.noise import discrete_laplace_variance, rounded_gaussian_variance
 

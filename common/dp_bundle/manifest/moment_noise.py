@@ -18,8 +18,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from dp_bundle.manifest.base import Finite, Model, Positive
-from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.manifest.guarantee_checks import check_gaussian_strength, check_unit
+from dp_bundle.manifest.guarantee import Guarantee, check_gaussian_strength, check_unit
 from dp_bundle.manifest.matrix_noise import (
     DiscreteLaplace,
     MatrixNoise,

@@ -27,8 +27,17 @@ from dp_bundle.manifest.base import (
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
 from dp_bundle.manifest.dataset import Dataset
-from dp_bundle.manifest.guarantee import MAX_RELEASES, NUMBER_PUBLIC, ORDER_PUBLIC, Cumulative, Guarantee, check_public
-from dp_bundle.manifest.guarantee_checks import SLACK, check_rows_guarantee, check_rows_without_guarantee
+from dp_bundle.manifest.guarantee import (
+    MAX_RELEASES,
+    NUMBER_PUBLIC,
+    ORDER_PUBLIC,
+    SLACK,
+    Cumulative,
+    Guarantee,
+    check_public,
+    check_rows_guarantee,
+    check_rows_without_guarantee,
+)
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.sources import Source, check_sources
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import guard_cell, quote_path
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.packing import errors_of_writing
+from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.data.matrix import triangle_table
 from dp_bundle.data.rows import part_schema
 from dp_bundle.files.new_files import whole_file

@@ -6,7 +6,6 @@ new folder that appears in one step, from the bytes that were verified.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -18,7 +17,8 @@ from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.companions import Companion, find_companions, published_files, signature_files
 from dp_bundle.bundle.opened import Bundle
-from dp_bundle.bundle.packing import errors_of_writing, write_tar
+from dp_bundle.bundle.packing import write_tar
+from dp_bundle.bundle.writing import errors_of_writing, sha256_of
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_files import new_file, new_folder
 from dp_bundle.manifest.release import Release
@@ -117,8 +117,11 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Com
         for name, content in _metadata(bundle, portal, signature_files(bundle, signatures)).items():
             _write(new / name, content)
         if portal == "static":
-            sums = "".join(f"{_sha256(new / name)}  {name.as_posix()}\n" for name in _files_in(new))
-            _write(new / "SHA256SUMS", sums.encode())
+            sums = []
+            for path in _files_in(new):
+                with (new / path).open("rb") as file:
+                    sums.append(f"{sha256_of(file)}  {path.as_posix()}\n")
+            _write(new / "SHA256SUMS", "".join(sums).encode())
     return [folder / name for name in _files_in(folder)]
 
 
@@ -172,11 +175,6 @@ def _write(path: Path, content: bytes) -> None:
 
 def _files_in(folder: Path) -> list[Path]:
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _json(document: dict[str, Any] | list[dict[str, Any]]) -> bytes:

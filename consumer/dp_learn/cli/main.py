@@ -21,19 +21,23 @@ from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.kernels import before_compiling
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.cli.console import (
+    ALWAYS,
     BundlePath,
     NewPath,
+    Where,
+    With,
+    Without,
     already,
     answer,
     engine_options,
     json_option,
     memory_option,
+    option,
     quiet_option,
     run,
     tell,
     version_option,
 )
-from dp_bundle.cli.options import ALWAYS, Where, With, Without, option
 from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import end_in_name
 from dp_learn.glasso.solver_names import SOLVER_NAMES

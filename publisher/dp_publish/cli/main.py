@@ -19,19 +19,22 @@ from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.base.kernels import before_compiling
 from dp_bundle.base.machine import count_cores
 from dp_bundle.cli.console import (
+    ALWAYS,
     DataPath,
     NewPath,
+    Where,
+    With,
     already,
     answer,
     engine_options,
     json_option,
     memory_option,
+    option,
     quiet_option,
     run,
     tell,
     version_option,
 )
-from dp_bundle.cli.options import ALWAYS, Where, With, option
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import Place, RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key

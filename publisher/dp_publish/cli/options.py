@@ -11,8 +11,7 @@ import click
 from click.core import ParameterSource
 
 from dp_bundle.base.errors import DpGraphError
-from dp_bundle.cli.console import NewPath
-from dp_bundle.cli.options import ALWAYS, Condition, Where, option
+from dp_bundle.cli.console import ALWAYS, Condition, NewPath, Where, option
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.policy.choices import Mechanism, ReleaseKind, SoundMechanism
 

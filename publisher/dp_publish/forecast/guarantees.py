@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
-from dp_bundle.manifest.guarantee_checks import release_mu
+from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee, release_mu
 from dp_publish.accounting.conversions import (
     ROUND_UP,
     delta_for_epsilon_zcdp,

@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
-from dp_bundle.manifest.cells import mu_of_gap
-from dp_bundle.manifest.columns import Ball, Column, Noise, RandomizedResponse
+from dp_bundle.manifest.columns import Ball, Column, Noise, RandomizedResponse, mu_of_gap
 from dp_bundle.manifest.sources import Source
 from dp_publish.accounting.conversions import ROUND_UP, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.accounting.curve import epsilon_of_unit

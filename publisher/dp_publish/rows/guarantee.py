@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dp_bundle.manifest.cells import cells_of
-from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.manifest.guarantee_checks import release_mu, release_rho
+from dp_bundle.manifest.columns import Column, cells_of
+from dp_bundle.manifest.guarantee import Guarantee, release_mu, release_rho
 from dp_publish.accounting.conversions import ROUND_UP, Cost, rho_for_mu
 from dp_publish.accounting.curve import Loss, privacy_curve
 from dp_publish.policy.columns import public_facts

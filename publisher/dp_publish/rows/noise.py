@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.base.kernels import njit
 from dp_bundle.data.row_reader import to_numpy
-from dp_bundle.manifest.cells import Cell, cells_of
-from dp_bundle.manifest.columns import Column, Noise
+from dp_bundle.manifest.columns import Cell, Column, Noise, cells_of
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
 from dp_bundle.privacy.noise import MAX_SIGMA, MIN_SIGMA
 from dp_publish.accounting.curve import Loss

@@ -19,11 +19,10 @@ from tests.discrete_noise import exact_mu
 
 from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.describe.guessing import chance_in_all, chance_of_guess
-from dp_bundle.describe.sentences import describe_guarantee
+from dp_bundle.describe.sentences import chance_in_all, chance_of_guess, describe_guarantee
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several
-from dp_bundle.manifest.guarantee_checks import sound_conditional_mu
+from dp_bundle.manifest.guarantee import sound_conditional_mu
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish

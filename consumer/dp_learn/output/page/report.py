@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from dp_bundle import Bundle
-from dp_bundle.describe.guessing import describe_guess
-from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_size, describe_total
+from dp_bundle.describe.sentences import (
+    describe_guarantee,
+    describe_guess,
+    describe_moments,
+    describe_size,
+    describe_total,
+)
 from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable

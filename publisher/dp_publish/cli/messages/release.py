@@ -10,8 +10,13 @@ from typing import Any
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.base.quoting import counted, listed, percent_at_most, quote_name, round_up
-from dp_bundle.describe.guessing import chance_of_guess
-from dp_bundle.describe.sentences import describe_bounds, describe_guarantee, describe_size, describe_total
+from dp_bundle.describe.sentences import (
+    chance_of_guess,
+    describe_bounds,
+    describe_guarantee,
+    describe_size,
+    describe_total,
+)
 from dp_bundle.describe.subject import licence_gap
 from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.columns import source_names

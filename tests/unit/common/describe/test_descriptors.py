@@ -21,12 +21,12 @@ from dp_bundle.base.code import code_digest
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.describe.guessing import describe_guess
 from dp_bundle.describe.meanings import column_meanings, describe_sources
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import (
     describe_bounds,
     describe_guarantee,
+    describe_guess,
     describe_noise,
     describe_size,
     describe_total,

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace, norm
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.describe.guessing import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
+from dp_bundle.describe.sentences import chance_in_all, chance_of_guess, describe_guess, describe_guess_in_all
 from dp_bundle.manifest.columns import Column, Noise
 from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 

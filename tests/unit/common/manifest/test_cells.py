@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.manifest.cells import cells_of
-from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse
-from dp_bundle.manifest.guarantee_checks import release_mu, release_rho
+from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, cells_of
+from dp_bundle.manifest.guarantee import release_mu, release_rho
 from dp_bundle.privacy.normal import gaussian_delta
 
 STEPS = 2**32

@@ -11,8 +11,7 @@ import pytest
 from pydantic import ValidationError
 from tests.unit.common.manifest.statements import read_release, replaced
 
-from dp_bundle.manifest.cells import cells_of
-from dp_bundle.manifest.columns import Noise, RandomizedResponse
+from dp_bundle.manifest.columns import Noise, RandomizedResponse, cells_of
 from dp_bundle.manifest.release import Release
 from dp_bundle.privacy.normal import gaussian_delta
 

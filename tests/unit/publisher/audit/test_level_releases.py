@@ -13,7 +13,7 @@ from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
 
 from dp_audit.planned_release import audit_planned_release
 from dp_audit.report import AuditReport
-from dp_bundle.manifest import cells
+from dp_bundle.manifest import columns as cells
 from dp_bundle.manifest.sources import NO_VALUE, Source
 from dp_publish import Policy
 from dp_publish.release import publishing

@@ -17,8 +17,7 @@ from tests.discrete_noise import exact_mu
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import Cumulative, Guarantee
-from dp_bundle.manifest.guarantee_checks import release_rho
+from dp_bundle.manifest.guarantee import Cumulative, Guarantee, release_rho
 from dp_bundle.manifest.release import Release
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.deviations import standard_deviations

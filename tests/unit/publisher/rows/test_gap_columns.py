@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee_checks import release_mu
+from dp_bundle.manifest.guarantee import release_mu
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import open_table
 from dp_publish.policy.columns import choose_columns, resolve
