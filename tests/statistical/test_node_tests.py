@@ -12,7 +12,7 @@ from dp_bundle.base.errors import EstimationError
 from dp_bundle.manifest.columns import RandomizedResponse
 from dp_bundle.manifest.sources import Source
 from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.row_passes import Rows
+from dp_learn.covariance.moments import Rows
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource
 from dp_learn.inference.nodes import NodeInference

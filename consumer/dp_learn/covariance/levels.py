@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import DrownedColumnError
+from dp_bundle.base.quoting import listed, quote_name
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
 from dp_learn.covariance.collinear import clear_columns
@@ -267,3 +268,22 @@ def _with_typical_error(places: Places, pooled: PooledCovariance) -> tuple[Poole
     """Return some of the columns, and the typical error of a correlation between them."""
     own = keep_columns(pooled, places)
     return own, float(np.median(null_standard_errors(own))) if own.has_errors else 0.0
+
+
+def describe_merged(columns: NodeColumns, levels: Levels) -> list[str]:
+    """Return sentences on levels that count with another one, and on gaps that no estimate knows of."""
+    sources = {source.name: source for source in levels.sources}
+    named = []
+    for name, rare_columns in columns.merged.items():
+        level_of = dict(zip(sources[name].columns, sources[name].levels, strict=True))
+        named.append(f"{quote_name(name)}: {listed([level_of[column] for column in rare_columns])}")
+    rare = "levels too rare to be told from the noise count with the most frequent level of their category: "
+    said = [rare + "; ".join(named)] if named else []
+    if unseen := columns.unseen:
+        said.append(f"gaps too few to be told from the noise count as the middle of the bounds: {listed(list(unseen))}")
+    if alike := columns.alike:
+        said.append(
+            f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "
+            'to leave such rows out, or to put them at the means (missing = "drop" or "center")'
+        )
+    return said

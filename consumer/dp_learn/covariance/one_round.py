@@ -18,7 +18,7 @@ from dp_bundle.base.errors import EstimationError
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_learn.covariance.debias import (
+from dp_learn.covariance.estimate import (
     FormErrors,
     Part,
     ReleasedCovariance,

@@ -15,16 +15,15 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
 from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.manifest.columns import Column
-from dp_learn.covariance.debias import (
+from dp_learn.covariance.estimate import (
     NoisyCovariance,
     ReleasedCovariance,
     debias_covariance,
     noise_fourth_cumulants,
 )
 from dp_learn.covariance.levels import Levels, fill_of, find_levels
-from dp_learn.covariance.moments import Moments, fold_moments
+from dp_learn.covariance.moments import LARGEST, BundleRows, Change, Moments, Rows, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
-from dp_learn.covariance.row_passes import LARGEST, BundleRows, Change, Rows
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
 from dp_learn.matrices.labels import align
 from dp_learn.matrices.linalg import FloatArray

@@ -19,8 +19,7 @@ import math
 import numpy as np
 
 from dp_bundle.privacy.normal import normal_quantile
-from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances, universal_penalty
 from dp_learn.glasso.problem import make_problem
 from dp_learn.glasso.solving import solve

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, combine_sources
 
 
 def source_of(

@@ -12,8 +12,7 @@ from tests.unit.consumer.sources import source_of
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_learn.covariance.collinear import clear_columns
-from dp_learn.covariance.debias import FormErrors, ReleasedCovariance, isserlis
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.estimate import FormErrors, PooledCovariance, ReleasedCovariance, combine_sources, isserlis
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import effective_rows, pool_sources

@@ -15,8 +15,7 @@ from tests.two_rounds import Rounds, manifest_of, release_in_two_rounds, write_r
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_learn.covariance.debias import FormErrors, NoisyCovariance, ReleasedCovariance
-from dp_learn.covariance.estimate import combine_sources, keep_columns
+from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, ReleasedCovariance, combine_sources, keep_columns
 from dp_learn.covariance.sample import effective_rows
 from dp_learn.covariance.sources import CovarianceSource, bundle_source
 from dp_learn.covariance.standard_errors import (

@@ -14,8 +14,7 @@ from sklearn.metrics import roc_auc_score
 from tests.unit.consumer.sources import pooled_of, source_of
 
 from dp_bundle.base.errors import NotConvergedError, ParameterError
-from dp_learn.covariance.debias import FormErrors
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.estimate import FormErrors, PooledCovariance, combine_sources
 from dp_learn.covariance.standard_errors import form_errors, form_variances, null_standard_errors, universal_penalty
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso, solve

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from tests.unit.consumer.pipeline.mixed import learn_mixed, mixed_sample
 
 from dp_bundle.manifest.sources import Source
-from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import combine_sources
+from dp_learn.covariance.estimate import NoisyCovariance, combine_sources
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.nodes import block_statistics
 from dp_learn.output.edge_messages import describe_edges
