@@ -284,13 +284,7 @@ def fold_moments(
     return _merge_all(split, matrices, [_no_rows(n_features)] * n_folds, n_workers)
 
 
-def subsample_moments(
-    matrices: Iterable[Rows],
-    n_features: int,
-    n_subsamples: int,
-    share: float,
-    n_workers: int | None = None,
-) -> list[Moments]:
+def subsample_moments(matrices: Iterable[Rows], n_features: int, n_subsamples: int, share: float) -> list[Moments]:
     """Return the moments of random subsamples of the rows, drawn by a fixed pseudo-random rule, in one pass.
 
     Parameters
@@ -301,8 +295,6 @@ def subsample_moments(
         How many; each is drawn without replacement, and independently of the others.
     share : float
         The chance of every row to be in a subsample, in (0, 1].
-    n_workers : int, optional
-        As in `fold_moments`.
     """
     if n_subsamples < 1:
         raise ParameterError("n_subsamples", "at least 1", n_subsamples)
@@ -310,7 +302,7 @@ def subsample_moments(
         raise ParameterError("share", "in (0, 1]", share)
     limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
     draw = partial(_draw, n_subsamples=n_subsamples, limit=limit)
-    return _merge_all(draw, matrices, [_no_rows(n_features)] * n_subsamples, n_workers)
+    return _merge_all(draw, matrices, [_no_rows(n_features)] * n_subsamples)
 
 
 def _split(rows: Rows, *, n_folds: int, granularity: npt.ArrayLike | None) -> list[Moments]:
@@ -333,7 +325,7 @@ def _merge_all(
     function: Callable[[Rows], list[Moments]],
     matrices: Iterable[Rows],
     merged: list[Moments],
-    n_workers: int | None,
+    n_workers: int | None = None,
 ) -> list[Moments]:
     """Read batches and compute their moments in threads or on workers; merge them in order."""
     room = max(1, WAITING_CELLS // (len(merged[0].mean) ** 2 * len(merged)))
@@ -347,11 +339,9 @@ def _no_rows(n_features: int) -> Moments:
 
 
 def _count_off_grid(values: FloatArray, granularity: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
-    if granularity is None:
-        return np.zeros(values.shape[1], dtype=np.int64)
     counts = np.zeros(values.shape[1], dtype=np.int64)
     steps, whole = np.empty((2, len(values)))  # of one column at a time, which stays in the processor's cache
-    for index, step in enumerate(np.asarray(granularity, dtype=float)):
+    for index, step in enumerate(np.asarray([] if granularity is None else granularity, dtype=float)):
         np.divide(values[:, index], step, out=steps)  # exact: the granularity is a power of two
         np.rint(steps, out=whole)
         counts[index] = np.count_nonzero(whole != steps)

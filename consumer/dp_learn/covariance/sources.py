@@ -133,26 +133,20 @@ def bundle_source(bundle: Bundle, like: Bundle | None = None) -> RowSource | Cov
     EstimationError
         A column's numbers are so large or so small that their fourth powers are none.
     """
+    like = bundle if like is None else like
     _require_usable_sizes(bundle)
-    return _bundle_rows(bundle, like) if bundle.release.kind == "rows" else _bundle_covariance(bundle, like)
+    _require_same_columns(bundle, like)
+    place_of = {column.name: place for place, column in enumerate(bundle.release.columns)}
+    places = [place_of[column.name] for column in like.release.columns]
+    chosen = [bundle.release.columns[place] for place in places]
+    names, levels = tuple(column.name for column in chosen), find_levels(chosen, bundle.release.sources)
+    if bundle.release.kind != "rows":
+        return CovarianceSource(names, *_released(bundle, chosen, places), levels)
 
-
-def _bundle_rows(bundle: Bundle, like: Bundle | None = None) -> RowSource:
-    """Return a bundle's rows, with the columns in the order of another bundle.
-
-    Raises
-    ------
-    SchemaError
-        The two bundles do not have the same columns in the same units.
-    """
-    chosen, places = _ordered_columns(bundle, like)
-    reordered = places != list(range(len(places)))
-    rows = BundleRows(bundle, places if reordered else None)
-    levels = find_levels(chosen, bundle.release.sources)
+    rows = BundleRows(bundle, places if places != sorted(places) else None)
     unbiased = BundleRows(bundle, rows.places, Change(levels.shift, levels.factor) if levels.responses else None)
-
     return RowSource(
-        tuple(column.name for column in chosen),
+        names,
         np.array([0.0 if column.response is not None else column.cell_noise.variance for column in chosen]),
         noise_fourth_cumulants(chosen),
         np.array([column.grid for column in chosen]),
@@ -188,10 +182,8 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     if len({bundle.manifest_sha256 for bundle in bundles}) < len(bundles):
         raise SchemaError("the same release is given twice: name each bundle once")
 
-    origins = [
-        (bundle.signer.key.fingerprint, bundle.release.dataset.name, bundle.release.lineage.partition)
-        for bundle in bundles
-    ]
+    releases = [(bundle.signer.key.fingerprint, bundle.release) for bundle in bundles]
+    origins = [(signer, release.dataset.name, release.lineage.partition) for signer, release in releases]
 
     parts: dict[tuple[str, str], set[str | None]] = {}
     for signer, dataset, partition in origins:
@@ -215,22 +207,16 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     return True
 
 
-def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
-    """Return a covariance bundle's mean, debiased covariance and noise."""
-    release = bundle.release
-    chosen, places = _ordered_columns(bundle, like)
-    moments = release.second_moments
+def _released(bundle: Bundle, chosen: Sequence[Column], places: Sequence[int]) -> tuple[FloatArray, ReleasedCovariance]:
+    """Return a covariance bundle's mean, and its debiased covariance and noise."""
+    release, moments = bundle.release, bundle.release.second_moments
     if moments is None:
         raise BundleFormatError("the manifest of a covariance release does not describe it")
-
     if moments.first_round is not None:
-        mean, released = combine_rounds(moments, RoundMatrices.from_bundle(bundle, places), chosen, release.n_rows)
-    else:
-        order = [*places, len(places)] if moments.constant else places
-        matrix = bundle.second_moments()[np.ix_(order, order)]
-        mean, released = debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)
-    levels = find_levels(chosen, release.sources)
-    return CovarianceSource(tuple(column.name for column in chosen), mean, released, levels)
+        return combine_rounds(moments, RoundMatrices.from_bundle(bundle, places), chosen, release.n_rows)
+    order = [*places, len(places)] if moments.constant else places
+    matrix = bundle.second_moments()[np.ix_(order, order)]
+    return debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)
 
 
 def counts_rows(bundle: Bundle) -> bool:
@@ -250,16 +236,6 @@ def _require_usable_sizes(bundle: Bundle) -> None:
                 f"column {column.name!r} has bounds or noise beyond {LARGEST:g} in size, or below {1 / LARGEST:g}, and "
                 "is out of range: ask for a release in other units"
             )
-
-
-def _ordered_columns(bundle: Bundle, like: Bundle | None) -> tuple[list[Column], list[int]]:
-    """Return a bundle's columns in the order of another's, and their places in it."""
-    columns = {column.name: column for column in bundle.release.columns}
-    wanted = columns if like is None else {column.name: column for column in like.release.columns}
-    if like is not None:
-        _require_same_columns(bundle, like)
-    places = {name: place for place, name in enumerate(columns)}
-    return [columns[name] for name in wanted], [places[name] for name in wanted]
 
 
 def _require_same_columns(bundle: Bundle, like: Bundle) -> None:
