@@ -61,8 +61,8 @@ def test_no_chance_is_above_a_large_block_that_is_sure(graph: GraphEstimate) -> 
     """A block of 198 entries, each a little larger than chance has them, comes before all unrelated numbers."""
     ranking = graph.ranking()
     assert ranking is not None
-    first = [frozenset(pair) for pair in zip(ranking["source"][:2], ranking["target"][:2], strict=True)]
-    assert set(first) == {frozenset("gh"), frozenset("gy")}
+    first = {frozenset(pair) for pair in zip(ranking["source"][:2], ranking["target"][:2], strict=True)}
+    assert first == {frozenset("gh"), frozenset("gy")}
 
     tests = graph.tests
     assert tests is not None
