@@ -22,7 +22,7 @@ from dp_learn.covariance.estimate import (
     noise_fourth_cumulants,
 )
 from dp_learn.covariance.levels import Levels, fill_of, find_levels
-from dp_learn.covariance.moments import LARGEST, BundleRows, Change, Moments, Rows, fold_moments
+from dp_learn.covariance.moments import LARGEST, BundleRows, Moments, Rows, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
 from dp_learn.matrices.labels import align
@@ -64,7 +64,7 @@ class RowSource:
         found = fold_moments(published(), len(self.columns), n_folds, self.granularity)
         if self.published is None:
             return found
-        shift, factor = self.levels.shift, self.levels.factor
+        shift, factor = self.levels.change
         return [
             replace(each, mean=(each.mean - shift) * factor, scatter=each.scatter * np.outer(factor, factor))
             for each in found
@@ -144,7 +144,7 @@ def bundle_source(bundle: Bundle, like: Bundle | None = None) -> RowSource | Cov
         return CovarianceSource(names, *_released(bundle, chosen, places), levels)
 
     rows = BundleRows(bundle, places if places != sorted(places) else None)
-    unbiased = BundleRows(bundle, rows.places, Change(levels.shift, levels.factor) if levels.responses else None)
+    unbiased = BundleRows(bundle, rows.places, levels.change if levels.responses else None)
     return RowSource(
         names,
         np.array([0.0 if column.response is not None else column.cell_noise.variance for column in chosen]),
@@ -164,8 +164,8 @@ def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.A
             "noise_variance", f"a finite number >= 0, or one for each of {len(columns)} columns", noise_variance
         )
     spread = np.full(len(columns), variance) if variance.ndim == 0 else variance
-    zeros, levels = np.zeros(len(columns)), Levels.of_numbers(columns)
-    return RowSource(tuple(columns), spread, zeros, None, lambda: [Rows(0, lambda: values)], levels)
+    names, zeros = tuple(columns), np.zeros(len(columns))
+    return RowSource(names, spread, zeros, None, lambda: [Rows(0, lambda: values)], Levels(names, ()))
 
 
 def share_rows(bundles: Sequence[Bundle]) -> bool:

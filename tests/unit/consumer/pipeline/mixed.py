@@ -38,7 +38,7 @@ def mixed_sample(table: dict[str, NDArray[np.generic]], sigma: float, seed: int 
         np.zeros(len(names)),
         None,
         lambda: [Rows(0, lambda: rows)],
-        Levels(tuple(nodes), tuple(sources), np.zeros(len(names)), np.ones(len(names)), ()),
+        Levels(tuple(nodes), tuple(sources)),
     )
     return Sample([source])
 
