@@ -27,7 +27,7 @@ from sklearn import datasets
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_learn.covariance.debias import debias_covariance
+from dp_learn.covariance.estimate import debias_covariance
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.sampling.keystream import insecure_keystream

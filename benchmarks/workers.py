@@ -27,7 +27,7 @@ from pathlib import Path
 from dp_bundle.engines.dask import Dask
 
 def warm_up(_):
-    import dp_learn, dp_learn.covariance.row_passes, dp_publish.release
+    import dp_learn, dp_learn.covariance.moments, dp_publish.release
     from dp_publish.sampling.gaussian import sample_rounded_gaussian
     sample_rounded_gaussian(1e4, 1000)
     time.sleep(1)  # so that each worker has one

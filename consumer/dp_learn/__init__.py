@@ -3,7 +3,7 @@
 from dp_bundle.base.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_learn.covariance.debias import debias_covariance
+    from dp_learn.covariance.estimate import debias_covariance
     from dp_learn.covariance.moments import Moments, estimate_moments
     from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
     from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV

@@ -15,8 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dp_bundle import open_bundle
 from dp_learn.cli.main import cli
-from dp_learn.covariance.debias import ReleasedCovariance
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source

@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
-from dp_learn.covariance.debias import isserlis
-from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.estimate import PooledCovariance, isserlis
 from dp_learn.covariance.standard_errors import clean_forms
 from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges
 from dp_publish import Policy, publish

@@ -23,8 +23,7 @@ from tests.statistical.worlds import (
     random_graph,
 )
 
-from dp_learn.covariance.debias import isserlis
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.estimate import PooledCovariance, combine_sources, isserlis
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.sample import Sample, pool_sources
 from dp_learn.covariance.sources import table_rows

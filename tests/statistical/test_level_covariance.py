@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import NoisyCovariance
 from dp_learn.covariance.sources import RowSource, bundle_source
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger

@@ -12,7 +12,7 @@ from dp_bundle.base.errors import EstimationError
 from dp_bundle.manifest.columns import RandomizedResponse
 from dp_bundle.manifest.sources import Source
 from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.row_passes import Rows
+from dp_learn.covariance.moments import Rows
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource
 from dp_learn.inference.nodes import NodeInference
@@ -28,7 +28,7 @@ def draw(rng: np.random.Generator, *, randomised: bool, linked: float = 0.0) -> 
     """Return noisy rows of three categories and three numbers; `linked` is how much the first number tells of h."""
     z = rng.normal(size=N_ROWS)
     columns, names, nodes, sources = [], list[str](), list[str](), []
-    variance, shift, factor, responses = list[float](), list[float](), list[float](), list[Any]()
+    variance, responses = list[float](), list[Any]()
     for name, chances in CATEGORIES.items():
         n_levels = len(chances)
         level = rng.choice(n_levels, N_ROWS, p=chances)
@@ -40,23 +40,18 @@ def draw(rng: np.random.Generator, *, randomised: bool, linked: float = 0.0) -> 
         if randomised:
             level = np.where(rng.random(N_ROWS) < 0.5, rng.integers(0, n_levels, N_ROWS), level)
             responses.append((np.arange(len(names), len(names) + n_levels), response))
-        p_other, p_same = (response.p_other, response.p_same) if randomised else (0.0, 1.0)
         indicators = (level[:, None] == np.arange(n_levels)).astype(float)
         columns.append(indicators if randomised else indicators + rng.normal(0, 0.5, indicators.shape))
         names += own
         nodes += [name] * n_levels
         variance += [0.0 if randomised else 0.25] * n_levels
-        shift += [p_other] * n_levels
-        factor += [1 / (p_same - p_other)] * n_levels
     for name, values in {"x": z, "y": rng.normal(size=N_ROWS), "w": rng.exponential(size=N_ROWS)}.items():
         columns.append((values + rng.normal(0, 0.7, N_ROWS))[:, None])
         names.append(name)
         nodes.append(name)
         variance.append(0.49)
-        shift.append(0.0)
-        factor.append(1.0)
-    levels = Levels(tuple(nodes), tuple(sources), np.array(shift), np.array(factor), tuple(responses))
-    rows = (np.hstack(columns) - levels.shift) * levels.factor
+    levels = Levels(tuple(nodes), tuple(sources), tuple(responses))
+    rows = (np.hstack(columns) - levels.change.shift) * levels.change.factor
     return RowSource(
         tuple(names), np.array(variance), np.zeros(len(names)), None, lambda: [Rows(0, lambda: rows)], levels
     )

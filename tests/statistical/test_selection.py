@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from dp_learn import debias_covariance, graphical_lasso
-from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, combine_sources
 from dp_learn.covariance.sample import Split, effective_rows
 from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
 from dp_learn.selection.ebic import select_ebic

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from tests.statistical.worlds import gaussian_noise, gaussian_world, names, observe
 
-from dp_learn.covariance.debias import ReleasedCovariance
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.inference.edges import fit_for_inference, infer_edges
 from dp_learn.inference.evidence import rows_to_see, smallest_visible

@@ -12,7 +12,7 @@ from dp_bundle.privacy.noise import (
     discrete_gaussian_variance,
     rounded_gaussian_variance,
 )
-from dp_learn.covariance.debias import NoisyCovariance
+from dp_learn.covariance.estimate import NoisyCovariance
 
 Rows = np.ndarray
 Draw = Callable[[np.random.Generator, tuple[int, int]], Rows]

@@ -3,6 +3,6 @@
 from dp_bundle.base.lazy import TYPE_CHECKING, import_on_demand
 
 if TYPE_CHECKING:
-    from dp_learn.covariance.debias import debias_covariance
+    from dp_learn.covariance.estimate import debias_covariance
 else:
     __getattr__ = import_on_demand(__name__)

@@ -1,16 +1,390 @@
-"""The pooled covariance: the weighted mean of one or several debiased sources."""
+"""The covariance of one source less what its noise adds, and the pooled one: the weighted mean of several of these.
+
+Independent noise of known variance v_j on column j adds exactly v_j to that column's expected sample variance and
+nothing to any covariance, so S^ = S~ - diag(v) is unbiased for the covariance of the rows before the noise. It is often
+indefinite. The errors of S^ are those of bilinear forms f_ij = b_i' S^ b_j: their variances, and how they add up.
+
+References
+----------
+Isserlis (1918), On a formula for the product-moment coefficient, Biometrika 12.
+Guo et al. (2025), Graph Structure Learning with Privacy Guarantees for Open Graph Data, theorems 4.3 and 4.5.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.debias import NoisyCovariance, ReleasedCovariance
-from dp_learn.matrices.linalg import FloatArray
+from dp_bundle.base.errors import EstimationError, ParameterError
+from dp_bundle.manifest.columns import Column
+from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
+from dp_learn.matrices.labels import align, align_square, column_labels
+from dp_learn.matrices.linalg import FloatArray, sandwich, scale_columns
+
+ALL = slice(None)
+AT_ONCE = 256  # rows
+
+
+@dataclass(frozen=True)
+class FormErrors:
+    """Variances of the forms f_ij = b_i' S^ b_j, and of what normalises them.
+
+    Attributes
+    ----------
+    products : ndarray of shape (q, q)
+        Var f_ij.
+    crossed : ndarray of shape (q, q)
+        Cov(f_ij, f_ii + f_jj).
+    squares : ndarray of shape (q, q)
+        Var (f_ii + f_jj) / 2.
+    """
+
+    products: FloatArray
+    crossed: FloatArray
+    squares: FloatArray
+
+    def along(self, r: FloatArray | float) -> FloatArray:
+        """Return Var[f_ij + r (f_ii + f_jj) / 2], the first-order error of f_ij / sqrt(f_ii f_jj) where that is -r."""
+        return self.products + r * self.crossed + r * r * self.squares
+
+    def __add__(self, other: FormErrors) -> FormErrors:
+        """Return the errors of the sum of two independent forms."""
+        return FormErrors(self.products + other.products, self.crossed + other.crossed, self.squares + other.squares)
+
+    def at_least(self, other: FormErrors) -> FormErrors:
+        """Return the larger of the two errors of every pair."""
+        larger = self.products >= other.products
+        return FormErrors(
+            np.where(larger, self.products, other.products),
+            np.where(larger, self.crossed, other.crossed),
+            np.where(larger, self.squares, other.squares),
+        )
+
+    def rows(self, rows: slice) -> FormErrors:
+        """Return the errors of some rows."""
+        return FormErrors(self.products[rows], self.crossed[rows], self.squares[rows])
+
+    def times(self, factor: float) -> FormErrors:
+        """Return variances and covariances times a factor."""
+        return FormErrors(factor * self.products, factor * self.crossed, factor * self.squares)
+
+
+Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
+
+
+def isserlis(x: Any, y: Any, rows: slice = ALL) -> FormErrors:
+    """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance.
+
+    `rows` selects the rows of the result, so that large matrices take little memory.
+    """
+    dx, dy = x.diagonal(), y.diagonal()
+    x, y, ox, oy = rows_of(x, rows), rows_of(y, rows), dx[rows, None], dy[rows, None]
+    xy = x * y
+    return FormErrors(
+        (ox * dy + oy * dx) / 2.0 + xy,
+        x * (oy + dy) + y * (ox + dx),
+        (ox * oy + dx * dy) / 2.0 + xy,
+    )
+
+
+def isserlis_of(part: FloatArray, diagonal: FloatArray, rows: slice = ALL) -> FormErrors:
+    """Return `isserlis` at x = y, from the rows of x alone and its diagonal."""
+    own, square = diagonal[rows, None], part * part
+    return FormErrors(
+        own * diagonal + square,
+        2.0 * part * (own + diagonal),
+        (own * own + diagonal * diagonal) / 2.0 + square,
+    )
+
+
+def fourth_order(squares: Any, cubes: Any, rows: slice = ALL) -> FormErrors:
+    """Return the errors that the moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j make."""
+    fourth, part = squares.diagonal(), rows_of(squares, rows)
+    crossed = rows_of(cubes, rows) + rows_of(cubes.T, rows)
+    return FormErrors(part, crossed, (fourth[rows, None] + fourth + 2.0 * part) / 4.0)
+
+
+def rows_of(matrix: Any, rows: slice) -> FloatArray:
+    """Return some rows of a matrix, sparse or not, as an array."""
+    part: FloatArray = matrix[rows] if isinstance(matrix, np.ndarray) else matrix.tocsr()[rows].toarray()
+    return part
+
+
+def by_rows(n_forms: int, part: Callable[[slice], FormErrors], into: FormErrors | None = None) -> FormErrors:
+    """Return the errors that a function gives, a few rows at a time to save memory.
+
+    Parameters
+    ----------
+    n_forms : int
+        How many rows.
+    part : callable
+        Returns the errors of a slice of them.
+    into : FormErrors, optional
+        What is overwritten.
+    """
+    whole = into or FormErrors(*(np.empty((n_forms, n_forms)) for _ in range(3)))
+    for start in range(0, n_forms, AT_ONCE):
+        rows = slice(start, min(start + AT_ONCE, n_forms))
+        found = part(rows)
+        whole.products[rows], whole.crossed[rows], whole.squares[rows] = found.products, found.crossed, found.squares
+    return whole
+
+
+def sum_errors(parts: Sequence[FormErrors]) -> FormErrors:
+    """Return the errors of the sum of independent forms, of at least one."""
+    return reduce(add, parts)
+
+
+def one_entry(k: FloatArray, rows: slice = ALL) -> FormErrors:
+    """Return the errors of forms f_ij = k_ij e with one e of unit variance."""
+    d = np.diagonal(k)
+    k, total = k[rows], d[rows, None] + d
+    return FormErrors(k * k, k * total, (total / 2.0) ** 2)
+
+
+def squares_of_pairs(b: Any) -> FloatArray:
+    """Return ``sum_{i<j} b_ik^2 b_jk^2`` for every column k of a matrix, sparse or not."""
+    squares = b * b
+    sums = np.asarray(squares.sum(axis=0))
+    pairs: FloatArray = (sums * sums - np.asarray((squares * squares).sum(axis=0))) / 2.0
+    return pairs
+
+
+def inner_product(x: Any, y: Any) -> float:
+    """Return the sum of the products of entries of two matrices, sparse or not."""
+    return float(np.vdot(x, y)) if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) else float((x * y).sum())
+
+
+def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) -> FloatArray:
+    """Return the covariance less that of the noise: a diagonal matrix, or a whole one where columns share noise.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_features, n_features)
+        Sample covariance of the noisy rows, divisor n_rows - 1.
+    noise_variance : array-like of shape (n_features,) or (n_features, n_features)
+        The exact variance of each column's noise, in its unit squared; or the noise's exact covariance matrix. Labels,
+        if any, are those of `covariance`.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_features)
+        A new array, in the order of the columns of `covariance`.
+
+    References
+    ----------
+    Guo et al. (2025), theorems 4.3 and 4.5.
+    """
+    columns = column_labels(covariance)
+    covariance = np.asarray(align_square("covariance", covariance))
+    variance = np.asarray(align("noise_variance", noise_variance, columns), dtype=float)
+    if variance.ndim == 2:
+        return _debias_dependent(covariance, variance)
+    if covariance.ndim != 2 or variance.shape != (len(covariance),) or covariance.shape[0] != covariance.shape[1]:
+        raise ParameterError("noise_variance", f"one number per column of a {covariance.shape} matrix", variance.shape)
+    if not (np.isfinite(variance).all() and (variance >= 0).all()):
+        raise ParameterError("noise_variance", "finite and not negative", variance.tolist())
+    debiased = np.array(covariance, dtype=float)
+    debiased[np.diag_indices_from(debiased)] -= variance
+    return debiased
+
+
+def _debias_dependent(covariance: FloatArray, noise: FloatArray) -> FloatArray:
+    """Return the covariance less the noise's own, once that is seen to be one."""
+    if noise.shape != covariance.shape:
+        raise ParameterError("noise_variance.shape", f"{covariance.shape}, like the covariance", noise.shape)
+    size = float(np.abs(noise).max(initial=0.0))
+    if not (np.isfinite(size) and np.allclose(noise, noise.T, rtol=0.0, atol=1e-12 * size)):
+        raise ParameterError("noise_variance", "a finite symmetric matrix", noise.tolist())
+    if np.linalg.eigvalsh(noise)[0] < -1e-9 * size:
+        raise ParameterError("noise_variance", "positive semidefinite", noise.tolist())
+    return covariance - noise
+
+
+@dataclass(frozen=True)
+class NoisyCovariance:
+    """The second moments of one table of noisy rows.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many rows.
+    covariance : ndarray of shape (n_features, n_features)
+        Sample covariance of the noisy rows, divisor n_rows - 1, in data units.
+    noise_variance : ndarray of shape (n_features,)
+        The exact variance of each column's noise.
+    noise_fourth_cumulant : ndarray of shape (n_features,)
+        Its fourth cumulant, zero for Gaussian noise; see `noise_fourth_cumulants`.
+    noise_shared : ndarray of shape (n_features, n_features) or None
+        The covariances of the noise of different columns, with a zero diagonal; None where it is independent.
+    """
+
+    n_rows: int
+    covariance: FloatArray
+    noise_variance: FloatArray
+    noise_fourth_cumulant: FloatArray
+    noise_shared: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        p = len(self.covariance)
+        if self.n_rows < 2:
+            raise ParameterError("n_rows", "at least 2", self.n_rows)
+        if self.covariance.shape != (p, p):
+            raise ParameterError("covariance.shape", "(p, p)", self.covariance.shape)
+        for name in ("noise_variance", "noise_fourth_cumulant"):
+            shape = getattr(self, name).shape
+            if shape != (p,):
+                raise ParameterError(f"{name}.shape", f"({p},), like the covariance", shape)
+
+    @property
+    def debiased(self) -> FloatArray:
+        """The covariance less the noise's part, in data units."""
+        debiased = debias_covariance(self.covariance, self.noise_variance)
+        return debiased if self.noise_shared is None else debiased - self.noise_shared
+
+    def noise_forms(self, b: Any) -> Any:
+        """Return the noise's covariance of the forms, B N B'; sparse if B is, and the noise independent."""
+        if self.noise_shared is None:
+            return scale_columns(b, self.noise_variance) @ b.T
+        forms = b.toarray() if hasattr(b, "toarray") else b
+        return sandwich(forms, self.noise_shared + np.diag(self.noise_variance))
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> NoisyCovariance:
+        """Return the source on some of its columns."""
+        block = self.covariance[np.ix_(kept, kept)]
+        shared = None if self.noise_shared is None else self.noise_shared[np.ix_(kept, kept)]
+        return NoisyCovariance(self.n_rows, block, self.noise_variance[kept], self.noise_fourth_cumulant[kept], shared)
+
+    @property
+    def known_noise(self) -> NoisyCovariance:
+        """The law of the noise, which rows always state."""
+        return self
+
+    def form_errors(self, c: FloatArray, b: Any) -> Part:
+        """Return Isserlis' formula at C + N less that at C, plus the part of the noise's fourth cumulant."""
+        n = self.noise_forms(b)
+        weighted, square = scale_columns(b, self.noise_fourth_cumulant), b * b
+        squares, cubes = (b * weighted) @ square.T, (square * weighted) @ b.T
+
+        def part(rows: slice) -> FormErrors:
+            gaussian = isserlis(c, n, rows).times(2.0) + isserlis(n, n, rows)
+            kurtosis = fourth_order(squares, cubes, rows)
+            return gaussian.times(1.0 / (self.n_rows - 1)) + kurtosis.times(1.0 / self.n_rows)
+
+        return part
+
+    def entry_variances(self, deviations: FloatArray, _: FloatArray | None) -> FloatArray:
+        """Return the variances of entries divided by both deviations; they do not depend on the correlations."""
+        a = self.noise_variance / deviations**2
+        part = np.outer(1.0 + a, 1.0 + a)
+        part -= 1.0
+        part /= self.n_rows - 1
+        kurtosis = self.noise_fourth_cumulant / deviations**4 / self.n_rows
+        np.fill_diagonal(part, (4.0 * a + 2.0 * a * a) / (self.n_rows - 1) + kurtosis)
+        return part
+
+    def variances_of_variances(self) -> FloatArray:
+        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
+        noise: FloatArray = 2.0 * self.noise_variance**2 / (self.n_rows - 1)
+        return noise + self.noise_fourth_cumulant / self.n_rows
+
+    def sum_over_pairs(self, b: Any, c: Any) -> float:
+        """Return the sum over i < j of the variances of b_i' S^ b_j, with C of unit diagonal, sparse or not."""
+        n = self.noise_forms(b)
+        d = n.diagonal()
+        trace, squares = float(d.sum()), float(d @ d)
+        gaussian = (len(d) - 2) * trace + inner_product(c, n) + (trace * trace + inner_product(n, n)) / 2.0 - squares
+        return gaussian / (self.n_rows - 1) + float(self.noise_fourth_cumulant @ squares_of_pairs(b)) / self.n_rows
+
+
+class NoiseLaw(Protocol):
+    """The law of the noise on a debiased covariance: of rows, or of noisy sums of second moments."""
+
+    def form_errors(self, c: FloatArray, b: Any) -> Part:
+        """Return the errors of the forms B S^ B', shape (q, q), for rows whose forms have the covariance C."""
+
+    def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
+        """Return the variances of entries divided by both deviations, for rows so correlated, or not at all."""
+
+    def variances_of_variances(self) -> FloatArray:
+        """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
+
+    def sum_over_pairs(self, b: Any, c: Any) -> float:
+        """Return the sum over i < j of the variances of b_i' S^ b_j, with C of unit diagonal, sparse or not."""
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> NoiseLaw:
+        """Return the noise on some of the columns."""
+
+
+@dataclass(frozen=True)
+class ReleasedCovariance:
+    """A covariance that was released itself: from one or two noisy sums of second moments over rows.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many rows, as stated or as read from the release.
+    debiased : ndarray of shape (n_features, n_features)
+        The covariance less what the noise adds on average, divisor n_rows - 1, in data units.
+    noise : NoiseLaw or None
+        The law of the noise on it; None if nothing is known of that.
+    exact_count : bool
+        Whether the number of rows is exact.
+    estimated : bool
+        Whether the noise does not act entry by entry, and its variances are the publisher's estimates of the mean
+        squared errors: good enough to choose by, but of no known law.
+    kurtosis : float or None
+        The factor, at least 1, by which sampling variances of correlations exceed those of Gaussian rows; None where
+        nothing tells it.
+    """
+
+    n_rows: int
+    debiased: FloatArray
+    noise: NoiseLaw | None
+    exact_count: bool = True
+    estimated: bool = False
+    kurtosis: float | None = None
+
+    @property
+    def known_noise(self) -> NoiseLaw:
+        """The law of the noise.
+
+        Raises
+        ------
+        EstimationError
+            Nothing is known of it.
+        """
+        if self.noise is None:
+            raise EstimationError(
+                "the release states neither the noise of single entries nor an estimate of it, so there are no "
+                "standard errors, and no EBIC (give --alpha), --fdr, --weights noise or pooling, which need them"
+            )
+        return self.noise
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> ReleasedCovariance:
+        """Return the source on some of its columns."""
+        noise = None if self.noise is None else self.noise.keep(kept)
+        return replace(self, debiased=self.debiased[np.ix_(kept, kept)], noise=noise)
+
+
+def noise_fourth_cumulants(columns: Sequence[Column]) -> FloatArray:
+    """Return the exact fourth cumulant of each column's noise, in its unit to the fourth power."""
+    return np.array([_fourth_cumulant(column) for column in columns])
+
+
+def _fourth_cumulant(column: Column) -> float:
+    if column.response is not None:
+        return 0.0  # its noise depends on the levels' frequencies: see `levels`
+    noise = column.cell_noise
+    if noise.distribution == "discrete-gaussian":
+        return discrete_gaussian_fourth_cumulant(noise.sigma)
+    return noise.granularity**4 * rounded_gaussian_fourth_cumulant(noise.sigma / noise.granularity)
 
 
 @dataclass(frozen=True)

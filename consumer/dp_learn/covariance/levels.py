@@ -22,16 +22,19 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import DrownedColumnError
+from dp_bundle.base.quoting import listed, quote_name
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.moments import Change
 from dp_learn.covariance.standard_errors import clear_variances, null_standard_errors
 from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
 
@@ -50,8 +53,6 @@ class Levels:
         The raw table's column that each published one comes from.
     sources : tuple of Source
         What those stand for that are no numbers.
-    shift, factor : ndarray of shape (n_features,)
-        An unbiased indicator is (y - shift) * factor.
     responses : tuple of (ndarray of int, RandomizedResponse)
         The places of the columns that randomised response is on, a pair for each category.
     fills : dict of str to float
@@ -60,17 +61,18 @@ class Levels:
 
     nodes: tuple[str, ...]
     sources: tuple[Source, ...]
-    shift: FloatArray
-    factor: FloatArray
-    responses: tuple[tuple[Places, RandomizedResponse], ...]
+    responses: tuple[tuple[Places, RandomizedResponse], ...] = ()
     fills: Mapping[str, float] = field(default_factory=dict)
 
-    @classmethod
-    def of_numbers(cls, names: Sequence[str]) -> Levels:
-        """Return the levels of a table of numbers, of which each is a node of its own."""
-        return cls(tuple(names), (), np.zeros(len(names)), np.ones(len(names)), ())
+    @cached_property
+    def change(self) -> Change:
+        """What makes unbiased indicators of what came out, and leaves all other columns as they are."""
+        change = Change(np.zeros(len(self.nodes)), np.ones(len(self.nodes)))
+        for places, response in self.responses:
+            change.shift[places], change.factor[places] = response.p_other, 1.0 / (response.p_same - response.p_other)
+        return change
 
-    @property
+    @cached_property
     def blocks(self) -> dict[str, Places]:
         """The places of the columns of every node of several."""
         if not self.sources:
@@ -108,21 +110,16 @@ def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels:
         What the manifest says of them.
     """
     if all(column.block is None and column.response is None for column in columns):
-        return Levels.of_numbers([column.name for column in columns])
+        return Levels(tuple(column.name for column in columns), ())
     responses: list[tuple[Places, RandomizedResponse]] = []
-    shift, factor = np.zeros(len(columns)), np.ones(len(columns))
     for _, group in groupby(enumerate(columns), key=lambda pair: pair[1].block or pair[1].name):
         members = list(group)
         if (response := members[0][1].response) is not None:
-            places = np.array([place for place, _ in members])
-            shift[places], factor[places] = response.p_other, 1.0 / (response.p_same - response.p_other)
-            responses.append((places, response))
+            responses.append((np.array([place for place, _ in members]), response))
     nodes = {name: source.name for source in sources for name in source.columns}
     return Levels(
         tuple(nodes.get(column.name, column.name) for column in columns),
         tuple(sources),
-        shift,
-        factor,
         tuple(responses),
         {column.source_name: fill_of(column) for column in columns if column.missing == "indicator"},
     )
@@ -267,3 +264,22 @@ def _with_typical_error(places: Places, pooled: PooledCovariance) -> tuple[Poole
     """Return some of the columns, and the typical error of a correlation between them."""
     own = keep_columns(pooled, places)
     return own, float(np.median(null_standard_errors(own))) if own.has_errors else 0.0
+
+
+def describe_merged(columns: NodeColumns, levels: Levels) -> list[str]:
+    """Return sentences on levels that count with another one, and on gaps that no estimate knows of."""
+    sources = {source.name: source for source in levels.sources}
+    named = []
+    for name, rare_columns in columns.merged.items():
+        level_of = dict(zip(sources[name].columns, sources[name].levels, strict=True))
+        named.append(f"{quote_name(name)}: {listed([level_of[column] for column in rare_columns])}")
+    rare = "levels too rare to be told from the noise count with the most frequent level of their category: "
+    said = [rare + "; ".join(named)] if named else []
+    if unseen := columns.unseen:
+        said.append(f"gaps too few to be told from the noise count as the middle of the bounds: {listed(list(unseen))}")
+    if alike := columns.alike:
+        said.append(
+            f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "
+            'to leave such rows out, or to put them at the means (missing = "drop" or "center")'
+        )
+    return said

@@ -18,7 +18,7 @@ from dp_bundle.base.errors import EstimationError
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_learn.covariance.debias import (
+from dp_learn.covariance.estimate import (
     FormErrors,
     Part,
     ReleasedCovariance,
@@ -64,19 +64,18 @@ def debias_one_round(
         off_diagonal_variance=moments.off_diagonal_variance or 0.0,
     )
 
-    if n_rows is not None and not rows >= 2:
+    counted, estimated = n_rows is not None, moments.estimated_diagonal_error is not None
+    if counted and not rows >= 2:
         raise EstimationError("a covariance needs at least two rows, and the release has one")
     if not rows >= 2:
         raise EstimationError("the noise hides how many rows there are: learn from a release with less noise")
 
-    counted = n_rows is not None
     t = moments.off_diagonal_variance or _square(moments.estimated_off_diagonal_error)
     u = moments.diagonal_variance or _square(moments.estimated_diagonal_error)
     noise = None
     if t is not None and u is not None:
         scaled_mean = (mean - centers) / half_widths
         noise = OneRound(round(rows), half_widths, scaled_mean, moments.constant, u, t, exact_count=counted)
-    estimated = moments.estimated_diagonal_error is not None
     debiased = covariance * (rows / (rows - 1))
     return mean, ReleasedCovariance(round(rows), debiased, noise, exact_count=counted, estimated=estimated)
 

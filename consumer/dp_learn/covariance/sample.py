@@ -17,11 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
-from dp_learn.covariance.debias import FormErrors, NoisyCovariance, ReleasedCovariance
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources, keep_columns
+from dp_learn.covariance.estimate import (
+    FormErrors,
+    NoisyCovariance,
+    PooledCovariance,
+    ReleasedCovariance,
+    combine_sources,
+    keep_columns,
+)
 from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.moments import Moments, merge_moments, row_errors, subsample_moments
-from dp_learn.covariance.row_passes import select_columns
+from dp_learn.covariance.moments import Moments, merge_moments, row_errors, select_columns, subsample_moments
 from dp_learn.covariance.sources import CovarianceSource, RowSource
 from dp_learn.covariance.standard_errors import (
     at_least_model,

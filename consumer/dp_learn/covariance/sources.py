@@ -15,16 +15,15 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
 from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.manifest.columns import Column
-from dp_learn.covariance.debias import (
+from dp_learn.covariance.estimate import (
     NoisyCovariance,
     ReleasedCovariance,
     debias_covariance,
     noise_fourth_cumulants,
 )
 from dp_learn.covariance.levels import Levels, fill_of, find_levels
-from dp_learn.covariance.moments import Moments, fold_moments
+from dp_learn.covariance.moments import LARGEST, BundleRows, Moments, Rows, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
-from dp_learn.covariance.row_passes import LARGEST, BundleRows, Change, Rows
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
 from dp_learn.matrices.labels import align
 from dp_learn.matrices.linalg import FloatArray
@@ -65,7 +64,7 @@ class RowSource:
         found = fold_moments(published(), len(self.columns), n_folds, self.granularity)
         if self.published is None:
             return found
-        shift, factor = self.levels.shift, self.levels.factor
+        shift, factor = self.levels.change
         return [
             replace(each, mean=(each.mean - shift) * factor, scatter=each.scatter * np.outer(factor, factor))
             for each in found
@@ -134,26 +133,20 @@ def bundle_source(bundle: Bundle, like: Bundle | None = None) -> RowSource | Cov
     EstimationError
         A column's numbers are so large or so small that their fourth powers are none.
     """
+    like = bundle if like is None else like
     _require_usable_sizes(bundle)
-    return _bundle_rows(bundle, like) if bundle.release.kind == "rows" else _bundle_covariance(bundle, like)
+    _require_same_columns(bundle, like)
+    place_of = {column.name: place for place, column in enumerate(bundle.release.columns)}
+    places = [place_of[column.name] for column in like.release.columns]
+    chosen = [bundle.release.columns[place] for place in places]
+    names, levels = tuple(column.name for column in chosen), find_levels(chosen, bundle.release.sources)
+    if bundle.release.kind != "rows":
+        return CovarianceSource(names, *_released(bundle, chosen, places), levels)
 
-
-def _bundle_rows(bundle: Bundle, like: Bundle | None = None) -> RowSource:
-    """Return a bundle's rows, with the columns in the order of another bundle.
-
-    Raises
-    ------
-    SchemaError
-        The two bundles do not have the same columns in the same units.
-    """
-    chosen, places = _ordered_columns(bundle, like)
-    reordered = places != list(range(len(places)))
-    rows = BundleRows(bundle, places if reordered else None)
-    levels = find_levels(chosen, bundle.release.sources)
-    unbiased = BundleRows(bundle, rows.places, Change(levels.shift, levels.factor) if levels.responses else None)
-
+    rows = BundleRows(bundle, places if places != sorted(places) else None)
+    unbiased = BundleRows(bundle, rows.places, levels.change if levels.responses else None)
     return RowSource(
-        tuple(column.name for column in chosen),
+        names,
         np.array([0.0 if column.response is not None else column.cell_noise.variance for column in chosen]),
         noise_fourth_cumulants(chosen),
         np.array([column.grid for column in chosen]),
@@ -171,8 +164,8 @@ def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.A
             "noise_variance", f"a finite number >= 0, or one for each of {len(columns)} columns", noise_variance
         )
     spread = np.full(len(columns), variance) if variance.ndim == 0 else variance
-    zeros, levels = np.zeros(len(columns)), Levels.of_numbers(columns)
-    return RowSource(tuple(columns), spread, zeros, None, lambda: [Rows(0, lambda: values)], levels)
+    names, zeros = tuple(columns), np.zeros(len(columns))
+    return RowSource(names, spread, zeros, None, lambda: [Rows(0, lambda: values)], Levels(names, ()))
 
 
 def share_rows(bundles: Sequence[Bundle]) -> bool:
@@ -189,10 +182,8 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     if len({bundle.manifest_sha256 for bundle in bundles}) < len(bundles):
         raise SchemaError("the same release is given twice: name each bundle once")
 
-    origins = [
-        (bundle.signer.key.fingerprint, bundle.release.dataset.name, bundle.release.lineage.partition)
-        for bundle in bundles
-    ]
+    releases = [(bundle.signer.key.fingerprint, bundle.release) for bundle in bundles]
+    origins = [(signer, release.dataset.name, release.lineage.partition) for signer, release in releases]
 
     parts: dict[tuple[str, str], set[str | None]] = {}
     for signer, dataset, partition in origins:
@@ -216,22 +207,16 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     return True
 
 
-def _bundle_covariance(bundle: Bundle, like: Bundle | None) -> CovarianceSource:
-    """Return a covariance bundle's mean, debiased covariance and noise."""
-    release = bundle.release
-    chosen, places = _ordered_columns(bundle, like)
-    moments = release.second_moments
+def _released(bundle: Bundle, chosen: Sequence[Column], places: Sequence[int]) -> tuple[FloatArray, ReleasedCovariance]:
+    """Return a covariance bundle's mean, and its debiased covariance and noise."""
+    release, moments = bundle.release, bundle.release.second_moments
     if moments is None:
         raise BundleFormatError("the manifest of a covariance release does not describe it")
-
     if moments.first_round is not None:
-        mean, released = combine_rounds(moments, RoundMatrices.from_bundle(bundle, places), chosen, release.n_rows)
-    else:
-        order = [*places, len(places)] if moments.constant else places
-        matrix = bundle.second_moments()[np.ix_(order, order)]
-        mean, released = debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)
-    levels = find_levels(chosen, release.sources)
-    return CovarianceSource(tuple(column.name for column in chosen), mean, released, levels)
+        return combine_rounds(moments, RoundMatrices.from_bundle(bundle, places), chosen, release.n_rows)
+    order = [*places, len(places)] if moments.constant else places
+    matrix = bundle.second_moments()[np.ix_(order, order)]
+    return debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)
 
 
 def counts_rows(bundle: Bundle) -> bool:
@@ -251,16 +236,6 @@ def _require_usable_sizes(bundle: Bundle) -> None:
                 f"column {column.name!r} has bounds or noise beyond {LARGEST:g} in size, or below {1 / LARGEST:g}, and "
                 "is out of range: ask for a release in other units"
             )
-
-
-def _ordered_columns(bundle: Bundle, like: Bundle | None) -> tuple[list[Column], list[int]]:
-    """Return a bundle's columns in the order of another's, and their places in it."""
-    columns = {column.name: column for column in bundle.release.columns}
-    wanted = columns if like is None else {column.name: column for column in like.release.columns}
-    if like is not None:
-        _require_same_columns(bundle, like)
-    places = {name: place for place, name in enumerate(columns)}
-    return [columns[name] for name in wanted], [places[name] for name in wanted]
 
 
 def _require_same_columns(bundle: Bundle, like: Bundle) -> None:

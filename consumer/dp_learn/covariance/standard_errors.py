@@ -51,18 +51,19 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.normal import normal_quantile
-from dp_learn.covariance.debias import (
+from dp_learn.covariance.estimate import (
     AT_ONCE,
     FormErrors,
     NoisyCovariance,
     Part,
+    PooledCovariance,
     by_rows,
     inner_product,
     isserlis,
+    keep_columns,
     rows_of,
     sum_errors,
 )
-from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.matrices.linalg import (
     FloatArray,
     median_above_diagonal,

@@ -56,7 +56,7 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.normal import normal_tail, scaled_tail
-from dp_learn.covariance.debias import FormErrors, Part, ReleasedCovariance, isserlis_of, one_entry, sum_errors
+from dp_learn.covariance.estimate import FormErrors, Part, ReleasedCovariance, isserlis_of, one_entry, sum_errors
 from dp_learn.matrices.linalg import FloatArray, dense, eigendecomposition
 
 RANK_TOLERANCE = 1e-9  # of W's eigenvalues, relative to the largest

@@ -17,8 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_learn.covariance.collinear import clear_columns
-from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.estimators.base import no_variance_left, universal_alpha
 from dp_learn.estimators.ridge import ridge_precision, universal_ridge_alpha

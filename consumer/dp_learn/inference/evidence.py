@@ -19,8 +19,7 @@ import math
 import numpy as np
 
 from dp_bundle.privacy.normal import normal_quantile
-from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances, universal_penalty
 from dp_learn.glasso.problem import make_problem
 from dp_learn.glasso.solving import solve
@@ -48,10 +47,8 @@ def score_pairs(pooled: PooledCovariance, *, solver: str = "auto") -> FloatArray
     """
     alpha, _ = universal_penalty(pooled)
     solution = solve(make_problem(pooled.correlation, FACTOR * alpha), solver=solver, tol=_TOL)
-    usable = solution is not None and solution.converged
-    theta = solution.precision if solution is not None and usable else np.eye(len(pooled.columns))
-    d = pooled.deviations
-    theta = theta / np.outer(d, d)
+    theta = np.eye(len(pooled.columns)) if solution is None or not solution.converged else solution.precision
+    theta = theta / np.outer(pooled.deviations, pooled.deviations)
     size, error = np.abs(desparsify(pooled, theta)), np.sqrt(form_variances(pooled, theta))
     scores = np.divide(size, error, out=np.zeros_like(size), where=error > 0.0)
     np.fill_diagonal(scores, 0.0)
@@ -62,35 +59,31 @@ POWER = 0.8
 LEVEL = 0.05
 
 
-def detection_power(size: FloatArray, standard_error: float, level: float = LEVEL) -> FloatArray:
-    """Return the probability that a two-sided test of no edge finds partial correlations of these sizes.
+def detection_power(size: FloatArray, standard_error: float) -> FloatArray:
+    """Return the probability that a two-sided test of no edge, at the usual level, finds partial correlations.
 
     Parameters
     ----------
     size : ndarray
-        Partial correlations.
+        The partial correlations.
     standard_error : float
         Of their estimate, positive.
-    level : float
-        Of the test.
     """
-    z = normal_quantile(1.0 - level / 2.0)
+    z = normal_quantile(1.0 - LEVEL / 2.0)
     shift = size / standard_error
     return normal_tails(z - shift) + normal_tails(z + shift)
 
 
-def smallest_visible(standard_error: float, level: float = LEVEL, power: float = POWER) -> float:
-    """Return the partial correlation that a test finds with this power: (z_{1 - a/2} + z_power) standard errors.
+def smallest_visible(standard_error: float, level: float = LEVEL) -> float:
+    """Return the partial correlation that a test finds in `POWER` of cases: (z_{1 - a/2} + z_power) standard errors.
 
     The test that finds it with the wrong sign, which has no part in the power here, has a probability below 1e-6 at the
     usual levels.
     """
-    return (normal_quantile(1.0 - level / 2.0) + normal_quantile(power)) * standard_error
+    return (normal_quantile(1.0 - level / 2.0) + normal_quantile(POWER)) * standard_error
 
 
-def rows_to_see(
-    pooled: PooledCovariance, standard_error: float, size: float, level: float = LEVEL, power: float = POWER
-) -> float | None:
+def rows_to_see(pooled: PooledCovariance, standard_error: float, size: float) -> float | None:
     """Return about how many rows, published with the same noise, would show a partial correlation.
 
     The noise on rows adds to the variance of their covariance like further rows of another kind: all of it falls as
@@ -103,15 +96,15 @@ def rows_to_see(
         What was learned from, of n rows.
     standard_error : float
         Of a partial correlation in it.
-    size, level, power : float
-        The partial correlation, and the level and the power of the test that is to find it.
+    size : float
+        The partial correlation that the test is to find.
 
     Returns
     -------
     float or None
         None for rows pooled with covariance releases, whose noise falls in both ways.
     """
-    wanted = (size / smallest_visible(1.0, level, power)) ** 2
+    wanted = (size / smallest_visible(1.0)) ** 2
     n_rows, variance = pooled.n_rows, standard_error**2
     of_rows = {isinstance(source, NoisyCovariance) for source in pooled.sources}
     if of_rows == {True}:

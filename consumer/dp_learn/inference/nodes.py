@@ -30,8 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.debias import FormErrors, NoisyCovariance, debias_covariance
-from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance, debias_covariance
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.inference.edges import Pairs, desparsify, pair_q_values
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich

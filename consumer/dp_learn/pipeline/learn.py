@@ -15,6 +15,7 @@ from dp_bundle.manifest.statement import shape_of
 from dp_learn.covariance.collinear import describe_collinearity
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.levels import describe_merged
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows
 from dp_learn.covariance.standard_errors import typical_errors
@@ -26,7 +27,7 @@ from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalu
 from dp_learn.pipeline.fit import fit_edges, fit_graph
 from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
 from dp_learn.pipeline.memory import require_learnable
-from dp_learn.pipeline.nodes import describe_merged, infer_node_pairs, score_nodes, tabulate_loadings
+from dp_learn.pipeline.nodes import infer_node_pairs, score_nodes, tabulate_loadings
 from dp_learn.pipeline.settings import Fit, Options, Settings
 
 N_FOLDS = 5
@@ -185,7 +186,7 @@ def learn_sample(
         smallest_eigenvalue=eigenvalue,
         smallest_alpha=_smallest_alpha(fit, settings, eigenvalue),
         contradictions=list(contradictions),
-        notes=[*notes, *describe_merged(nodes), *sentences],
+        notes=[*notes, *describe_merged(nodes.columns, nodes.levels), *sentences],
         collinear=collinear,
     )
 

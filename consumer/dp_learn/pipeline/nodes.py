@@ -32,7 +32,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NoSolutionError
-from dp_bundle.base.quoting import listed, quote_name
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
@@ -215,25 +214,6 @@ def _start(fit: Fit) -> tuple[FloatArray, float]:
             if fitted.converged:
                 return fitted.precision, share
     raise EstimationError(_TOO_LITTLE)
-
-
-def describe_merged(nodes: Nodes) -> list[str]:
-    """Return sentences on levels that count with another one, and on gaps that no estimate knows of."""
-    sources = {source.name: source for source in nodes.levels.sources}
-    named = []
-    for name, columns in nodes.columns.merged.items():
-        levels = dict(zip(sources[name].columns, sources[name].levels, strict=True))
-        named.append(f"{quote_name(name)}: {listed([levels[column] for column in columns])}")
-    rare = "levels too rare to be told from the noise count with the most frequent level of their category: "
-    said = [rare + "; ".join(named)] if named else []
-    if unseen := nodes.columns.unseen:
-        said.append(f"gaps too few to be told from the noise count as the middle of the bounds: {listed(list(unseen))}")
-    if alike := nodes.columns.alike:
-        said.append(
-            f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "
-            'to leave such rows out, or to put them at the means (missing = "drop" or "center")'
-        )
-    return said
 
 
 class _Node(NamedTuple):

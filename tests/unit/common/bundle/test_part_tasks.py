@@ -22,8 +22,7 @@ from dp_bundle.files.opening import open_store
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import private_key_path
 from dp_learn import estimate_moments
-from dp_learn.covariance.moments import fold_moments, row_errors, subsample_moments
-from dp_learn.covariance.row_passes import BundleRows
+from dp_learn.covariance.moments import BundleRows, fold_moments, row_errors, subsample_moments
 from dp_publish import load_key
 
 FORMS = np.random.default_rng(5).normal(size=(3, 2))

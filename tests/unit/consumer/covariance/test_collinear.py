@@ -171,10 +171,8 @@ def test_an_empty_list_of_edges_has_a_true_reason(
 
     found = command("dp-learn", "twice.bundle.tar", "--fdr", "0.05").stdout
     assert "nearly collinear, so that some of them determine the others: a, e." in found
-    assert (
-        "0 of 10 possible edges at a false discovery rate of 0.05: edges of the collinear columns cannot be told "
-        "apart, and of the others none stands out from the noise"
-    ) in found
+    assert "0 of 10 possible edges at a false discovery rate of 0.05: edges of the collinear columns cannot be" in found
+    assert "told apart, and of the others none stands out from the noise" in found
+    emptied = "0 of 10 possible edges: the penalty removes them all; give a smaller --alpha"
     for words in ([], ["--estimator", "scio"]):
-        emptied = command("dp-learn", "twice.bundle.tar", "--alpha", "2", *words).stdout
-        assert "0 of 10 possible edges: the penalty removes them all; give a smaller --alpha" in emptied
+        assert emptied in command("dp-learn", "twice.bundle.tar", "--alpha", "2", *words).stdout

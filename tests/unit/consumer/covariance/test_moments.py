@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn import estimate_moments
-from dp_learn.covariance.moments import batch_moments, fold_moments, merge_moments, subsample_moments
-from dp_learn.covariance.row_passes import BundleRows, Rows
+from dp_learn.covariance.moments import BundleRows, Rows, batch_moments, fold_moments, merge_moments, subsample_moments
 from dp_publish import Receipt
 
 

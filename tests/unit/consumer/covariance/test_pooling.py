@@ -15,8 +15,13 @@ from dp_bundle.base.errors import DrownedColumnError, ParameterError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_learn import debias_covariance
 from dp_learn.covariance.collinear import clear_columns
-from dp_learn.covariance.debias import NoisyCovariance, noise_fourth_cumulants
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources, keep_columns
+from dp_learn.covariance.estimate import (
+    NoisyCovariance,
+    PooledCovariance,
+    combine_sources,
+    keep_columns,
+    noise_fourth_cumulants,
+)
 from dp_learn.covariance.sample import effective_rows, pool_sources
 from dp_learn.covariance.standard_errors import chance_alpha, form_variances, null_standard_errors, penalty_weights
 

@@ -51,12 +51,9 @@ def test_pooled_splits_hold_out_a_fold_of_every_source() -> None:
     assert len(splits) == 4
     # the scatter of the four held-out folds and the scatter between them add up to the whole scatter
     folds = [source.moments(4) for source in sample.sources]
-    for index, split in enumerate(splits):
-        expected = sum(
-            weight * (fold[index].covariance - variance * np.eye(3))
-            for weight, fold, variance in zip(weights, folds, variances, strict=True)
-        )
-        np.testing.assert_allclose(split.test, expected, rtol=1e-10, atol=1e-12)
+    for split, *own in zip(splits, *folds, strict=True):
+        debiased = [fold.covariance - variance * np.eye(3) for fold, variance in zip(own, variances, strict=True)]
+        np.testing.assert_allclose(split.test, np.tensordot(weights, debiased, 1), rtol=1e-10, atol=1e-12)
     assert [sum(fold.n_rows for fold in each) for each in folds] == [60, 200]
     assert not np.allclose(splits[0].train, splits[1].train)
 
@@ -96,8 +93,7 @@ def releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> dic
     tables["elsewhere"] = table.sample(frac=1.0, random_state=1)[["weight", "visits", "height", "name"]]
     tables["grown"] = pd.concat([table, table.iloc[:50]])
     tables["narrow"] = table[["height", "weight"]]
-    metric = policies["elsewhere"].model_dump(exclude_defaults=True)
-    metric["dataset"]["name"] = "metric"
+    metric = make_policy(BOUNDS, name="metric", mu=40.0, unit="row").model_dump(exclude_defaults=True)
     metric["columns"]["height"]["unit"] = "cm"
     policies["metric"], tables["metric"] = Policy.model_validate(metric), table
     paths = {name: tmp_path / f"{name}.tar" for name in policies}

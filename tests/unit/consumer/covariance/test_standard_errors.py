@@ -7,13 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.consumer.sources import source_of
+from tests.unit.consumer.sources import law_of_two_rounds, source_of
 
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_learn.covariance.collinear import clear_columns
-from dp_learn.covariance.debias import FormErrors, ReleasedCovariance, isserlis
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.estimate import (
+    FormErrors,
+    PooledCovariance,
+    ReleasedCovariance,
+    combine_sources,
+    isserlis,
+    keep_columns,
+)
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import effective_rows, pool_sources
@@ -49,8 +55,7 @@ NOISE_FOURTH_CUMULANT = np.array([3.2 - 3 * 0.8**2, -2 * 0.36**2])
 
 def sampling_errors(pooled: PooledCovariance, b: np.ndarray) -> FormErrors:
     """Return what the forms would vary by without noise, for Gaussian rows."""
-    c = clean_forms(pooled, b)
-    return isserlis(c, c).times(pooled.sampling_factor)
+    return isserlis(*[clean_forms(pooled, b)] * 2).times(pooled.sampling_factor)
 
 
 def random_covariance(p: int, seed: int) -> np.ndarray:
@@ -207,7 +212,7 @@ def test_variances_alone_are_those_of_all_errors(p: int) -> None:
         np.testing.assert_allclose(form_variances(pooled, b), form_errors(pooled, b).products, rtol=1e-10)
 
 
-KINDS = ["rows", "with a constant", "with a noisy constant", "without a constant", "pooled", "same rows"]
+KINDS = ["rows", "with a constant", "with a noisy constant", "without a constant", "two rounds", "pooled", "same rows"]
 
 
 def model(p: int, seed: int = 0) -> np.ndarray:
@@ -234,6 +239,7 @@ def pooled_from(kind: str, covariance: np.ndarray) -> PooledCovariance:
         "rows": (rows[:1], (1.0,)),
         "pooled": ((rows[0], rows[2], released), (0.5, 0.3, 0.2)),
         "same rows": (rows[:2], (0.4, 0.6)),
+        "two rounds": ((ReleasedCovariance(90, covariance, law_of_two_rounds(rng, p, p + 1), kurtosis=1.7),), (1.0,)),
     }.get(kind, ((released,), (1.0,)))
     names = tuple(f"x{index}" for index in range(p))
     return PooledCovariance(names, covariance, sources, weights, same_rows=kind == "same rows")
@@ -254,6 +260,16 @@ def test_variances_of_entries_are_those_of_the_forms_of_the_identity(kind: str) 
         np.testing.assert_allclose(np.array(found) * units, expected, rtol=1e-10)
     nothing = mechanism_errors(replace(pooled, covariance=np.zeros((9, 9))), eye).products.diagonal()
     np.testing.assert_allclose(unexplained_variances(pooled), nothing, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_some_columns_are_as_if_alone(kind: str) -> None:
+    """Forms of columns that are kept have the errors that they have among all."""
+    pooled, kept = pooled_from(kind, np.linalg.inv(model(9))), np.array([7, 2, 3])
+    forms, wide = np.random.default_rng(0).normal(size=(4, 3)), np.zeros((4, 9))
+    wide[:, kept] = forms
+    few = mechanism_errors(keep_columns(pooled, kept), forms).products
+    np.testing.assert_allclose(few, mechanism_errors(pooled, wide).products, rtol=1e-10)
 
 
 @pytest.mark.parametrize("p", [9, 210])

@@ -11,23 +11,18 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.two_rounds import Rounds, manifest_of, release_in_two_rounds, write_rounds
+from tests.unit.consumer.sources import law_of_two_rounds
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_learn.covariance.debias import FormErrors, NoisyCovariance, ReleasedCovariance
-from dp_learn.covariance.estimate import combine_sources, keep_columns
+from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.sample import effective_rows
 from dp_learn.covariance.sources import CovarianceSource, bundle_source
 from dp_learn.covariance.standard_errors import (
-    entry_variances,
-    form_variances,
-    mechanism_entry_variances,
     mechanism_errors,
-    sum_over_pairs,
-    unexplained_variances,
 )
-from dp_learn.covariance.two_rounds import RoundMatrices, TwoRounds, combine_rounds, expected_kurtosis, kurtosis_factor
+from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds, expected_kurtosis, kurtosis_factor
 
 FORMS = np.array([[1.0, 0.0, 0.0, 0.0], [0.5, -1.0, 0.2, 0.1], [-0.3, 0.7, 1.0, 2.0], [0.0, 0.0, 0.1, -0.2]])
 NAMES = "abcd"
@@ -166,18 +161,11 @@ def test_combined_entries_vary_as_stated() -> None:
     assert np.abs(centred.var(axis=0) / (1.3 * stated.products) - 1.0).min() > 0.12  # it could have failed
 
 
-def law(rng: np.random.Generator, p: int, d: int) -> TwoRounds:
-    """Return a law with variances over twelve orders of magnitude."""
-    stretch = np.geomspace(0.03, 30.0, d)
-    variances = 1.0 / (1.0 + np.outer(stretch, stretch) ** 2)
-    return TwoRounds.from_variances(rng.normal(size=(p, d)), variances, rng.normal(size=d))
-
-
 def test_the_low_rank_of_the_variances_costs_no_accuracy() -> None:
     """Errors of forms agree to eight digits with the sum over all pairs of entries, and few terms are needed."""
     rng = np.random.default_rng(1)
     p, d = 30, 150
-    noise, forms = law(rng, p, d), rng.normal(size=(6, p))
+    noise, forms = law_of_two_rounds(rng, p, d), rng.normal(size=(6, p))
     v, w = noise.constant, noise.variances
 
     def expected(beta: np.ndarray) -> np.ndarray:
@@ -189,37 +177,6 @@ def test_the_low_rank_of_the_variances_costs_no_accuracy() -> None:
     np.testing.assert_allclose(found, expected(forms @ noise.basis), rtol=1e-8)
     np.testing.assert_allclose(noise.entry_variances(np.ones(p), None), expected(noise.basis), rtol=1e-8)
     assert len(noise.weights) < 40
-
-
-def test_all_closed_forms_agree() -> None:
-    """Entries, variances of variances and sums over pairs are those of the forms; some columns are as if alone."""
-    rng = np.random.default_rng(2)
-    p = 12
-    covariance = np.cov(values(rng, 60, p).T)
-    noise = law(rng, p, p + 1)
-    source = ReleasedCovariance(60, covariance, noise, kurtosis=1.7)
-    pooled = combine_sources(tuple("abcdefghijkl"), [source])
-    units = np.outer(pooled.deviations, pooled.deviations) ** 2
-    correlation = np.clip(pooled.correlation, -1, 1)
-
-    mechanism = mechanism_errors(pooled, np.eye(p)).products
-    for found, expected in (
-        (entry_variances(pooled, correlation) * units, form_variances(pooled, np.eye(p))),
-        (mechanism_entry_variances(pooled) * units, mechanism),
-        (unexplained_variances(pooled), mechanism.diagonal()),
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
-    theta = np.linalg.inv(covariance + 0.1 * np.diag(np.diagonal(covariance)))
-    scale, upper = np.outer(theta.diagonal(), theta.diagonal()), np.triu_indices(p, 1)
-    at_model = replace(pooled, covariance=np.linalg.inv(theta))
-    total = (form_variances(at_model, theta) / scale)[upper].sum()
-    assert sum_over_pairs(pooled, theta)[1] == pytest.approx(total, rel=1e-9)
-
-    kept = np.array([7, 2, 3])
-    forms, wide = rng.normal(size=(4, 3)), np.zeros((4, p))
-    wide[:, kept] = forms
-    few = mechanism_errors(keep_columns(pooled, kept), forms).products
-    np.testing.assert_allclose(few, mechanism_errors(pooled, wide).products, rtol=1e-12)
 
 
 def test_kurtosis_scales_the_sampling_error_alone() -> None:

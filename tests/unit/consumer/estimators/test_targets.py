@@ -16,8 +16,7 @@ from sklearn.metrics import r2_score
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import DpGraphError, DrownedColumnError, EstimationError, ParameterError
-from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import PooledCovariance, combine_sources
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.estimators.lda import DebiasedLDA

@@ -5,8 +5,7 @@ import pytest
 from tests.unit.consumer.sources import source_of
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.debias import debias_covariance
-from dp_learn.covariance.estimate import combine_sources
+from dp_learn.covariance.estimate import combine_sources, debias_covariance
 from dp_learn.inference.edges import infer_edges
 from dp_learn.inference.nodes import _wald, canonical_partial_correlations, infer_blocks
 

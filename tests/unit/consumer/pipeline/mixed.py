@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.manifest.sources import Source
 from dp_learn.covariance.levels import Levels
-from dp_learn.covariance.row_passes import Rows
+from dp_learn.covariance.moments import Rows
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import RowSource
 from dp_learn.matrices.linalg import FloatArray
@@ -38,7 +38,7 @@ def mixed_sample(table: dict[str, NDArray[np.generic]], sigma: float, seed: int 
         np.zeros(len(names)),
         None,
         lambda: [Rows(0, lambda: rows)],
-        Levels(tuple(nodes), tuple(sources), np.zeros(len(names)), np.ones(len(names)), ()),
+        Levels(tuple(nodes), tuple(sources)),
     )
     return Sample([source])
 

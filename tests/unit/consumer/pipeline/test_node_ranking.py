@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from tests.unit.consumer.pipeline.mixed import learn_mixed, mixed_sample
 
 from dp_bundle.manifest.sources import Source
-from dp_learn.covariance.debias import NoisyCovariance
-from dp_learn.covariance.estimate import combine_sources
+from dp_learn.covariance.estimate import NoisyCovariance, combine_sources
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.nodes import block_statistics
 from dp_learn.output.messages import describe_edges
@@ -62,8 +61,8 @@ def test_no_chance_is_above_a_large_block_that_is_sure(graph: GraphEstimate) -> 
     """A block of 198 entries, each a little larger than chance has them, comes before all unrelated numbers."""
     ranking = graph.ranking()
     assert ranking is not None
-    first = [frozenset(pair) for pair in zip(ranking["source"][:2], ranking["target"][:2], strict=True)]
-    assert set(first) == {frozenset("gh"), frozenset("gy")}
+    first = {frozenset(pair) for pair in zip(ranking["source"][:2], ranking["target"][:2], strict=True)}
+    assert first == {frozenset("gh"), frozenset("gy")}
 
     tests = graph.tests
     assert tests is not None

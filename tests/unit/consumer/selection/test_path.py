@@ -129,12 +129,3 @@ def test_path_of_a_definite_matrix_is_the_path_of_any() -> None:
         assert np.linalg.eigvalsh(one.covariance)[0] > 0.0
         assert abs(one.objective - other.objective) <= one.duality_gap + other.duality_gap
         assert one.duality_gap <= 1e-6 * len(s)
-
-
-def test_nodes_of_one_column_are_the_path_without_groups() -> None:
-    """Both paths are the same to the bit."""
-    s = np.corrcoef(noisy_rows(100, 0.0).T)
-    grid = alpha_grid(s, 5)
-    assert (grid == alpha_grid(s, 5, groups=range(P))).all()
-    for (_, one), (_, other) in zip(solve_path(s, grid), solve_path(s, grid, groups=list("abcdefgh")), strict=True):
-        np.testing.assert_array_equal(one.precision, other.precision)

@@ -355,6 +355,7 @@ def test_stability_is_of_pairs_of_nodes(splits: list[Split]) -> None:
 def test_nodes_of_one_column_change_nothing(splits: list[Split]) -> None:
     """With a node for each column all rules give the scores that they give without nodes, to the bit."""
     alphas, groups = alpha_grid(splits[0].train, 6, 0.1), list(range(len(splits[0].train)))
+    np.testing.assert_array_equal(alphas, alpha_grid(splits[0].train, 6, 0.1, groups=groups))
     matrices = [split.train for split in splits]
     for rule in (
         partial(cross_validate, splits, alphas),
