@@ -181,24 +181,21 @@ def test_outputs_of_neighbours_differ_by_the_sensitivity_at_most(
 
 
 def test_impossible_releases_cost_nothing(tmp_path: Path, publish_here: Publish) -> None:
-    """A missing folder, a table without rows, and a column without bounds are refused before anything is spent."""
-    cases: list[tuple[pd.DataFrame, Path, type[DpGraphError]]] = [
-        (pd.DataFrame({"x": [0.5]}), tmp_path / "no" / "a.tar", ParameterError),
-        (pd.DataFrame({"x": np.array([], dtype=float)}), tmp_path / "a.tar", DataError),
-        (pd.DataFrame({"y": [0.5]}), tmp_path / "a.tar", PolicyError),
-        (pd.DataFrame({"x": ["0.5"]}), tmp_path / "a.tar", PolicyError),
+    """A missing folder, a table without rows, or with none left, a column without bounds and a budget are refused."""
+    bounds = {"bounds": [0, 1]}
+    policy, dropping = private({"x": bounds}, mu=1.0), private({"x": {**bounds, "missing": "drop"}}, mu=1.0)
+    cases: list[tuple[list[Any], Policy, type[DpGraphError], str]] = [
+        ([], policy, DataError, "no rows"),
+        ([np.nan, np.nan], dropping, DataError, "no rows"),
+        (["0.5"], policy, PolicyError, "x"),
+        ([0.5], private({"y": bounds}, mu=1.0), PolicyError, "y"),
+        ([0.5], private({"x": bounds}, mu=1.0, budget_mu=0.99), BudgetExceededError, "budget"),
     ]
-    for frame, out, error in cases:
-        with pytest.raises(error):
-            publish_here(frame, out=out)
-    assert nothing_happened(tmp_path, set())
-
-
-def test_all_rows_dropped_is_no_release(tmp_path: Path, publish_here: Publish) -> None:
-    """A table of which nothing is left is refused like an empty one."""
-    policy = private({"x": {"bounds": [0, 1], "missing": "drop"}}, mu=1.0)
-    with pytest.raises(DataError, match="no rows"):
-        publish_here(pd.DataFrame({"x": [np.nan, np.nan]}), policy)
+    for values, given, error, said in cases:
+        with pytest.raises(error, match=said):
+            publish_here(pd.DataFrame({"x": pd.Series(values, dtype=None if values else float)}), given)
+    with pytest.raises(ParameterError):
+        publish_here(out=tmp_path / "no" / "a.tar")
     assert nothing_happened(tmp_path, set())
 
 
@@ -262,14 +259,6 @@ def test_rows_in_a_ball_are_released(publish_here: Publish) -> None:
         ball = opened.release.columns[1].ball
         assert ball.radius == 5.1
         assert opened.release.columns[1].noise.sigma == pytest.approx(10.2)
-
-
-def test_release_past_the_budget_leaves_nothing(one_column: Policy, tmp_path: Path, publish_here: Publish) -> None:
-    """A release that the budget does not allow is refused before any noise, without a file or a cost."""
-    policy = one_column.model_copy(update={"privacy": one_column.privacy.model_copy(update={"budget_mu": 0.99})})
-    with pytest.raises(BudgetExceededError):
-        publish_here(pd.DataFrame({"x": [0.5]}), policy)
-    assert nothing_happened(tmp_path, set())
 
 
 def test_column_of_entities_is_never_published(tmp_path: Path, publish_here: Publish) -> None:
