@@ -130,15 +130,13 @@ class Ledger:
         if partition is not None and not (0 < len(partition) <= _MAX_NAME and partition.isprintable()):
             raise ParameterError("partition", f"a printable name of at most {_MAX_NAME} characters", partition)
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        declared, behind = _by_unit(budget_mu, cost.unit), list[str]()
+        declared = _by_unit(budget_mu, cost.unit)
 
-        def decide(log: OpenLog) -> tuple[dict[str, Any] | None, Callable[[str], Reservation]]:
+        def decide(log: OpenLog) -> tuple[dict[str, Any] | None, Callable[[str], tuple[Reservation, str | None]]]:
             if job is not None and (found := _find(log.books, dataset, job)) is not None:
-                return None, lambda _: found
+                return None, lambda _: (found, None)
 
-            newest = log.newest
-            behind[:] = [newest] if newest is not None and _is_behind(created, newest) else []
-            account = log.account(dataset, partition)
+            newest, account = log.newest, log.account(dataset, partition)
             entry = Entry(dataset, partition, account.number + 1, created, cost)
             after = deepcopy(account)
             after.add(entry)
@@ -149,15 +147,15 @@ class Ledger:
             _require_same_changes(dataset, account.changes, cost.changes)
             content = {"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})}
             content |= {"job": job} if job is not None else {}
-            return content, lambda head: _reservation(entry, account, after, budgets, head)
+            return content, lambda head: (_reservation(entry, account, after, budgets, head), newest)
 
-        reservation = self._append(decide)
-        if behind:
+        reservation, newest = self._append(decide)
+        if newest is not None and _is_behind(created, newest):
             _log.warning(
                 "this machine's clock says %s, but the newest release in the ledger was booked at %s: if the clock is "
                 "wrong, set it, as release %d of %r states its time",
                 reservation.lineage.created,
-                behind[-1],
+                newest,
                 reservation.lineage.number,
                 dataset,
             )

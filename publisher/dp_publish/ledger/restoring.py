@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dp_bundle.base.errors import BundleError, KeyStoreError, UntrustedKeyError
@@ -157,17 +157,9 @@ def _read_witnesses(places: Sequence[Path]) -> tuple[list[tuple[Path, Release, s
 
 
 def _entry_of(path: Path, release: Release, digest: str) -> Entry:
-    lineage = release.lineage
-    return Entry(
-        release.dataset.name,
-        lineage.partition,
-        lineage.number,
-        lineage.created,
-        cost_of_release(release),
-        state="published",
-        manifest_sha256=digest,
-        file=str(path),
-    )
+    name, lineage, cost = release.dataset.name, release.lineage, cost_of_release(release)
+    entry = Entry(name, lineage.partition, lineage.number, lineage.created, cost)
+    return replace(entry, state="published", manifest_sha256=digest, file=str(path))
 
 
 def _lost(books: Books, release: Release) -> Entry | None:

@@ -7,7 +7,7 @@ storage lets one succeed, and the others read what came first and decide again. 
 two that are otherwise equal differ, so that nobody takes another's object for his own.
 
 A chain does not show that its end is missing. So each machine keeps a copy of the lines that it has seen, beside its
-signing key, and refuses a log that does not begin with them, by whatever name its place goes (`copies`).
+signing key, and refuses a log that does not begin with them, by whatever name its place goes (`copies_of`).
 """
 
 from __future__ import annotations

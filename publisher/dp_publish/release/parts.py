@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate, count, pairwise, takewhile
 from threading import Lock
 from typing import BinaryIO, ClassVar, NamedTuple, Protocol, TypeVar
@@ -33,7 +33,6 @@ from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-_DONE = "a pass over %d rows of %d columns is done"
 _NARROW = 256  # columns; of more, one thread's sums take as much memory as there should be
 _RANGES_PER_CORE = 4  # so that no core is left alone with much work at the end
 _WORTH_IT = 0.6  # of all rows, for one core: more take as long as one thread that adds noise and one that writes
@@ -169,10 +168,10 @@ def write_parts(
     batches: Iterator[pa.RecordBatch],
     columns: tuple[Column, ...],
     new_file: Callable[[], BinaryIO],
-    progress: Callable[[int], None] | None,
+    tell: Callable[[int], None],
     first_part: int = 0,
 ) -> list[Part]:
-    """Write noisy batches into parts.
+    """Write noisy batches into parts, and tell how many rows each had.
 
     Raises
     ------
@@ -182,8 +181,7 @@ def write_parts(
     with PartWriter(columns, new_file, first_part) as writer:
         for noisy in batches:
             writer.write(noisy)
-            if progress is not None:
-                progress(writer.n_rows)
+            tell(noisy.num_rows)
     if writer.n_rows == 0:
         raise DataError("the table has no rows to publish")
     return [Part(*each) for each in zip(count(first_part), writer.parts, writer.digests, strict=False)]
@@ -239,27 +237,23 @@ class LocalWork:
             Called with the number of rows done.
         """
         n_threads = count_threads(len(kinds)) if len(kinds) <= _NARROW else 1
-        told, threads = Told(progress), Threads(n_threads)
+        threads = Threads(n_threads)
+        told = Told(progress, threads)
 
         def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                threads.require_running()
                 told.add(batch.num_rows)
                 yield batch
 
-        if self.ranges is not None and n_threads > 1:
-            ranges = self.ranges()
-            planned = plan_for_cores(ranges.raw, len(kinds), n_threads)
-
-            def add_range(wanted: RowRange) -> T:
-                return add(counted(ranges.read(kinds, batch_rows(len(kinds)), wanted.start, wanted.stop)))
-
-            if len(planned) > 1:
-                total = reduce(merge, map_in_order(threads, add_range, planned))
-                _log.info(_DONE, told.n_rows, len(kinds))
-                return total
-        total = add(counted(_one_ahead(self.read(kinds))))
-        _log.info(_DONE, told.n_rows, len(kinds))
+        ranges = None if self.ranges is None or n_threads == 1 else self.ranges()
+        planned = [] if ranges is None else plan_for_cores(ranges.raw, len(kinds), n_threads)
+        if ranges is not None and len(planned) > 1:
+            read = partial(ranges.read, kinds, batch_rows(len(kinds)))
+            totals = map_in_order(threads, lambda wanted: add(counted(read(wanted.start, wanted.stop))), planned)
+            total = reduce(merge, totals)
+        else:
+            total = add(counted(_one_ahead(self.read(kinds))))
+        _log.info("a pass over %d rows of %d columns is done", told.n_rows, len(kinds))
         return total
 
     def require_unchanged(self) -> None:
@@ -292,7 +286,7 @@ class LocalWork:
             if making.job is not None or len(planned) > 1:
                 return self._write_ranges(ranges, planned, kinds, columns, making)
         batches = (add_noise(batch, columns, making.keystream, self.report) for batch in self.read(kinds))
-        return write_parts(_one_ahead(batches), columns, making.new_file, making.progress)
+        return write_parts(_one_ahead(batches), columns, making.new_file, Told(making.progress).add)
 
     def _write_ranges(
         self,
@@ -303,40 +297,30 @@ class LocalWork:
         making: Making,
     ) -> list[Part]:
         """Add noise to each range that is not a part with a record, write it, and return all parts in order."""
-        threads, told, job = Threads(count_threads(len(columns))), Told(making.progress), making.job
-        parts, missing = list[Part](), list[RowRange]()
-        for wanted in planned:
-            found = None if job is None else job.part(wanted.first_part)
-            if found is None:
-                missing.append(wanted)
-            else:
-                parts.append(found[0])
-                self.report.add(found[1])
-                told.add(wanted.stop - wanted.start)
+        threads, job = Threads(count_threads(len(columns))), making.job
+        told, parts = Told(making.progress, threads), list[Part]()
 
         def write_range(wanted: RowRange) -> tuple[list[Part], RowReport]:
-            keystream, own, before = SecureKeystream(), RowReport(), [0]
-
-            def tell(n_rows: int) -> None:
-                threads.require_running()
-                told.add(n_rows - before[0])
-                before[0] = n_rows
-
+            found = None if job is None else job.part(wanted.first_part)
+            if found is not None:
+                told.add(wanted.stop - wanted.start)
+                return [found[0]], found[1]
+            keystream, own = SecureKeystream(), RowReport()
             raw = ranges.read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop)
             batches = (add_noise(batch, columns, keystream, own) for batch in raw)
-            written = write_parts(batches, columns, making.new_file, tell, wanted.first_part)
+            written = write_parts(batches, columns, making.new_file, told.add, wanted.first_part)
             if job is not None:
                 job.record_part(written[0], own)
             return written, own
 
-        for written, own in threads.map_unordered(write_range, missing):
+        for written, own in threads.map_unordered(write_range, planned):
             parts += written
             self.report.add(own)
         return sorted(parts, key=lambda part: part.place)
 
 
 class Told:
-    """The number of rows that all threads have done, told to one who may be told by one at a time.
+    """The number of rows that all threads have done, told to one who may be told by one at a time, as long as they run.
 
     Attributes
     ----------
@@ -344,11 +328,13 @@ class Told:
         The number so far.
     """
 
-    def __init__(self, progress: Callable[[int], None] | None) -> None:
-        self._progress, self._lock, self.n_rows = progress, Lock(), 0
+    def __init__(self, progress: Callable[[int], None] | None, threads: Threads | None = None) -> None:
+        self._progress, self._threads, self._lock, self.n_rows = progress, threads, Lock(), 0
 
     def add(self, n_rows: int) -> None:
         """Add rows, and tell."""
+        if self._threads is not None:
+            self._threads.require_running()
         with self._lock:
             self.n_rows += n_rows
             if self._progress is not None:

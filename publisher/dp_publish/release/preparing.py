@@ -30,7 +30,7 @@ from dp_publish.release.job import JobPlan
 from dp_publish.release.parts import LocalWork
 from dp_publish.release.rows import RowsMaker
 from dp_publish.release.targets import Target
-from dp_publish.release.workers.cluster import Cluster
+from dp_publish.release.workers.cluster import Cluster, whole_place
 from dp_publish.sampling.keystream import Keystream
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _local_work(order: Order, table: Table) -> LocalWork:
     return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap, report=report)
 
 
-def place_for_workers(data: Source) -> Path | RemotePath:
+def place_for_workers(data: Source) -> str:
     """Return where workers find a table.
 
     Raises
@@ -103,8 +103,8 @@ def place_for_workers(data: Source) -> Path | RemotePath:
     ParameterError
         They cannot be told which rows are theirs, as it is a text file or in memory.
     """
-    if isinstance(data, str | Path | RemotePath) and not is_text_file(place := _absolute(data)):
-        return place
+    if isinstance(data, str | Path | RemotePath) and not is_text_file(located(data)):
+        return whole_place(data)
     raise ParameterError(
         "--engine",
         "threads, unless DATA is a Parquet or Arrow file, or a folder or prefix of Parquet (a text file can be "
@@ -115,7 +115,7 @@ def place_for_workers(data: Source) -> Path | RemotePath:
 
 def cluster_job(order: Order, cluster: Cluster, data: Source, table: Table, name: str | None = None) -> ClusterJob:
     """Return the work of a cluster at a table; see `place_for_workers`."""
-    source = _text(place_for_workers(data))
+    source = place_for_workers(data)
     from dp_publish.release.workers.distributed import ClusterJob  # which only a cluster needs
 
     return ClusterJob(cluster, source, table, order.policy, len(order.kinds), name)
@@ -125,18 +125,19 @@ def plan_job(order: Order, data: Source, out: str | os.PathLike[str], cluster: C
     """Return the plan of a new job; see `JobPlan` and `publish`."""
     if not isinstance(data, str | Path | RemotePath):
         raise ParameterError("data", "a file or folder, for a job that can be resumed")
-    source, place = _absolute(data), _absolute(out)
+    source, place = whole_place(data), whole_place(out)
+    is_folder = isinstance(out, str) and out.endswith("/") and not place.endswith("/")
     return JobPlan(
         job_id=secrets.token_hex(16),
         software=software(),
-        data=_text(source),
-        inputs=describe_files(source),
+        data=source,
+        inputs=describe_files(located(source)),
         policy=order.policy.model_dump(mode="json", exclude_unset=True),
         kinds=order.kinds,
         left_out=list(order.left_out),
         withheld=list(order.withheld),
         partition=order.partition,
-        out=_text(place) + "/" * (isinstance(place, Path) and isinstance(out, str) and out.endswith("/")),
+        out=f"{place}/" if is_folder else place,
         key=public_key_of(order.key).fingerprint,
         ledger=None if order.ledger.is_own else order.ledger.place,
         staging=None if cluster is None else "" if cluster.is_temporary else cluster.staging,
@@ -146,12 +147,3 @@ def plan_job(order: Order, data: Source, out: str | os.PathLike[str], cluster: C
 def software() -> str:
     """Return what a manifest states: the name, the version, and the digest of the code."""
     return software_with_code(f"dpgraph {importlib.metadata.version('dpgraph')}", code_digest())
-
-
-def _absolute(place: str | os.PathLike[str]) -> Path | RemotePath:
-    found = located(place)
-    return found.absolute() if isinstance(found, Path) else found
-
-
-def _text(place: Path | RemotePath) -> str:
-    return place.uri if isinstance(place, RemotePath) else str(place)

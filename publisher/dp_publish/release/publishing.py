@@ -234,18 +234,9 @@ def carry_out(
             job.remove()
         if sealed is None:  # the process before ended while it deleted the job
             raise DpGraphError(f"release {reservation.lineage.number} is published already, at {target.path}")
-        return Receipt(
-            target.path,
-            sealed.release,
-            sealed.manifest_sha256,
-            sealed.blake2b,
-            order.left_out,
-            sealed.report,
-            sealed.remark,
-            order.withheld,
-            reservation.budgets,
-            reservation.spent,
-        )
+        digests, spent = (sealed.manifest_sha256, sealed.blake2b), (reservation.budgets, reservation.spent)
+        release, report, remark = sealed.release, sealed.report, sealed.remark
+        return Receipt(target.path, release, *digests, order.left_out, report, remark, order.withheld, *spent)
 
 
 def _book(order: Order, maker: Maker | None, job: Job | None) -> Reservation:

@@ -58,9 +58,7 @@ def dask_cluster(scheduler: str | None = None, staging: str | None = None) -> It
         raise ParameterError("--staging", allowed, None)
     with contextlib.ExitStack() as ending:
         place = staging or ending.enter_context(tempfile.TemporaryDirectory(prefix="dpgraph-staging-"))
-        if isinstance(here := located(place), Path):
-            place = str(here.absolute())
-        yield Cluster(ending.enter_context(Dask(scheduler)), place, is_temporary=not staging)
+        yield Cluster(ending.enter_context(Dask(scheduler)), whole_place(place), is_temporary=not staging)
 
 
 def require_apart(cluster: Cluster, *others: str | os.PathLike[str] | None) -> None:
@@ -72,13 +70,14 @@ def require_apart(cluster: Cluster, *others: str | os.PathLike[str] | None) -> N
         One of the places is that of staging.
     """
     for other in others:
-        if other is not None and _plain(other) == _plain(cluster.staging):
+        if other is not None and whole_place(other).rstrip("/") == whole_place(cluster.staging).rstrip("/"):
             raise ParameterError("--staging", "another place than that of the job and the bundle", cluster.staging)
 
 
-def _plain(place: str | os.PathLike[str]) -> str:
+def whole_place(place: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a place here, or the URI of one elsewhere."""
     found = located(place)
-    return str(found.absolute()) if isinstance(found, Path) else found.uri.rstrip("/")
+    return str(found.absolute()) if isinstance(found, Path) else found.uri
 
 
 def prepare_staging(staging: str, name: str) -> Store:

@@ -42,7 +42,6 @@ def run_at_once(n_processes: int, code: str, *words: str) -> list[int | None]:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from dp_bundle.base.errors import BudgetExceededError\n"
         "from dp_publish.ledger.budget import Cost\n"
         "from dp_publish.ledger.ledger import Ledger\n"
         f"sys.stdin.readline()\n{code}"

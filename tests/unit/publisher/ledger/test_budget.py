@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.unit.publisher.ledger.conftest import CELL, ENTITY, NOTHING, ROW, lines, run_at_once
+from tests.unit.publisher.ledger.conftest import CELL, ENTITY, NOTHING, ROW, lines
 
 from dp_bundle.base.errors import BudgetExceededError, MissingBudgetError
 from dp_publish.accounting.conversions import Cost
@@ -104,19 +102,6 @@ def test_every_unit_in_which_something_was_promised_needs_a_budget(
     assert (caught.value.exit_code, caught.value.unit) == (5, unit)
     assert len(ledger.entries()) == 1
     assert ledger.reserve("wine", second, budget_mu={"row": 50.0, "cell": 50.0}).lineage.number == 2
-
-
-@pytest.mark.slow
-def test_eight_processes_with_room_for_five(home: Path) -> None:
-    """Of eight processes that reserve at once from a new ledger, exactly as many as the budget allows succeed."""
-    code = (
-        "try: Ledger().reserve('wine', Cost('row', {'row': 1.0}, True), budget_mu=5**0.5)\n"
-        "except BudgetExceededError as error: sys.exit(error.exit_code)\n"
-    )
-    assert run_at_once(8, code) == [0] * 5 + [5] * 3
-    assert sorted(entry.number for entry in Ledger().entries("wine")) == [1, 2, 3, 4, 5]
-    total = Ledger().total("wine", "row")
-    assert total.mu == pytest.approx(math.sqrt(5))
 
 
 def test_a_budget_limits_what_is_excepted(ledger: Ledger) -> None:

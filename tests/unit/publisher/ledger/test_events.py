@@ -10,7 +10,7 @@ import pytest
 
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.conversions import Cost
-from dp_publish.ledger.books import chain, read_event
+from dp_publish.ledger.books import chain
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.restoring import restore
 
@@ -67,16 +67,3 @@ def test_a_forged_line_is_refused_and_can_be_repaired(forged: str, tmp_path: Pat
         ledger.reserve("d", Cost("row", {"row": 1.0}, continuous=True))
     restore(ledger, ())
     assert [(entry.number, entry.state) for entry in ledger.entries()] == [(1, "published")]
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """Every line that the ledger itself writes is an event."""
-    ledger = Ledger(tmp_path / "ledger.sqlite")
-    reservation = ledger.reserve("d", Cost("row", {"row": 1.0}, continuous=True), partition="p", budget_mu=3.0)
-    ledger.seal(reservation, "ab" * 32, Path("a.tar"))
-    ledger.commit(reservation, "ab" * 32, Path("a.tar"))
-    ledger.cancel(ledger.reserve("e", Cost("row", {}, continuous=False, excepted_delta=0.5)))
-    assert [read_event(line)["event"] for line in ledger.books().lines] == [
-        *("reserved", "sealed", "published"),
-        *("reserved", "cancelled"),
-    ]

@@ -213,21 +213,14 @@ def _on(store: Store, tmp_path: Path) -> Callable[[int], Ledger]:
     return lambda index: Ledger(log=SharedLog(store, tmp_path / f"machine-{index}" / "ledger.log"))
 
 
-def test_eight_at_once_in_a_file(home: Path) -> None:
-    """Of eight reservations with room for five, exactly five fit into the local ledger."""
-    _check_five(_eight_at_once(lambda _: Ledger()), Ledger())
-
-
-def test_eight_at_once_in_a_folder(tmp_path: Path) -> None:
-    """Of eight machines with room for five, exactly five are on the books of a shared folder."""
-    new_ledger = _on(open_store(tmp_path / "shared"), tmp_path)
-    _check_five(_eight_at_once(new_ledger), new_ledger(0))
-
-
-@pytest.mark.slow
-def test_eight_at_once_in_a_bucket(s3: FaultyProxy, tmp_path: Path) -> None:
-    """Of eight machines with room for five, exactly five are on the books in S3."""
-    new_ledger = _on(open_store(f"s3://{s3.bucket}/ledger"), tmp_path)
+@pytest.mark.parametrize("place", ["file", "folder", pytest.param("bucket", marks=pytest.mark.slow)])
+def test_eight_at_once(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Of eight reservations with room for five, exactly five fit, of one machine or of several with a shared ledger."""
+    if place == "file":
+        _check_five(_eight_at_once(lambda _: Ledger()), Ledger())
+        return
+    bucket = f"s3://{request.getfixturevalue('s3').bucket}/ledger" if place == "bucket" else ""
+    new_ledger = _on(open_store(bucket or tmp_path / "shared"), tmp_path)
     _check_five(_eight_at_once(new_ledger), new_ledger(0))
 
 

@@ -59,9 +59,7 @@ class Sent:
 @pytest.fixture
 def one_column() -> Policy:
     """Return a policy for a column x within [0, 1]."""
-    return Policy.model_validate(
-        {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": {"x": {"bounds": [0, 1]}}}
-    )
+    return private({"x": {"bounds": [0, 1]}}, mu=1.0)
 
 
 def rows_of(receipt: Receipt) -> pd.DataFrame:
@@ -76,7 +74,7 @@ def nothing_happened(folder: Path, before: set[Path]) -> bool:
 
 
 def private(columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
-    """Return a policy that leaves bounds out."""
+    """Return a policy, which leaves bounds out unless some are given."""
     return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns or {}})
 
 

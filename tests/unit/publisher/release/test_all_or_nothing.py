@@ -15,13 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.publisher.release.conftest import Publish, nothing_happened
+from tests.unit.publisher.release.conftest import Publish, nothing_happened, private
 
-from dp_bundle.base.errors import (
-    DpGraphError,
-    MissingValuesError,
-    SchemaError,
-)
+from dp_bundle.base.errors import DpGraphError, MissingValuesError, SchemaError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files import new_files
 from dp_publish.ledger.ledger import Ledger
@@ -81,9 +77,10 @@ def test_damaged_source_leaves_nothing_and_costs_nothing(tmp_path: Path, publish
     assert nothing_happened(tmp_path, {path})
 
 
+@pytest.mark.parametrize("release", ["rows", "covariance"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
 def test_interruption_leaves_nothing_and_costs_nothing(
-    error: type[BaseException], tmp_path: Path, publish_here: Publish
+    error: type[BaseException], release: str, tmp_path: Path, publish_here: Publish
 ) -> None:
     """Whatever stops the work, even the user, there is no file and no cost."""
 
@@ -91,7 +88,7 @@ def test_interruption_leaves_nothing_and_costs_nothing(
         raise error
 
     with pytest.raises(error):
-        publish_here(progress=stop)
+        publish_here(policy=private({"x": {"bounds": [0, 1]}}, mu=1.0, release=release), progress=stop)
     assert nothing_happened(tmp_path, set())
 
 

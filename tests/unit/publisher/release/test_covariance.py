@@ -13,9 +13,7 @@ import pytest
 from tests.unit.publisher.release.conftest import Publish
 from tests.unit.publisher.release.covariance_policies import BOUNDS, STRENGTHS, make_policy, read
 
-from dp_bundle.base.errors import (
-    MissingValuesError,
-)
+from dp_bundle.base.errors import MissingValuesError
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments
 from dp_bundle.privacy.normal import mu_implied_by_epsilon

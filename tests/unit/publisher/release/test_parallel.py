@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
-from tests.unit.publisher.release.conftest import Publish, nothing_happened, rows_of
+from tests.unit.publisher.release.conftest import Publish, nothing_happened, private, rows_of
 
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, SchemaError
 from dp_bundle.bundle.reading import open_bundle
@@ -25,6 +25,7 @@ from dp_publish.release import parts as writing
 from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS = 10_050  # 34 parts of 300 rows, the last of 150
+VALUES = np.arange(N_ROWS, dtype=float)  # by which every row is known
 
 
 @pytest.fixture
@@ -35,16 +36,9 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "count_cores", lambda: 4)
 
 
-@pytest.fixture
-def values() -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return raw values by which every row is known."""
-    return np.arange(N_ROWS, dtype=float)
-
-
 def policy_for(missing: str = "refuse") -> Policy:
     """Return a policy with little noise."""
-    columns = {"x": {"bounds": [0, N_ROWS], "missing": missing}}
-    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"sigma": 0.5}, "columns": columns})
+    return private({"x": {"bounds": [0, N_ROWS], "missing": missing}}, sigma=0.5)
 
 
 def layout_of(receipt: Receipt) -> list[list[int]]:
@@ -54,9 +48,9 @@ def layout_of(receipt: Receipt) -> list[list[int]]:
     return [[each.row_group(group).num_rows for group in range(each.num_row_groups)] for each in members]
 
 
-def write_table(values: np.ndarray[Any, Any], path: Path, form: str) -> Any:
+def write_table(path: Path, form: str) -> Any:
     """Return a source of the values, in pieces that parts do not follow."""
-    table = pa.table({"x": values})
+    table = pa.table({"x": VALUES})
     if form == "memory":
         return pa.concat_tables([table.slice(0, 17), table.slice(17, 5000), table.slice(5017)])
     if form == "arrow":
@@ -67,7 +61,7 @@ def write_table(values: np.ndarray[Any, Any], path: Path, form: str) -> Any:
         pq.write_table(table, path / "raw.parquet")
         return path / "raw.parquet"
     (path / "raw").mkdir()
-    for index, cut in enumerate(np.array_split(np.arange(len(values)), 7)):
+    for index, cut in enumerate(np.array_split(np.arange(N_ROWS), 7)):
         pq.write_table(table.take(cut), path / "raw" / f"{index}.parquet", row_group_size=331)
     return path / "raw"
 
@@ -75,25 +69,23 @@ def write_table(values: np.ndarray[Any, Any], path: Path, form: str) -> Any:
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("form", ["memory", "arrow", "one group", "files"])
 def test_every_row_is_published_once_in_its_place(
-    form: str, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
+    form: str, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the source's pieces, rows are in their order, in the parts and row groups of one thread."""
-    source = write_table(values, tmp_path, form)
+    source = write_table(tmp_path, form)
     done: list[int] = []
     receipt = publish_here(source, policy_for(), out="many.tar", progress=done.append)
     monkeypatch.setattr(memory, "count_cores", lambda: 1)
     alone = publish_here(source, policy_for(), out="one.tar")
 
-    assert np.abs(rows_of(receipt)["x"] - values).max() < 5
+    assert np.abs(rows_of(receipt)["x"] - VALUES).max() < 5
     assert layout_of(receipt) == layout_of(alone) == [[100, 100, 100]] * 33 + [[100, 50]]
     assert done == sorted(done)
     assert (done[-1], receipt.report.n_rows) == (N_ROWS, N_ROWS)
 
 
 @pytest.mark.usefixtures("_small_parts")
-def test_every_range_draws_bits_of_its_own(
-    values: np.ndarray[Any, Any], publish_here: Publish, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_range_draws_bits_of_its_own(publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each range of rows has a keystream of its own, and none of them begins like another."""
     streams: list[bytes] = []
     secure = writing.SecureKeystream
@@ -106,24 +98,20 @@ def test_every_range_draws_bits_of_its_own(
                 streams.append(buffer.tobytes()[:32])
 
     monkeypatch.setattr(writing, "SecureKeystream", Watched)
-    publish_here(pa.table({"x": values}), policy_for())
+    publish_here(pa.table({"x": VALUES}), policy_for())
     assert len(set(streams)) == len(streams) == 16
 
 
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("recorded", [False, True])
-def test_noise_of_ranges_is_independent(
-    recorded: bool, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish
-) -> None:
+def test_noise_of_ranges_is_independent(recorded: bool, tmp_path: Path, publish_here: Publish) -> None:
     """In a table of their signs, row by row and for every shift of a row, no two parts go together."""
     job = {"job": tmp_path / "job"} if recorded else {}
-    columns = {"x": {"bounds": [0, N_ROWS]}}
-    privacy = {"unit": "row", "mu": 1.0}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
-    source = write_table(values, tmp_path, "one group")
+    policy = private({"x": {"bounds": [0, N_ROWS]}}, unit="row", mu=1.0)
+    source = write_table(tmp_path, "one group")
     receipt = publish_here(source, policy, **job)
 
-    signs = np.sign(rows_of(receipt)["x"].to_numpy() - values)[:9900].reshape(33, 300)
+    signs = np.sign(rows_of(receipt)["x"].to_numpy() - VALUES)[:9900].reshape(33, 300)
     for shift in range(3):
         together = (signs[:, : 300 - shift] @ signs[:, shift:].T) ** 2 / (300 - shift)
         pairs = together[~np.eye(33, dtype=bool)]
@@ -134,7 +122,7 @@ def test_noise_of_ranges_is_independent(
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("alone", ["keystream", "drop", "text"])
 def test_one_thread_publishes_where_rows_or_bits_have_an_order(
-    alone: str, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
+    alone: str, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bits that are given, rows that are dropped, and text files are for one thread: no range is made."""
 
@@ -142,10 +130,10 @@ def test_one_thread_publishes_where_rows_or_bits_have_an_order(
         raise AssertionError
 
     monkeypatch.setattr(writing, "plan_for_cores", refuse)
-    source: Any = pa.table({"x": values})
+    source: Any = pa.table({"x": VALUES})
     if alone == "text":
         source = tmp_path / "raw.csv"
-        source.write_text("x\n" + "\n".join(map(str, values)))
+        source.write_text("x\n" + "\n".join(map(str, VALUES)))
     stream = insecure_keystream(1) if alone == "keystream" else None
     missing = "drop" if alone == "drop" else "refuse"
     receipt = publish_here(source, policy_for(missing), keystream=stream)
@@ -161,22 +149,14 @@ def test_counts_of_all_threads_are_added(publish_here: Publish) -> None:
     assert (receipt.report.filled, receipt.report.clipped) == ({"x": 201}, {"x": 101})
 
 
-def break_at(row: int, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the values with a gap."""
-    broken = values.copy()
-    broken[row] = np.nan
-    return broken
-
-
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("row", [0, 5_000, N_ROWS - 1])
-def test_one_failing_thread_leaves_nothing_and_costs_nothing(
-    row: int, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish
-) -> None:
+def test_one_failing_thread_leaves_nothing_and_costs_nothing(row: int, tmp_path: Path, publish_here: Publish) -> None:
     """A gap in any range ends all of them: no file, no cost, no thread left."""
-    before = set(threading.enumerate())
+    before, values = set(threading.enumerate()), VALUES.copy()
+    values[row] = np.nan
     with pytest.raises(MissingValuesError, match="'x'") as caught:
-        publish_here(pa.table({"x": break_at(row, values)}), policy_for())
+        publish_here(pa.table({"x": values}), policy_for())
     assert "nothing is booked" in caught.value.__notes__[0]
     assert nothing_happened(tmp_path, set())
     assert set(threading.enumerate()) <= before
@@ -185,7 +165,7 @@ def test_one_failing_thread_leaves_nothing_and_costs_nothing(
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError(28, "No space left on device")])
 def test_stopping_in_the_middle_leaves_nothing_and_costs_nothing(
-    error: Any, values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish
+    error: Any, tmp_path: Path, publish_here: Publish
 ) -> None:
     """An interrupt, or a full disk, ends all threads after their batch."""
     told: list[int] = []
@@ -197,24 +177,22 @@ def test_stopping_in_the_middle_leaves_nothing_and_costs_nothing(
 
     expected = DpGraphError if isinstance(error, OSError) else error
     with pytest.raises(expected) as caught:
-        publish_here(pa.table({"x": values}), policy_for(), progress=stop)
+        publish_here(pa.table({"x": VALUES}), policy_for(), progress=stop)
     assert "nothing is booked" in caught.value.__notes__[0]
     assert max(told) < N_ROWS / 2
     assert nothing_happened(tmp_path, set())
 
 
 @pytest.mark.usefixtures("_small_parts")
-def test_table_that_shrinks_is_refused(
-    values: np.ndarray[Any, Any], tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_that_shrinks_is_refused(tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer rows than were counted are an error of the data, not a shorter release."""
     path = tmp_path / "raw.parquet"
-    pq.write_table(pa.table({"x": values}), path, row_group_size=1000)
+    pq.write_table(pa.table({"x": VALUES}), path, row_group_size=1000)
     plan = writing.plan_for_cores
 
     def shrink(*given: Any) -> list[writing.RowRange]:
         planned = plan(*given)
-        pq.write_table(pa.table({"x": values[:9000]}), path, row_group_size=900)
+        pq.write_table(pa.table({"x": VALUES[:9000]}), path, row_group_size=900)
         return planned
 
     monkeypatch.setattr(writing, "plan_for_cores", shrink)

@@ -41,6 +41,12 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.fixture
+def publish_to(publish_here: Publish, frame: pd.DataFrame) -> Publish:
+    """Return what publishes these rows to a place."""
+    return lambda out: publish_here(frame, out=out)
+
+
+@pytest.fixture
 def store(s3: FaultyProxy) -> Store:
     """Return an empty place in a bucket."""
     return open_store(f"s3://{s3.bucket}/data/people")
@@ -58,11 +64,11 @@ def here(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("place", ["people/", "s3"])
 def test_a_release_appears_as_a_folder(
-    place: str, frame: pd.DataFrame, tmp_path: Path, publish_here: Publish, request: pytest.FixtureRequest
+    place: str, tmp_path: Path, publish_to: Publish, request: pytest.FixtureRequest
 ) -> None:
     """The folder verifies, packs to a tar, holds all rows, and is on the books; nothing else is left."""
     out = request.getfixturevalue("store").uri if place == "s3" else place
-    receipt = publish_here(frame, out=out)
+    receipt = publish_to(out)
     assert str(receipt.path) == out.rstrip("/")
     assert here(tmp_path) == ({"people"} if place == "people/" else set())
     with open_bundle(out) as bundle:
@@ -77,9 +83,7 @@ def test_a_release_appears_as_a_folder(
     ]
 
 
-def test_the_manifest_comes_last(
-    frame: pd.DataFrame, publish_here: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_manifest_comes_last(publish_to: Publish, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts come first, descriptions after them, and the manifest after everything, once the books say sealed."""
     created: list[tuple[str, list[str]]] = []
     create = buckets.BucketStore.create
@@ -89,19 +93,17 @@ def test_the_manifest_comes_last(
         return create(self, name, content)
 
     monkeypatch.setattr(buckets.BucketStore, "create", note)
-    publish_here(frame, out=store.uri)
+    publish_to(store.uri)
     kinds = [name.partition("/")[0] for name, _ in created if not name.startswith("trial-")]
     assert kinds == ["data"] * 3 + ["README.md", "datapackage.json", "croissant.json", "manifest.dsse.json"]
     assert all(found == ["sealed"] for name, found in created if not name.startswith("trial-"))
     assert all(found == [] for name, found in created if name.startswith("trial-"))
 
 
-def test_a_flaky_server_publishes_the_same(
-    frame: pd.DataFrame, publish_here: Publish, s3: FaultyProxy, store: Store
-) -> None:
+def test_a_flaky_server_publishes_the_same(publish_to: Publish, s3: FaultyProxy, store: Store) -> None:
     """With 503, resets, cut answers and the answer of every first put lost, one release is there, and on the books."""
     s3.break_everything()
-    receipt = publish_here(frame, out=store.uri)
+    receipt = publish_to(store.uri)
     assert s3.faults["lost"] >= 7
     assert states() == ["published"]
     with open_bundle(store.uri) as bundle:
@@ -112,9 +114,8 @@ def test_a_flaky_server_publishes_the_same(
 @pytest.mark.parametrize("member", ["data/part-00000.parquet", "data/part-00002.parquet", "manifest.dsse.json"])
 def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
     member: str,
-    frame: pd.DataFrame,
     tmp_path: Path,
-    publish_here: Publish,
+    publish_to: Publish,
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
     command: Callable[..., Any],
@@ -130,7 +131,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
 
         patch.setattr(buckets.BucketStore, "create", fail)
         with pytest.raises(StoreError, match="gone") as caught:
-            publish_here(frame, out=store.uri)
+            publish_to(store.uri)
     with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
         open_bundle(store.uri)
     assert states() == ["sealed"]
@@ -140,7 +141,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
     assert any("stays on the books as spent" in note for note in caught.value.__notes__)
 
     with pytest.raises(DpGraphError, match="already"):  # a new release goes elsewhere, and costs nothing here
-        publish_here(frame, out=store.uri)
+        publish_to(store.uri)
     assert states() == ["sealed"]
 
     finished = command("dp-bundle", *said.split()[1:])
@@ -150,7 +151,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
 
 
 def test_a_manifest_whose_fate_is_unknown_is_looked_for(
-    frame: pd.DataFrame, publish_here: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
+    publish_to: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error after the manifest was put is no failure if the manifest is found there."""
     create = buckets.BucketStore.create
@@ -162,35 +163,33 @@ def test_a_manifest_whose_fate_is_unknown_is_looked_for(
         return found
 
     monkeypatch.setattr(buckets.BucketStore, "create", put_and_fail)
-    receipt = publish_here(frame, out=store.uri)
+    receipt = publish_to(store.uri)
     assert states() == ["published"]
     with open_bundle(store.uri) as bundle:
         assert bundle.manifest_sha256 == receipt.manifest_sha256
 
 
-def test_nothing_is_replaced_or_booked_where_something_is(
-    frame: pd.DataFrame, tmp_path: Path, publish_here: Publish, store: Store
-) -> None:
+def test_nothing_is_replaced_or_booked_where_something_is(tmp_path: Path, publish_to: Publish, store: Store) -> None:
     """A place with anything in it is refused before anything is booked, and so is the name of the tar on the way."""
     store.create("stray", b"x")
     (tmp_path / "folder").mkdir()
     for place in (store.uri, "folder/"):
         with pytest.raises(DpGraphError, match=r"there is something at .* already"):
-            publish_here(frame, out=place)
+            publish_to(place)
     (tmp_path / "other.tar").touch()
     with pytest.raises(DpGraphError, match=r"there is a file at other\.tar already"):
-        publish_here(frame, out="other/")
+        publish_to("other/")
     assert states() == []
     assert store.names() == ["stray"]
 
 
 def test_a_storage_that_replaces_is_refused_before_anything_is_booked(
-    frame: pd.DataFrame, publish_here: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
+    publish_to: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A storage that ignores the condition of a put could lose a release, and gets none."""
     monkeypatch.setattr(buckets.BucketStore, "create", lambda _self, _name, content: content)
     with pytest.raises(StoreError, match="replaces"):
-        publish_here(frame, out=store.uri)
+        publish_to(store.uri)
     assert states() == []
 
 
@@ -205,20 +204,20 @@ def test_a_storage_that_replaces_is_refused_before_anything_is_booked(
     ],
 )
 def test_places_that_cannot_be_had_cost_nothing(
-    out: str, error: type[Exception], said: str, frame: pd.DataFrame, publish_here: Publish, s3: FaultyProxy
+    out: str, error: type[Exception], said: str, publish_to: Publish, s3: FaultyProxy
 ) -> None:
     """A place that is none is refused before anything is booked."""
     with pytest.raises(error, match=said):
-        publish_here(frame, out=out)
+        publish_to(out)
     assert states() == []
 
 
 def test_another_bundle_is_not_mixed_with_one_that_is_there(
-    frame: pd.DataFrame, publish_here: Publish, store: Store, command: Callable[..., Any]
+    publish_to: Publish, store: Store, command: Callable[..., Any]
 ) -> None:
     """Two bundles never share an address, and what is there stays as it is; the same one may be put there again."""
-    publish_here(frame, out=store.uri)
-    publish_here(frame, out="b.tar")
+    publish_to(store.uri)
+    publish_to("b.tar")
     before = {name: store.read(name) for name in store.names()}
     refused = command("dp-bundle", "unpack", "b.tar", "--out", store.uri)
     assert (refused.returncode, "there is another bundle" in refused.stderr) == (1, True)
@@ -232,7 +231,7 @@ def test_another_bundle_is_not_mixed_with_one_that_is_there(
 
 
 def test_an_interrupted_folder_is_finished_from_its_tar(
-    frame: pd.DataFrame, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, publish_to: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What stops the unpacking leaves no folder and a whole tar, and the release is spent."""
 
@@ -241,7 +240,7 @@ def test_an_interrupted_folder_is_finished_from_its_tar(
 
     monkeypatch.setattr(targets, "unpack_bundle", stop)
     with pytest.raises(KeyboardInterrupt) as caught:
-        publish_here(frame, out="people/")
+        publish_to("people/")
     assert any("dp-bundle unpack people.tar --out people" in note for note in caught.value.__notes__)
     assert here(tmp_path) == {"people.tar"}
     assert states() == ["sealed"]

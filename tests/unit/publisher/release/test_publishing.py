@@ -67,8 +67,7 @@ def test_missing_values_are_treated_as_the_policy_says(publish_here: Publish) ->
     """Dropped rows and filled cells are counted for the publisher, and only the row count shows outside."""
     frame = pd.DataFrame({"a": [0.5, None, 0.5, 0.5], "b": pd.array([1, 2, None, 4], dtype="Int64")})
     columns = {"a": {"bounds": [0, 1], "missing": "drop"}, "b": {"bounds": [0, 9], "missing": "midpoint"}}
-    document = {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": columns}
-    receipt = publish_here(frame, Policy.model_validate(document))
+    receipt = publish_here(frame, private(columns, mu=1.0))
 
     assert receipt.release.n_rows == len(rows_of(receipt)) == 3
     assert (receipt.report.n_dropped, receipt.report.filled) == (1, {"b": 1})
@@ -85,8 +84,7 @@ def test_parts_do_not_show_how_the_raw_table_is_cut(
     values = np.random.default_rng(5).uniform(size=1000)
     if missing == "drop":
         values[::7] = np.nan
-    columns = {"x": {"bounds": [0, 1], "missing": missing}}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": columns})
+    policy = private({"x": {"bounds": [0, 1], "missing": missing}}, mu=1.0)
 
     found = []
     for n_files in (1, 50):
@@ -106,15 +104,8 @@ def test_parts_do_not_show_how_the_raw_table_is_cut(
 
 def test_snr_release_says_what_it_is(table: pd.DataFrame, publish_here: Publish) -> None:
     """Noise from the data's own spread is flagged, states no guarantee, and spoils the dataset's total for good."""
-    quick = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"snr_db": 20.0}})
-    sound = Policy.model_validate(
-        {
-            "dataset": {"name": "d"},
-            "privacy": {"mu": 1.0},
-            "columns": {name: {"bounds": [0, 300]} for name in ("height", "weight", "visits")},
-        }
-    )
-    first = publish_here(table, quick, out="1.tar").release
+    sound = private({name: {"bounds": [0, 300]} for name in ("height", "weight", "visits")}, mu=1.0)
+    first = publish_here(table, private(snr_db=20.0), out="1.tar").release
     second = publish_here(table, sound, out="2.tar").release
 
     assert (first.guarantee, first.sigma_derived_from_data, first.conditional_mu) == (None, True, None)
@@ -190,25 +181,21 @@ def test_outputs_of_neighbours_differ_by_the_sensitivity_at_most(
 
 
 def test_impossible_releases_cost_nothing(tmp_path: Path, publish_here: Publish) -> None:
-    """A missing folder, a table without rows, and a column without bounds are refused before anything is spent."""
-    cases: list[tuple[pd.DataFrame, Path, type[DpGraphError]]] = [
-        (pd.DataFrame({"x": [0.5]}), tmp_path / "no" / "a.tar", ParameterError),
-        (pd.DataFrame({"x": np.array([], dtype=float)}), tmp_path / "a.tar", DataError),
-        (pd.DataFrame({"y": [0.5]}), tmp_path / "a.tar", PolicyError),
-        (pd.DataFrame({"x": ["0.5"]}), tmp_path / "a.tar", PolicyError),
+    """A missing folder, a table without rows, or with none left, a column without bounds and a budget are refused."""
+    bounds = {"bounds": [0, 1]}
+    policy, dropping = private({"x": bounds}, mu=1.0), private({"x": {**bounds, "missing": "drop"}}, mu=1.0)
+    cases: list[tuple[list[Any], Policy, type[DpGraphError], str]] = [
+        ([], policy, DataError, "no rows"),
+        ([np.nan, np.nan], dropping, DataError, "no rows"),
+        (["0.5"], policy, PolicyError, "x"),
+        ([0.5], private({"y": bounds}, mu=1.0), PolicyError, "y"),
+        ([0.5], private({"x": bounds}, mu=1.0, budget_mu=0.99), BudgetExceededError, "budget"),
     ]
-    for frame, out, error in cases:
-        with pytest.raises(error):
-            publish_here(frame, out=out)
-    assert nothing_happened(tmp_path, set())
-
-
-def test_all_rows_dropped_is_no_release(tmp_path: Path, publish_here: Publish) -> None:
-    """A table of which nothing is left is refused like an empty one."""
-    columns = {"x": {"bounds": [0, 1], "missing": "drop"}}
-    document = {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": columns}
-    with pytest.raises(DataError, match="no rows"):
-        publish_here(pd.DataFrame({"x": [np.nan, np.nan]}), Policy.model_validate(document))
+    for values, given, error, said in cases:
+        with pytest.raises(error, match=said):
+            publish_here(pd.DataFrame({"x": pd.Series(values, dtype=None if values else float)}), given)
+    with pytest.raises(ParameterError):
+        publish_here(out=tmp_path / "no" / "a.tar")
     assert nothing_happened(tmp_path, set())
 
 
@@ -216,9 +203,7 @@ def test_no_raw_value_is_in_the_file(publish_here: Publish) -> None:
     """Neither the bytes of a raw number nor those of a text column are in the bundle."""
     raw = 0.123456789123
     frame = pd.DataFrame({"x": np.full(50, raw), "secret_name": pd.array(["s3cr3t-text"] * 50, "string")})
-    columns = {"x": {"bounds": [0, 1]}}
-    document = {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": columns}
-    content = publish_here(frame, Policy.model_validate(document)).path.read_bytes()
+    content = publish_here(frame).path.read_bytes()
     for secret in (np.float64(raw).tobytes(), str(raw).encode(), b"s3cr3t-text", b"secret_name"):
         assert secret not in content
 
@@ -274,14 +259,6 @@ def test_rows_in_a_ball_are_released(publish_here: Publish) -> None:
         ball = opened.release.columns[1].ball
         assert ball.radius == 5.1
         assert opened.release.columns[1].noise.sigma == pytest.approx(10.2)
-
-
-def test_release_past_the_budget_leaves_nothing(one_column: Policy, tmp_path: Path, publish_here: Publish) -> None:
-    """A release that the budget does not allow is refused before any noise, without a file or a cost."""
-    policy = one_column.model_copy(update={"privacy": one_column.privacy.model_copy(update={"budget_mu": 0.99})})
-    with pytest.raises(BudgetExceededError):
-        publish_here(pd.DataFrame({"x": [0.5]}), policy)
-    assert nothing_happened(tmp_path, set())
 
 
 def test_column_of_entities_is_never_published(tmp_path: Path, publish_here: Publish) -> None:

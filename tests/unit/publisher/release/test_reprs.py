@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.release.conftest import Publish, private
 
 from dp_bundle.base.errors import DataError
-from dp_publish import Policy, Receipt, publish
+from dp_publish import Policy, Receipt
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import count_rows
@@ -29,7 +29,7 @@ N_ROWS, N_OUTSIDE, N_EMPTY, N_PEOPLE = 91_717, 20_303, 18_787, 41_111  # of digi
 
 
 @pytest.fixture
-def receipt(tmp_path: Path, key: Ed25519PrivateKey) -> Receipt:
+def receipt(publish_here: Publish) -> Receipt:
     """Return a receipt whose counts are like no other number of it."""
     x = np.full(N_ROWS, 0.5)
     x[:N_OUTSIDE], x[-N_EMPTY:] = 9.0, np.nan
@@ -37,9 +37,7 @@ def receipt(tmp_path: Path, key: Ed25519PrivateKey) -> Receipt:
         {"x": x, "who": np.arange(N_ROWS) % N_PEOPLE, "secretcolumn": pd.array(["a"] * N_ROWS, "string")}
     )
     columns = {"x": {"bounds": [0, 1], "missing": "midpoint"}}
-    privacy = {"unit": {"entity": "who", "max_rows": 2}, "mu": 1.0}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
-    return publish(frame, policy, out=tmp_path / "a.bundle.tar", key=key)
+    return publish_here(frame, private(columns, unit={"entity": "who", "max_rows": 2}, mu=1.0), out="a.bundle.tar")
 
 
 def shown(value: object) -> str:
@@ -78,15 +76,12 @@ def test_a_report_shows_no_count(receipt: Receipt) -> None:
     assert "secret" not in shown(RowReport(clipped={"secret": 7}))
 
 
-def test_what_reads_a_table_shows_no_value(tmp_path: Path) -> None:
+def test_what_reads_a_table_shows_no_value(one_column: Policy, tmp_path: Path) -> None:
     """Neither first rows nor exact sums, nor how many rows are planned for."""
     frame = pd.DataFrame({"x": np.full(N_ROWS, 0.731), "who": "a"})
     frame.to_parquet(tmp_path / "t.parquet")
     (tmp_path / "t.policy.toml").write_text("[columns.x]\nbounds = [0, 1]\n")
-    policy = Policy.model_validate(
-        {"dataset": {"name": "d"}, "privacy": {"mu": 1.0}, "columns": {"x": {"bounds": [0, 1]}}}
-    )
-    table, resolved = resolve(open_table(tmp_path / "t.parquet"), policy)
+    table, resolved = resolve(open_table(tmp_path / "t.parquet"), one_column)
     kinds, _ = choose_columns(table, resolved)
     for add_remove in ({}, {"release": "covariance", "neighbours": "add-remove", "mechanism": "gaussian"}):
         plan = make_plan(tmp_path / "t.parquet", tmp_path / "t.policy.toml", "t", add_remove)
@@ -115,7 +110,7 @@ _WORD = "unseenword"
     ids=lambda said: said["kind"],
 )
 def test_an_error_quotes_no_value_with_its_causes(
-    suffix: str, said: dict[str, Any], tmp_path: Path, key: Ed25519PrivateKey
+    suffix: str, said: dict[str, Any], tmp_path: Path, publish_here: Publish
 ) -> None:
     """A traceback, which a notebook saves as well, shows what an error came from."""
     words = ["2026-01-31", _WORD] if said["kind"] in ("date", "time") else ["a", _WORD]
@@ -126,11 +121,9 @@ def test_an_error_quotes_no_value_with_its_causes(
         (frame.to_csv if suffix == "csv" else frame.to_parquet)(source, index=False)
         if suffix == "parquet" and said["kind"] == "integer":
             return  # text in Parquet is no number, and left out
-    columns = {"x": said, "n": {"bounds": [0, 1]}}
-    privacy = {"unit": "cell", "mu": 1.0}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    policy = private({"x": said, "n": {"bounds": [0, 1]}}, unit="cell", mu=1.0)
     with pytest.raises(DataError) as refused:
-        publish(source, policy, out=tmp_path / "a.tar", key=key)
+        publish_here(source, policy)
     assert _WORD not in "".join(traceback.format_exception(refused.value))
 
 

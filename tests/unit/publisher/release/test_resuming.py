@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from tests.s3 import FaultyProxy
+from tests.unit.publisher.release.conftest import private
 from tests.unit.publisher.release.stopped_jobs import ELSEWHERE, STOPS, Stopping, check, digests_of, policy_of
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, MissingValuesError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
-from dp_publish import Policy
 from dp_publish.ledger.ledger import Ledger, open_ledger
 from dp_publish.release import job as jobs
 from dp_publish.release import rows as maker
@@ -46,9 +46,7 @@ def test_categories_are_read_and_replaced_as_they_were_to_be(stopping: Stopping,
         "ward": {"kind": "category", "categories": ["north", "south", "west"], "mechanism": "gaussian"},
         "sex": {"kind": "category", "categories": ["f", "m"], "mechanism": "randomized-response"},
     }
-    privacy = {"unit": "cell", "mu": 4.0}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
-    stopping.begin("part 0", policy)
+    stopping.begin("part 0", private(columns, unit="cell", mu=4.0))
     release = stopping.resume().release
     assert [column.response is not None for column in release.columns] == [False, False, False, True]
     assert [source.levels for source in release.sources] == [("north", "south", "west"), ("f", "m")]
@@ -98,10 +96,8 @@ def test_a_refused_release_leaves_no_job(stopping: Stopping) -> None:
     with pytest.raises(BudgetExceededError):
         stopping.publish(policy_of(budget_mu=1.0))
     assert not stopping.job.exists()
-    columns = {"x": {"bounds": [-4, 4]}, "y": {"bounds": [-4, 4]}}
-    refusing = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 4.0}, "columns": columns})
     with pytest.raises(MissingValuesError) as caught:
-        stopping.publish(refusing)
+        stopping.publish(private({"x": {"bounds": [-4, 4]}, "y": {"bounds": [-4, 4]}}, mu=4.0))
     notes = " ".join(caught.value.__notes__)
     assert ("nothing is booked" in notes) == (not stopping.job.exists())
     assert stopping.job.exists() == ("goes on with it" in notes)
