@@ -30,8 +30,9 @@ from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import Scaling
 from dp_publish.data.table import open_table
 from dp_publish.policy import coded_columns
+from dp_publish.policy import columns as resolving
 from dp_publish.policy.columns import choose_columns, resolve
-from dp_publish.release import covariance, publishing
+from dp_publish.release import covariance
 from dp_publish.release.aside import publish_aside
 
 ROW: dict[str, list[Any]] = {
@@ -243,7 +244,7 @@ def test_planted_faults_are_found(
 
 def _read_off_the_data(patch: pytest.MonkeyPatch) -> None:
     """List the towns that occur in the table alone."""
-    honest = publishing.resolve
+    honest = resolving.resolve
 
     def cut(table: Any, policy: Policy, withheld: Any = ()) -> Any:
         if "town" not in {source.name for source in policy.sources}:
@@ -254,7 +255,7 @@ def _read_off_the_data(patch: pytest.MonkeyPatch) -> None:
         columns = {name: entry for name, entry in policy.columns.items() if "town" not in name or name in kept}
         return honest(table, policy.model_copy(update={"sources": tuple(sources), "columns": columns}), withheld)
 
-    patch.setattr(publishing, "resolve", cut)
+    patch.setattr(resolving, "resolve", cut)
 
 
 def _only(source: Source, seen: set[Any]) -> Source:

@@ -74,10 +74,7 @@ def test_levels_have_one_column_each(values: pa.Array) -> None:
         (pa.array([9, None, 3, 7], pa.timestamp("s")), source("time")),
         (pa.array([9, None, 3, 7], pa.time32("s")), source("time-of-day")),
         (pa.array([9, None, 3, 7], pa.duration("s")), source("duration")),
-        (
-            pa.array([9.0, None, float("nan"), 7.0]),
-            Source(name="x", kind="number", columns=("x", "x=(no value)")),
-        ),
+        (pa.array([9.0, None, float("nan"), 7.0]), Source(name="x", kind="number", columns=("x", "x=(no value)"))),
     ],
     ids=lambda each: each.kind if isinstance(each, Source) else str(each.type),
 )

@@ -178,14 +178,6 @@ def test_values_of_the_wrong_kind_name_the_column_and_not_the_value(suffix: str,
     assert isinstance(caught.value, DataError)
 
 
-def test_text_in_a_csv_column_names_the_column_and_not_the_text(tmp_path: Path) -> None:
-    """A text column that was given bounds is refused by name."""
-    FRAME.to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(SchemaError, match="'t'") as caught:
-        read(tmp_path / "a.csv", {"t": "continuous"})
-    assert "s3cr3t" not in str(caught.value)
-
-
 @pytest.mark.parametrize("column", [[1, "s3cr3t"], [1, 2**70], [1.0, object()], pd.arrays.SparseArray([0.0, 1.0])])
 def test_data_frames_of_mixed_objects_name_the_column_and_not_the_value(column: Any) -> None:
     """An object column in which a cell is no number is refused by name, with an error of ours."""
@@ -202,16 +194,6 @@ def test_csv_spellings_of_missing_and_infinite(tmp_path: Path) -> None:
         "b, c": [None, None, -3, 4],
         "a": [1.0, None, math.inf, -math.inf],
     }
-
-
-def test_csv_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CSV file longer than a block comes whole and in order."""
-    monkeypatch.setattr("dp_publish.data.text_file._BLOCK", 1000)
-    pd.DataFrame({"a": range(5000)}).to_csv(tmp_path / "a.csv", index=False)
-    batches = list(open_table(tmp_path / "a.csv").read({"a": "integer"}, 300))
-
-    assert max(batch.num_rows for batch in batches) <= 300
-    assert pa.Table.from_batches(batches)["a"].to_pylist() == list(range(5000))
 
 
 @pytest.mark.parametrize(

@@ -170,18 +170,10 @@ def test_a_page_says_what_is_for_the_publisher_alone(table_of: Any, call: Call) 
 @pytest.mark.parametrize(
     ("privacy", "options", "sentence"),
     [
-        (
-            'mu = 1.0\nunit = {entity = "a", max_rows = 3}',
-            {},
-            "all rows of one &#34;a&#34;, at most 3 of them, are replaced",
-        ),
+        ('mu = 1.0\nunit = {entity = "a", max_rows = 3}', {}, "one &#34;a&#34;, at most 3 of them, are replaced"),
         ("mu = 1.0", {"unit": "cell"}, "knows the whole table but one cell, how"),
         ("mu = 1.0", {"unit": "cell", "release": "covariance"}, "knows the whole table but one row, how"),
-        (
-            'mu = 1.0\nrelease = "covariance"\nneighbours = "add-remove"',
-            {},
-            "whether it is in the table at all, and what",
-        ),
+        ('mu = 1.0\nrelease = "covariance"\nneighbours = "add-remove"', {}, "whether it is in the table at all, and"),
     ],
 )
 def test_the_unit_and_its_neighbours_are_named(

@@ -88,14 +88,8 @@ def test_covariance_plan_shows_what_rows_would_not(planned: Callable[..., Any]) 
 @pytest.mark.parametrize(
     ("entries", "sentence"),
     [
-        (
-            'mechanism = "wishart"\nepsilon = 1.0\ndelta = 1e-6',
-            "with wishart noise at the policy's own strength",
-        ),
-        (
-            'mechanism = "eigenvectors"\nepsilon = 1.0',
-            "with laplace noise of the same epsilon, as eigenvectors noise cannot be forecast",
-        ),
+        ('mechanism = "wishart"\nepsilon = 1.0\ndelta = 1e-6', "with wishart noise at the policy's own strength"),
+        ('mechanism = "eigenvectors"\nepsilon = 1.0', "of the same epsilon, as eigenvectors noise cannot be forecast"),
         ("mu = 2000000.0", "A release at the policy's own strength would be refused"),
     ],
 )
