@@ -13,10 +13,9 @@ import math
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from dp_learn.glasso.problem import Problem, Status, objective
-from dp_learn.glasso.solvers.best_pair import Incumbent
+from dp_learn.glasso.problem import Status, objective
 from dp_learn.glasso.solvers.newton_model import ModelMinimum, NewtonModel, minimise_model
-from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
+from dp_learn.glasso.solvers.standard_form import Answer, Incumbent, StandardForm, Start
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 MODEL_RTOL = 0.1  # the model is solved to this share of the decrease that it promises
@@ -96,11 +95,10 @@ def _inverse(theta: FloatArray) -> FloatArray:
 
 def _line_search(form: StandardForm, theta: FloatArray, minimum: ModelMinimum, value: float) -> FloatArray:
     """Return the first of the points half as far each that lowers the objective enough, or `theta` where none does."""
-    problem = Problem(form.covariance, form.penalty, 1.0)
     length = 1.0
     while length > SHORTEST:
         candidate = minimum.x if length == 1.0 else theta + length * (minimum.x - theta)
-        if objective(problem, candidate) <= value - SUFFICIENT * length * minimum.decrease:
+        if objective(form, candidate) <= value - SUFFICIENT * length * minimum.decrease:
             return candidate
         length *= 0.5
     return theta

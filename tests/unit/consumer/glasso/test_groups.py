@@ -9,8 +9,8 @@ import pytest
 from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.group_solving import solve_groups, split_components
 from dp_learn.glasso.groups import make_group_problem, make_groups
-from dp_learn.glasso.solvers.group_admm import solve_group_admm
-from dp_learn.glasso.solvers.group_descent import GroupIncumbent
+from dp_learn.glasso.solvers.admm import improve
+from dp_learn.glasso.solvers.standard_form import Incumbent
 from dp_learn.glasso.solving import graphical_lasso
 
 REFERENCES = json.loads(Path(__file__).with_name("group_references.json").read_text(encoding="utf-8"))
@@ -191,8 +191,8 @@ def test_hard_problems_agree_with_admm(sizes, noise, alpha):
     assert value == pytest.approx(solution.objective, abs=1e-9)
     assert gap <= 1e-7
 
-    best = GroupIncumbent(problem)
-    solve_group_admm(problem, best, gap=1e-6, max_iter=20_000)
+    best = Incumbent(problem)
+    improve(problem, best, None, gap=1e-6, max_iter=20_000)
     assert best.duality_gap <= 1e-6
     assert abs(best.value - solution.objective) <= 2e-6
     again = graphical_lasso(s, alpha, groups=labels, tol=1e-9)
