@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ class GroupProblem(Problem):
         """True if every node is one column, and a block one entry."""
         return len(self.first) == self.n_features
 
-    @property
+    @cached_property
     def node(self) -> IndexArray:
         """The node of every column."""
         return np.arange(len(self.first)).repeat(self.sizes)
@@ -122,12 +123,12 @@ class GroupProblem(Problem):
         """The diagonal of every dual feasible matrix."""
         return self.covariance.diagonal()
 
-    @property
+    @cached_property
     def sizes(self) -> IndexArray:
         """The number of columns of each node."""
         return np.diff(np.append(self.first, len(self.covariance)))
 
-    @property
+    @cached_property
     def slices(self) -> list[slice]:
         """The columns of each node."""
         return [slice(first, first + size) for first, size in zip(self.first, self.sizes, strict=True)]

@@ -37,14 +37,18 @@ def solve_group_descent(problem: GroupProblem, start: Pair | None, *, gap: float
             return None
     factor = np.sqrt(problem.sizes / np.add.reduceat(problem.covariance.diagonal(), problem.first))
     columns = factor.repeat(problem.sizes)
-    turns = [basis[node, : node.stop - node.start] for node in problem.slices]
+    wide = [node for node in problem.slices if node.stop - node.start > 1]
 
     def turned(matrix: FloatArray, scale: FloatArray, *, back: bool = False) -> FloatArray:
+        full = matrix.copy()
         for _ in range(2):
-            rows = [(q if back else q.T) @ matrix[node] for q, node in zip(turns, problem.slices, strict=True)]
-            matrix = np.concatenate(rows).T
-        full: FloatArray = np.ascontiguousarray(np.tril(matrix) + np.tril(matrix, -1).T)
-        return full * np.multiply.outer(scale, scale)
+            for node in wide:
+                q = basis[node, : node.stop - node.start]
+                full[node] = (q if back else q.T) @ full[node]
+            full = full.T.copy()
+        full += full.T.copy()
+        full *= np.multiply.outer(scale, 0.5 * scale)
+        return full
 
     s = turned(problem.covariance, columns)
     s[problem.spread(np.eye(len(factor), dtype=bool))] = 0.0
