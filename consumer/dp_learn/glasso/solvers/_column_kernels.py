@@ -54,9 +54,9 @@ def sweep_columns(  # type: ignore[no-untyped-def]
         if waits:
             if j - first == np.uint64(PENDING):
                 if newer:
-                    _write_columns(x, p, first, j)
+                    write_columns(x, p, first, j)
                 first, newer = j, False
-            _refresh_row(x, p, j, first, j)
+            refresh_row(x, p, j, first, j)
         if stale[j] <= fresh:
             continue
         k = count[j]
@@ -73,7 +73,7 @@ def sweep_columns(  # type: ignore[no-untyped-def]
             for a in range(known, k):
                 i = active[a]
                 if waits:
-                    _refresh_row(x, p, i, first, j)
+                    refresh_row(x, p, i, first, j)
                 s[a] = S[j, i]
                 penalty[a] = L[j, i]
                 for c in range(a):
@@ -102,7 +102,7 @@ def sweep_columns(  # type: ignore[no-untyped-def]
         is_active[j] = False
         if variance <= 0.0:
             if waits:
-                _write_columns(x, p, first, j)
+                write_columns(x, p, first, j)
             return SparseRows(index, value, count), progress, False
         change = _replace_row(x, p, j, w, S, L)
         progress += change / variance
@@ -122,12 +122,12 @@ def sweep_columns(  # type: ignore[no-untyped-def]
                 stale[i] += beta[a] * beta[a] * relative * schur[i]
         count[j], schur[j], stale[j] = n, variance, 0.0
     if waits:
-        _write_columns(x, p, first, p)
+        write_columns(x, p, first, p)
     return SparseRows(index, value, count), progress, True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _write_columns(x: Array, p: int, first: int, last: int) -> None:
+def write_columns(x: Array, p: int, first: int, last: int) -> None:
     """Overwrite columns first..last-1 of a matrix with its rows."""
     for i in range(p):
         if i < first or i >= last:
@@ -136,7 +136,7 @@ def _write_columns(x: Array, p: int, first: int, last: int) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _refresh_row(x: Array, p: int, i: int, first: int, last: int) -> None:
+def refresh_row(x: Array, p: int, i: int, first: int, last: int) -> None:
     """Overwrite entries first..last-1 of row i with those of its column, unless row i is one of these."""
     if i < first or i >= last:
         for c in range(first, last):

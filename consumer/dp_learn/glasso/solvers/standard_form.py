@@ -108,7 +108,7 @@ class Solver(Protocol):
 def standardize(problem: Problem, index: NDArray[np.intp]) -> StandardForm:
     """Return the component with these columns in standard form; ``S_ii + L_ii`` must be positive."""
     scale = 1.0 / np.sqrt(problem.covariance.diagonal()[index] + problem.penalty.diagonal()[index])
-    covariance, penalty = (_gathered(matrix, index, scale) for matrix in (problem.covariance, problem.penalty))
+    covariance, penalty = (gathered(matrix, index, scale) for matrix in (problem.covariance, problem.penalty))
     np.fill_diagonal(covariance, 1.0)
     np.fill_diagonal(penalty, 0.0)
     return StandardForm(covariance, penalty, problem.alpha, scale)
@@ -133,14 +133,14 @@ def standardize_start(start: Solution, form: StandardForm, index: NDArray[np.int
 
     Where that is known to be `feasible`, it stays as it is.
     """
-    w, theta = _gathered(start.covariance, index, form.scale), _gathered(start.precision, index, 1.0 / form.scale)
+    w, theta = gathered(start.covariance, index, form.scale), gathered(start.precision, index, 1.0 / form.scale)
     if not feasible:
         np.clip(w, form.covariance - form.penalty, form.covariance + form.penalty, out=w)
         theta[np.isinf(form.penalty)] = 0.0
     return Start(w, theta)
 
 
-def _gathered(matrix: FloatArray, index: NDArray[np.intp], scale: FloatArray) -> FloatArray:
+def gathered(matrix: FloatArray, index: NDArray[np.intp], scale: FloatArray) -> FloatArray:
     """Return ``scale_i M_ij scale_j`` of some rows and columns; large ones need no more memory."""
     block = np.empty((index.size, index.size))
     for rows in _few_at_once(index.size):
