@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.base.kernels import njit
-from dp_learn.glasso.solvers._column_kernels import refresh_row, write_columns
-from dp_learn.glasso.solvers._lasso_kernels import factor_and_solve
+from dp_learn.glasso.solvers._column_kernels import factor_and_solve, refresh_row, write_columns
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
 from dp_learn.matrices.linalg import Array
 

@@ -29,9 +29,8 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from dp_learn.glasso.problem import ROUNDING
-from dp_learn.glasso.solvers._certificate_kernels import residual_square
 from dp_learn.glasso.solvers._graph_kernels import regress_removed, remove_cliques, sweep_graph
-from dp_learn.glasso.solvers._sparse_kernels import SparseRows
+from dp_learn.glasso.solvers._sparse_kernels import SparseRows, residual_square
 from dp_learn.glasso.solvers.sparse_certificate import gap_bound, is_sparse, sparse_logdet
 from dp_learn.glasso.solvers.standard_form import gathered
 from dp_learn.matrices.linalg import FloatArray, logdet

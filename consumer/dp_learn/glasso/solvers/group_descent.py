@@ -12,11 +12,9 @@ import numpy as np
 
 from dp_learn.glasso.groups import GroupProblem
 from dp_learn.glasso.problem import ROUNDING, Status
-from dp_learn.glasso.solvers._certificate_kernels import small_residual_square
 from dp_learn.glasso.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK, FRESH
-from dp_learn.glasso.solvers._elimination_kernels import log_determinant
 from dp_learn.glasso.solvers._group_kernels import NodeCoefficients, eigenpairs, fill_group_precision, sweep_nodes
-from dp_learn.glasso.solvers._sparse_kernels import off_diagonal_rows
+from dp_learn.glasso.solvers._sparse_kernels import log_determinant, off_diagonal_rows, small_residual_square
 from dp_learn.glasso.solvers.sparse_certificate import gap_bound
 from dp_learn.glasso.solvers.standard_form import Answer
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
