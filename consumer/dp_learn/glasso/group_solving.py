@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_learn.glasso.groups import GroupProblem, Groups, IndexArray, make_group_problem
 from dp_learn.glasso.problem import Solution, Status
-from dp_learn.glasso.solvers.group_admm import solve_group_admm
-from dp_learn.glasso.solvers.group_descent import GroupIncumbent, descend
+from dp_learn.glasso.solvers.admm import improve
 from dp_learn.glasso.solvers.small import is_small, solve_small
-from dp_learn.matrices.linalg import FloatArray, few_threads, is_positive_definite
+from dp_learn.glasso.solvers.standard_form import Answer, Incumbent
+from dp_learn.matrices.linalg import FloatArray, few_threads
 
 NAME = "group"
 Pair = tuple[FloatArray, FloatArray]
 
-PATIENCE = 25  # gradient steps that must halve the gap
 ALPHA_RTOL = 1e-2  # of the smallest alpha that a message names
 _ONE_THREAD = 64  # columns that BLAS takes one thread for anyway
 SEARCH_ITER, LARGEST_FACTOR = 500, 1e9
@@ -50,16 +50,10 @@ def solve_groups(
         warm = start.precision[place], start.covariance[place]
     with few_threads(len(order)) if len(order) > _ONE_THREAD else contextlib.nullcontext():
         solved = _solve_components(problem, tol, max_iter, warm)
-    if solved is None:
-        return None
-
-    precision, w, objective, gap, n_iter, n_components = solved
-    optimal = gap <= tol * len(order)
-    status = Status.OPTIMAL if optimal else Status.MAX_ITER if n_iter >= max_iter else Status.STALLED
-    if not groups.are_in_order:
-        back = np.ix_(np.argsort(order), np.argsort(order))
-        precision, w = precision[back], w[back]
-    return Solution(precision, w, objective, gap, n_iter, status, float(alpha), NAME, n_components)
+    if solved is None or (groups.are_in_order and solved.solver == NAME):
+        return solved
+    back = np.ix_(np.argsort(order), np.argsort(order))
+    return replace(solved, precision=solved.precision[back], covariance=solved.covariance[back], solver=NAME)
 
 
 def split_components(problem: GroupProblem) -> list[IndexArray]:
@@ -79,92 +73,64 @@ def split_components(problem: GroupProblem) -> list[IndexArray]:
     return components
 
 
-def _solve_components(
-    problem: GroupProblem, tol: float, max_iter: int, warm: Pair | None
-) -> tuple[FloatArray, FloatArray, float, float, int, int] | None:
-    """Solve every component by block coordinate descent, and those left by the methods that are sure; None without."""
-    plain = is_small(len(problem.first), len(problem.covariance))
+def _solve_components(problem: GroupProblem, tol: float, max_iter: int, warm: Pair | None) -> Solution | None:
+    """Solve every component by block coordinate descent, and those left by Newton steps and ADMM; None without."""
+    plain = is_small(len(problem.first), problem.n_features)
     if plain:
         found = solve_small(problem, tol=tol, max_iter=max_iter, start=None if warm is None else warm[0])
         if found is not None:
-            return (
-                found.precision,
-                found.covariance,
-                found.objective,
-                found.duality_gap,
-                found.n_iter,
-                found.n_components,
-            )
+            return found
 
     precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
-    objective, gap, n_iter, left = 0.0, 0.0, 0, split_components(problem)
-    n_components = len(left)
-    if not plain:
-        from dp_learn.glasso.solvers._group_component_kernels import solve_group_components  # a second, for the kernels
-
-        first = np.append(problem.first, len(problem.covariance))
-        start = (precision, w) if warm is None else warm
-        nodes, begin, unsolved, definite, objective, gap, n_iter = solve_group_components(
-            problem.covariance, problem.penalty, first, warm is not None, *start, tol, max_iter, precision, w
-        )
-        if not definite:
-            return None
-        left = [nodes[begin[component] : begin[component + 1]] for component in unsolved]
-
-    for component in left:
-        part, index = problem.restrict(component)
+    objective, gap, n_iter, components = 0.0, 0.0, 0, split_components(problem)
+    for nodes in components:
+        part, index = problem.restrict(nodes)
         place = np.ix_(index, index)
-        best, steps = _solve_component(part, None if warm is None else warm[0][place], tol * len(index), max_iter)
-        if best.w is None or best.theta is None:
+        start = None if warm is None else (warm[0][place], warm[1][place])
+        answer = _solve_component(part, start, tol * len(index), max_iter, plain=plain)
+        if answer is None:
             return None
-        precision[place], w[place] = best.theta, best.w
-        objective, gap, n_iter = objective + best.value, gap + best.duality_gap, max(n_iter, steps)
-    return precision, w, objective, gap, n_iter, n_components
+        precision[place], w[place] = answer.theta, answer.w
+        objective, gap, n_iter = objective + answer.objective, gap + answer.duality_gap, max(n_iter, answer.n_iter)
+    optimal = gap <= tol * problem.n_features
+    status = Status.OPTIMAL if optimal else Status.MAX_ITER if n_iter >= max_iter else Status.STALLED
+    return Solution(precision, w, objective, gap, n_iter, status, problem.alpha, NAME, len(components))
 
 
 def _solve_component(
-    problem: GroupProblem, warm: FloatArray | None, gap: float, max_iter: int
-) -> tuple[GroupIncumbent, int]:
-    """Solve one component in units in which every node's mean variance is one; a node alone needs no iterations."""
+    problem: GroupProblem, start: Pair | None, gap: float, max_iter: int, *, plain: bool
+) -> Answer | None:
+    """Return the answer for one component; None where no dual feasible matrix was found positive definite."""
     if problem.covariance.diagonal().min() <= 0.0:
-        return GroupIncumbent(problem), 0
+        return None
+    if len(problem.first) == 1:  # a node alone
+        best = Incumbent(problem)
+        best.offer_theta(problem.unlinked())
+        best.offer_w(problem.covariance)
+        return None if best.w is None else best.answer(0, Status.OPTIMAL)
+    if not plain:
+        from dp_learn.glasso.solvers.group_descent import solve_group_descent  # a second, for the kernels
+
+        swept = solve_group_descent(problem, start, gap=gap, max_iter=max_iter)
+        if swept is not None:
+            return swept
+        found = solve_small(problem, tol=gap / problem.n_features, max_iter=max_iter, start=start and start[0])
+        if found is not None:
+            return Answer(
+                found.precision, found.covariance, found.objective, found.duality_gap, found.n_iter, found.status
+            )
+
+    # in units in which every node's mean variance is one
     scaled, units = problem.in_even_units()
     outer = np.outer(units, units)
-
-    best, n_iter = GroupIncumbent(scaled), 0
-    if len(scaled.first) == 1:
-        if is_positive_definite(scaled.covariance):
-            inverse = np.linalg.inv(scaled.covariance)
-            best.offer_theta((inverse + inverse.T) / 2.0)
-            best.offer_w(scaled.covariance)
-    else:
-        start = _start(scaled, None if warm is None else warm / outer)
-        best, n_iter = descend(scaled, start, gap=gap, max_iter=max_iter, patience=PATIENCE)
-        if best.duality_gap > gap and not best.unbounded and n_iter < max_iter:
-            n_iter += solve_group_admm(scaled, best, gap=gap, max_iter=max_iter - n_iter)
-        if best.w is None and not best.unbounded:  # too few iterations, or no solution
-            solve_group_admm(scaled, best, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
-
-    # the determinants of the two halves change by opposite amounts
-    shift = 2.0 * float(np.log(units).sum())
-    best.value, best.dual_value = best.value - shift, best.dual_value - shift
-    if best.theta is not None and best.w is not None:
-        best.theta, best.w = best.theta * outer, best.w / outer
-    return best, n_iter
-
-
-def _start(problem: GroupProblem, warm: FloatArray | None) -> FloatArray:
-    """Return a positive definite start without forbidden entries: an earlier answer, or the nodes' own blocks."""
-    if warm is not None:
-        warm = np.where(problem.spread(np.isinf(problem.penalty)), 0.0, warm)
-        if is_positive_definite(warm):
-            return warm
-    start = np.zeros_like(problem.covariance)
-    for first, size in zip(problem.first, problem.sizes, strict=True):
-        block = slice(first, first + size)
-        own = problem.covariance[block, block]
-        start[block, block] = np.linalg.inv(own) if is_positive_definite(own) else np.eye(size)
-    return (start + start.T) / 2.0
+    best = Incumbent(scaled)
+    n_iter, status = improve(scaled, best, scaled.unlinked(), gap=gap, max_iter=max_iter)
+    if best.w is None and not best.unbounded:  # too few iterations, or no solution
+        improve(scaled, best, best.theta, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
+    if best.w is None or best.theta is None:
+        return None
+    value = best.value - 2.0 * float(np.log(units).sum())
+    return Answer(best.theta * outer, best.w / outer, value, best.duality_gap, n_iter, status)
 
 
 def smallest_group_alpha(
@@ -197,8 +163,9 @@ def _is_feasible(problem: GroupProblem) -> bool:
         part, _ = problem.restrict(nodes)
         if part.covariance.diagonal().min() <= 0.0:
             return False
-        best = GroupIncumbent(part.in_even_units()[0])
-        solve_group_admm(best.problem, best, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
+        scaled = part.in_even_units()[0]
+        best = Incumbent(scaled)
+        improve(scaled, best, None, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
         if best.w is None:
             return False
     return True

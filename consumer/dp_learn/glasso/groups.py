@@ -14,19 +14,19 @@ Banerjee, El Ghaoui and d'Aspremont (2008), eq. 4, for the dual.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.glasso.problem import ROUNDING, Problem
+from dp_learn.glasso.problem import Problem
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_free_diagonal, check_weights
 from dp_learn.matrices.labels import align
-from dp_learn.matrices.linalg import FloatArray, logdet
+from dp_learn.matrices.linalg import FloatArray
 
 IndexArray = NDArray[np.intp]
 
@@ -113,7 +113,7 @@ class GroupProblem(Problem):
         """True if every node is one column, and a block one entry."""
         return len(self.first) == self.n_features
 
-    @property
+    @cached_property
     def node(self) -> IndexArray:
         """The node of every column."""
         return np.arange(len(self.first)).repeat(self.sizes)
@@ -123,10 +123,15 @@ class GroupProblem(Problem):
         """The diagonal of every dual feasible matrix."""
         return self.covariance.diagonal()
 
-    @property
+    @cached_property
     def sizes(self) -> IndexArray:
         """The number of columns of each node."""
         return np.diff(np.append(self.first, len(self.covariance)))
+
+    @cached_property
+    def slices(self) -> list[slice]:
+        """The columns of each node."""
+        return [slice(first, first + size) for first, size in zip(self.first, self.sizes, strict=True)]
 
     def norms(self, matrix: FloatArray) -> FloatArray:
         """Return the Frobenius norms of a matrix's blocks, shape (G, G)."""
@@ -143,8 +148,9 @@ class GroupProblem(Problem):
         """Return a (G, G) matrix as the (p, p) matrix that is constant in every block."""
         return factors.repeat(self.sizes, axis=0).repeat(self.sizes, axis=1)
 
-    def shrink(self, matrix: FloatArray, step: float) -> FloatArray:
-        """Return the matrix with the norm of every block lowered by ``step * L``, and by no more than to zero."""
+    def shrink(self, matrix: FloatArray, rho: float) -> FloatArray:
+        """Return the matrix with every block's norm lowered by its penalty over rho, and by no more than to zero."""
+        step = 1.0 / rho
         norms = self.norms(matrix)
         with np.errstate(divide="ignore", invalid="ignore"):
             kept = np.where(self.penalty > 0.0, np.maximum(1.0 - step * self.penalty / norms, 0.0), 1.0)
@@ -172,15 +178,6 @@ class GroupProblem(Problem):
         penalties = float(self.penalty[used] @ norms[used])
         products = self.covariance * theta
         return float(products.sum()) + penalties, float(np.abs(products).sum()) + penalties
-
-    def certify(self, theta: FloatArray, w: FloatArray) -> tuple[float, float]:
-        """Return the objective at `theta` and its gap, rounding included, to the dual value at a feasible `w`.
-
-        Both are inf when `theta` is not positive definite; the gap also when `w` is not.
-        """
-        linear, size = self.linear_term(theta)
-        value = linear - logdet(theta)
-        return value, value - logdet(w) - len(w) + ROUNDING * size if value < math.inf else math.inf
 
     def restrict(self, nodes: IndexArray) -> tuple[GroupProblem, IndexArray]:
         """Return the problem of some nodes, and the positions of their columns."""

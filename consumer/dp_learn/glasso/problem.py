@@ -150,9 +150,33 @@ class Problem:
         """Return the dual feasible matrix nearest to a symmetric one."""
         return np.minimum(np.maximum(w, self.covariance - self.penalty), self.covariance + self.penalty)
 
+    def shrink(self, matrix: FloatArray, rho: float) -> FloatArray:
+        """Return the matrix with every block lowered by its penalty over rho, and by no more than to zero."""
+        most = self.penalty / rho
+        shrunk: FloatArray = matrix - np.clip(matrix, -most, most)
+        return shrunk
+
+    def linear_term(self, theta: FloatArray) -> tuple[float, float]:
+        """Return ``<S, Theta> + sum L |Theta|``, and the same of absolute values: the size of what is added up.
+
+        Where the first is not positive, multiples of a positive definite Theta lower the objective for ever. Only
+        entries that are not zero count: inf times zero is zero here.
+        """
+        support = np.flatnonzero(theta)
+        t, own = theta.ravel()[support], self.covariance.ravel()[support]
+        penalties = float(self.penalty.ravel()[support] @ np.abs(t))
+        return float(own @ t) + penalties, float(np.abs(own) @ np.abs(t)) + penalties
+
     def certify(self, theta: FloatArray, w: FloatArray) -> tuple[float, float]:
-        """Return the objective at `theta` and its gap to the dual value at a feasible `w`, as the function does."""
-        return certify(self.covariance, self.penalty, theta, w)
+        """Return the objective at `theta` and its gap to the dual value at `w`, which the caller knows to be feasible.
+
+        Both are inf when `theta` is not positive definite; the gap also when `w` is not. The gap includes what rounding
+        may have taken from it: where `theta` is huge, the objective is a small difference of large numbers.
+        """
+        linear, size = self.linear_term(theta)
+        value = linear - logdet(theta)
+        logdet_w = logdet(w) if value < math.inf else -math.inf
+        return value, value - logdet_w - self.n_features + ROUNDING * size
 
 
 def make_problem(
@@ -195,7 +219,7 @@ def objective(problem: Problem, theta: FloatArray) -> float:
     theta : ndarray, shape (p, p)
         A symmetric matrix.
     """
-    return _linear_term(problem.covariance, problem.penalty, theta)[0] - logdet(theta)
+    return problem.linear_term(theta)[0] - logdet(theta)
 
 
 def duality_gap(problem: Problem, theta: FloatArray, w: FloatArray) -> float:
@@ -218,32 +242,4 @@ def duality_gap(problem: Problem, theta: FloatArray, w: FloatArray) -> float:
     slack = BOX_TOLERANCE * float(np.abs(w).max())
     if (np.abs(w - problem.covariance) > problem.penalty + slack).any():
         return math.inf
-    return certify(problem.covariance, problem.penalty, theta, w)[1]
-
-
-def certify(s: FloatArray, penalty: FloatArray, theta: FloatArray, w: FloatArray) -> tuple[float, float]:
-    """Return the objective at `theta` and its gap to the dual value at `w`, which the caller knows to be in its box.
-
-    Both are inf when `theta` is not positive definite; the gap also when `w` is not. The gap includes what rounding may
-    have taken from it: where `theta` is huge, the objective is a small difference of large numbers.
-    """
-    linear, size = _linear_term(s, penalty, theta)
-    value = linear - logdet(theta)
-    logdet_w = logdet(w) if value < math.inf else -math.inf
-    return value, value - logdet_w - s.shape[0] + ROUNDING * size
-
-
-def rounding_allowance(problem: Problem, theta: FloatArray) -> float:
-    """Return by how much rounding may have lowered the objective at a precision matrix, or its gap."""
-    return ROUNDING * _linear_term(problem.covariance, problem.penalty, theta)[1]
-
-
-def _linear_term(s: FloatArray, penalty: FloatArray, theta: FloatArray) -> tuple[float, float]:
-    """Return ``<S, Theta> + sum L |Theta|``, and the same of absolute values: the size of what is added up.
-
-    Only entries that are not zero count: inf times zero is zero here.
-    """
-    support = np.flatnonzero(theta)
-    t, own = theta.ravel()[support], s.ravel()[support]
-    penalties = float(penalty.ravel()[support] @ np.abs(t))
-    return float(own @ t) + penalties, float(np.abs(own) @ np.abs(t)) + penalties
+    return problem.certify(theta, w)[1]

@@ -13,10 +13,16 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.base.kernels import njit
-from dp_learn.glasso.solvers._certificate_kernels import linear_terms, small_residual_square
 from dp_learn.glasso.solvers._column_kernels import sweep_columns
-from dp_learn.glasso.solvers._elimination_kernels import log_determinant
-from dp_learn.glasso.solvers._sparse_kernels import SparseRows, fill_precision, is_dominant, off_diagonal_rows
+from dp_learn.glasso.solvers._sparse_kernels import (
+    SparseRows,
+    fill_precision,
+    is_dominant,
+    linear_terms,
+    log_determinant,
+    off_diagonal_rows,
+    small_residual_square,
+)
 from dp_learn.matrices.linalg import Array
 
 LOOSEST, TIGHTEST = 1e-2, 1e-14  # tolerance of the lasso of one column

@@ -11,32 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.base.kernels import njit
-from dp_learn.glasso.solvers._lasso_kernels import factor_and_solve
+from dp_learn.glasso.solvers._column_kernels import factor_and_solve, refresh_row, write_columns
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
 from dp_learn.matrices.linalg import Array
 
 WAITING = 32  # rows whose columns are written together: strided writes miss the translation of addresses
 CLIQUE = 8  # neighbours of a column that is removed, at most
-
-
-@njit(cache=True, nogil=True)
-def neighbours(edges: Array):  # type: ignore[no-untyped-def]
-    """Return the neighbours of every column in ascending order, and how many there are."""
-    p = edges.shape[0]
-    length = np.zeros(p, dtype=np.int64)
-    for i in range(p):
-        for j in range(p):  # without a branch, so that it compiles to vector instructions
-            length[i] += edges[i, j]
-        length[i] -= edges[i, i]
-    column = np.zeros((p, length.max()), dtype=np.int32)
-    for i in range(p):
-        n, j = 0, 0
-        while n < length[i]:
-            if edges[i, j] and j != i:
-                column[i, n] = j
-                n += 1
-            j += 1
-    return column, length
 
 
 @njit(cache=True, nogil=True)
@@ -124,70 +104,25 @@ def regress_removed(S: Array, order: Array, near: Array, count: Array):  # type:
 
 
 @njit(cache=True, nogil=True)
-def rows_among(S: Array, column: Array, length: Array, index: Array, scale: Array) -> SparseRows:
-    """Return the entries of ``scale_i S_ij scale_j`` on the edges among the columns in `index`."""
-    place = np.full(length.size, -1)
-    for a in range(index.size):
-        place[index[a]] = a
-    count = np.zeros(index.size, dtype=np.int64)
-    for a in range(index.size):
-        for e in range(length[index[a]]):
-            count[a] += place[column[index[a], e]] >= 0
-    width = count.max() if index.size else 0
-    other, value = np.zeros((index.size, width), dtype=np.int32), np.zeros((index.size, width))
-    for a in range(index.size):
-        n, i = 0, index[a]
-        for e in range(length[i]):
-            c = place[column[i, e]]
-            if c >= 0:
-                other[a, n], value[a, n] = c, S[i, index[c]] * (scale[a] * scale[c])
-                n += 1
-    return SparseRows(other, value, count)
-
-
-@njit(cache=True, nogil=True)
-def gather_components(S: Array, index: Array, scale: Array, E: SparseRows, W: Array) -> None:
-    """Fill W with ``scale_i S_ij scale_j`` within the connected components of the graph, and zero between them."""
-    k = index.size
-    label, stack = np.full(k, -1), np.empty(k, dtype=np.int64)
-    for root in range(k):
-        if label[root] >= 0:
-            continue
-        label[root], stack[0], n = root, root, 1
-        while n:
-            n -= 1
-            i = stack[n]
-            for a in range(E.length[i]):
-                j = E.column[i, a]
-                if label[j] < 0:
-                    label[j], stack[n] = root, j
-                    n += 1
-    for a in range(k):
-        for c in range(k):
-            W[a, c] = S[index[a], index[c]] * (scale[a] * scale[c]) if label[a] == label[c] else 0.0
-        W[a, a] = 1.0
-
-
-@njit(cache=True, nogil=True)
 def sweep_graph(E: SparseRows, W: Array, B: Array, variance: Array, relaxation: float):  # type: ignore[no-untyped-def]
     """Regress every column on its neighbours once, and move its row of W by so many times the step to the best one.
 
     Overwrites W, whose entries on the graph stay, B and the variance of each column given the others. Returns a
     measure of the step, and False when a column lost positive definiteness.
     """
-    p = W.shape[0]
+    p, x = W.shape[0], W.ravel()
     G, b, w = np.empty((E.column.shape[1], E.column.shape[1])), np.empty(E.column.shape[1]), np.empty(p)
     progress = 0.0
     first = 0  # W's rows first..j-1 are newer than its columns
     for j in range(p):
         if j - first == WAITING:
-            _write_columns(W, first, j)
+            write_columns(x, p, first, j)
             first = j
-        _refresh_row(W, j, first, j)
+        refresh_row(x, p, j, first, j)
         k = E.length[j]
         for a in range(k):
             i = E.column[j, a]
-            _refresh_row(W, i, first, j)
+            refresh_row(x, p, i, first, j)
             for c in range(a):
                 G[a, c] = W[i, E.column[j, c]]
             G[a, a] = 1.0
@@ -198,7 +133,7 @@ def sweep_graph(E: SparseRows, W: Array, B: Array, variance: Array, relaxation: 
             left -= E.value[j, a] * b[a]
             B[j, a] = b[a]
         if not definite or not left > 0.0:
-            _write_columns(W, first, j)
+            write_columns(x, p, first, j)
             return progress, False
         variance[j] = left
 
@@ -209,41 +144,8 @@ def sweep_graph(E: SparseRows, W: Array, B: Array, variance: Array, relaxation: 
         progress += _move_row(W, j, w, relaxation) / left
         for i in range(first, j):
             W[i, j] = W[j, i]
-    _write_columns(W, first, p)
+    write_columns(x, p, first, p)
     return progress, True
-
-
-@njit(cache=True, nogil=True)
-def symmetrise(E: SparseRows, B: Array, variance: Array) -> SparseRows:
-    """Return the precision matrix of the coefficients off its diagonal: zero where two columns differ on a sign."""
-    value = np.zeros_like(B)
-    for j in range(variance.size):
-        for a in range(E.length[j]):
-            i = E.column[j, a]
-            if i < j:
-                place = np.searchsorted(E.column[i, : E.length[i]], j)
-                one, other = -B[j, a] / variance[j], -B[i, place] / variance[i]
-                if one * other > 0.0:
-                    value[j, a] = 0.5 * (one + other)
-                    value[i, place] = value[j, a]
-    return SparseRows(E.column, value, E.length)
-
-
-@njit(cache=True, nogil=True)
-def _write_columns(W: Array, first: int, last: int) -> None:
-    """Overwrite columns first..last-1 of W with its rows."""
-    for i in range(W.shape[0]):
-        if i < first or i >= last:
-            for c in range(first, last):
-                W[i, c] = W[c, i]
-
-
-@njit(cache=True, nogil=True)
-def _refresh_row(W: Array, i: int, first: int, last: int) -> None:
-    """Overwrite W[i, first..last-1] with W[first..last-1, i], unless row i is one of these."""
-    if i < first or i >= last:
-        for c in range(first, last):
-            W[i, c] = W[c, i]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})

@@ -19,15 +19,31 @@ all nodes, G Gram matrix of the active columns, U = B' Q.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dp_bundle.base.kernels import njit
 from dp_learn.glasso.solvers._group_lasso_kernels import group_lasso
-from dp_learn.glasso.solvers._group_regression_kernels import NodeCoefficients, turn, turn_back
-from dp_learn.glasso.solvers._node_kernels import eigenpairs, pull_rows_into_balls
+from dp_learn.glasso.solvers._sparse_kernels import TINY
 from dp_learn.matrices.linalg import Array
 
 OUTSIDE = 3.0  # tolerances: a block that is outside its ball by more becomes active
+MAX_ROUNDS = 30  # of rotations
+DIAGONAL, MARGIN = 1e-17, 1e-15  # relative to a block's trace: no rotation is needed, and no eigenvalue is positive
+
+
+class NodeCoefficients(NamedTuple):
+    """The regression of every node on the others; node g has nodes ``near[g, e]``, ``e < degree[g]``, in its own.
+
+    Its rows of `link` are the coefficients times the inverse of its covariance given the others: minus its precision.
+    """
+
+    link: Array
+    near: Array
+    degree: Array
+    variance: Array
+    basis: Array
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
@@ -223,3 +239,146 @@ def _replace_rows(W: Array, left: int, w: Array, precision: Array, k: int) -> fl
         for c in range(k):
             W[i, left + c] = w[c, i]
     return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def pull_rows_into_balls(S: Array, L: Array, first: Array, g: int, w: Array, k: int) -> None:
+    """Move the new rows of a node into the balls around its rows of S, but for its own block."""
+    left = first[g]
+    for h in range(first.size - 1):
+        if h == g:
+            continue
+        square = 0.0
+        for c in range(k):
+            for i in range(first[h], first[h + 1]):
+                excess = S[left + c, i] - w[c, i]
+                square += excess * excess
+        share = L[g, h] / np.sqrt(square) if square > L[g, h] * L[g, h] else 1.0
+        for c in range(k):
+            for i in range(first[h], first[h + 1]):
+                new = w[c, i] if share == 1.0 else S[left + c, i] - share * (S[left + c, i] - w[c, i])
+                w[c, i] = new if abs(new) > TINY else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def eigenpairs(own: Array, C: Array, Q: Array) -> bool:
+    """Overwrite C and Q with the eigenvalues and eigenvectors of a node's block; False unless it is definite.
+
+    Jacobi's rotations (Golub & Van Loan 2013, section 8.5) overwrite the block. They take as long as LAPACK where nodes
+    are small, and a tenth of the time to compile.
+    """
+    k = C.size
+    scale = 0.0
+    for c in range(k):
+        for j in range(k):
+            Q[c, j] = 1.0 if c == j else 0.0
+        scale += abs(own[c, c])
+    for _ in range(MAX_ROUNDS):
+        off = 0.0
+        for c in range(k):
+            for j in range(c):
+                off = max(off, abs(own[c, j]))
+                if abs(own[c, j]) <= DIAGONAL * scale:
+                    continue
+                ratio = (own[j, j] - own[c, c]) / (2.0 * own[c, j])
+                tangent = (1.0 if ratio >= 0.0 else -1.0) / (abs(ratio) + np.sqrt(ratio * ratio + 1.0))
+                cosine = 1.0 / np.sqrt(tangent * tangent + 1.0)
+                sine = tangent * cosine
+                for e in range(k):
+                    x, y = own[c, e], own[j, e]
+                    own[c, e], own[j, e] = cosine * x - sine * y, sine * x + cosine * y
+                for e in range(k):
+                    x, y = own[e, c], own[e, j]
+                    own[e, c], own[e, j] = cosine * x - sine * y, sine * x + cosine * y
+                    x, y = Q[e, c], Q[e, j]
+                    Q[e, c], Q[e, j] = cosine * x - sine * y, sine * x + cosine * y
+        if not off > DIAGONAL * scale:
+            break
+    positive = True
+    for c in range(k):
+        C[c] = own[c, c]
+        positive = positive and own[c, c] > MARGIN * scale
+    return positive
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def turn(Q: Array, B: Array, U: Array, begin: int, m: int) -> None:
+    """Overwrite columns `begin` to m of U with those of ``Q' B``."""
+    k = Q.shape[0]
+    if k == 1:
+        for a in range(begin, m):
+            U[0, a] = B[0, a]
+        return
+    for j in range(k):
+        for a in range(begin, m):
+            U[j, a] = Q[0, j] * B[0, a]
+        for c in range(1, k):
+            q = Q[c, j]
+            for a in range(begin, m):
+                U[j, a] += q * B[c, a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def turn_back(Q: Array, U: Array, B: Array, m: int) -> None:
+    """Overwrite the first m columns of B with those of ``Q U``."""
+    k = Q.shape[0]
+    for c in range(k):
+        for a in range(m):
+            B[c, a] = Q[c, 0] * U[0, a]
+        for j in range(1, k):
+            q = Q[c, j]
+            for a in range(m):
+                B[c, a] += q * U[j, a]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def fill_group_precision(  # type: ignore[no-untyped-def]
+    s: Array, penalty: Array, first: Array, w: Array, regression: NodeCoefficients, t: Array
+):
+    """Fill t with the precision matrix: the mean of what both nodes of a pair say, where both link them.
+
+    Returns ``<S, T> + sum L ||T_gh||``, the size of its terms, and it minus ``<W, T>``.
+    """
+    n_nodes = first.size - 1
+    linked = np.zeros((n_nodes, n_nodes), dtype=np.bool_)
+    C, Q = regression.variance, regression.basis
+    t[:] = 0.0
+    linear, size, complementarity = 0.0, 0.0, 0.0
+    for g in range(n_nodes):
+        left, k = first[g], first[g + 1] - first[g]
+        for c in range(k):
+            for j in range(k):
+                total = 0.0
+                for e in range(k):
+                    total += Q[left + c, e] * Q[left + j, e] / C[left + e]
+                t[left + c, left + j] = total
+            x = s[left + c, left + c] * t[left + c, left + c]
+            linear += x
+            size += abs(x)
+        for e in range(regression.degree[g]):
+            h = regression.near[g, e]
+            linked[g, h] = True
+            for c in range(k):
+                for i in range(first[h], first[h + 1]):
+                    t[left + c, i] = -regression.link[left + c, i]
+
+    for g in range(n_nodes):
+        for h in range(g):
+            if not (linked[g, h] or linked[h, g]):
+                continue
+            both = linked[g, h] and linked[h, g]
+            square, product, absolute, dual = 0.0, 0.0, 0.0, 0.0
+            for i in range(first[g], first[g + 1]):
+                for j in range(first[h], first[h + 1]):
+                    mean = 0.5 * (t[i, j] + t[j, i]) if both else 0.0
+                    t[i, j], t[j, i] = mean, mean
+                    square += mean * mean
+                    product += s[i, j] * mean
+                    absolute += abs(s[i, j] * mean)
+                    dual += w[i, j] * mean
+            if square > 0.0:
+                norm = penalty[g, h] * np.sqrt(square)
+                linear += 2.0 * (product + norm)
+                size += 2.0 * (absolute + norm)
+                complementarity += 2.0 * (product - dual + norm)
+    return linear, size, complementarity

@@ -1,5 +1,7 @@
 """The alternating direction method of multipliers: over-relaxed, balanced, rescaled and accelerated.
 
+For blocks their norms take the place of absolute values.
+
     Z <- soft(H, L / rho),   U <- H - Z                       Z is the sparse iterate, which is returned
     X <- argmin -logdet X + <S, X> + rho/2 ||X - Z + U||^2    one eigendecomposition
     H <- a X + (1 - a) Z + U
@@ -13,37 +15,19 @@ more rarely, lets one rho serve all.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from dp_learn.glasso.feasibility import soft_threshold
-from dp_learn.glasso.problem import Status
-from dp_learn.glasso.solvers.best_pair import Incumbent
-from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
+from dp_learn.glasso.problem import Problem, Status
+from dp_learn.glasso.solvers.standard_form import Answer, Incumbent, StandardForm, Start
 from dp_learn.matrices.linalg import Anderson, FloatArray, balancing_factor, eigendecomposition
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two certificates
 PATIENCE, LITTLE = 1000, 0.9  # so many iterations must lower the gap by a tenth: rounding stops what does not
 BALANCE_EVERY = 10  # iterations between two changes of rho
-FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations
-
-
-@dataclass
-class _Units:
-    """The problem in the units of the moment; ``outer`` takes a dual matrix there and a precision matrix back."""
-
-    s: FloatArray
-    penalty: FloatArray
-    outer: FloatArray
-
-    def change(self, theta: FloatArray, w: FloatArray) -> FloatArray:
-        """Go to the units in which both diagonals, given in the present ones, agree; return the factor of W."""
-        root = (theta.diagonal() / w.diagonal()) ** 0.25
-        factor: FloatArray = np.outer(root, root)
-        self.s, self.penalty, self.outer = self.s * factor, self.penalty * factor, self.outer * factor
-        return factor
+FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations; blocks stay in those in which nodes are alike
+LARGEST = 1e12  # in units in which variances are one
 
 
 def solve_admm(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
@@ -54,48 +38,79 @@ def solve_admm(form: StandardForm, start: Start, *, gap: float, max_iter: int) -
     Boyd, Parikh, Chu, Peleato and Eckstein (2011), sections 3.4 and 6.5; Zhang, O'Donoghue and Boyd (2020) for the
     acceleration.
     """
-    units = _Units(form.covariance, form.penalty, np.ones_like(start.w))
-    incumbent, anderson = Incumbent(form, start), Anderson(start.w.shape[0])
+    best = Incumbent(form, start)
+    return best.answer(*improve(form, best, start.theta, gap=gap, max_iter=max_iter))
 
-    rho, balance_until, next_change = 1.0, max_iter // 2, FIRST_CHANGE_OF_UNITS
-    before = math.inf
 
-    theta, w = np.eye(start.w.shape[0]), start.w
-    if start.theta is not None and (start.theta.diagonal() > 0.0).all():
-        factor = units.change(start.theta, w)
-        theta, w = start.theta / factor, w * factor
-    h = theta + (w - units.s) / rho
+def improve(
+    problem: Problem,
+    best: Incumbent,
+    theta: FloatArray | None,
+    *,
+    gap: float,
+    max_iter: int,
+    feasible_only: bool = False,
+) -> tuple[int, Status]:
+    """Improve a certified pair until its gap is reached or no solution exists; return the iterations, and the end.
+
+    It needs no feasible start: in every step ``S + rho U`` is dual feasible, and positive definite before long if there
+    is a solution. With `feasible_only` the search ends at the first matrix that is both.
+    """
+    s, outer = problem.covariance, np.ones_like(problem.covariance)  # outer takes a dual matrix to the units of now
+    anderson, scalar = Anderson(problem.n_features), problem.is_scalar
+    rho, balance_until, next_change, before = 1.0, max_iter // 2, FIRST_CHANGE_OF_UNITS, math.inf
+    now, w = problem, s if best.w is None else best.w
+
+    def change_units(theta: FloatArray, w: FloatArray) -> FloatArray:
+        """Go to the units in which both diagonals, given in the present ones, agree; return the factor of W."""
+        nonlocal now, s, outer
+        root = (theta.diagonal() / w.diagonal()) ** 0.25
+        factor: FloatArray = np.outer(root, root)
+        s, outer = s * factor, outer * factor
+        now = Problem(s, now.penalty * factor, 1.0)
+        return factor
+
+    if theta is None or not (theta.diagonal() > 0.0).all():
+        theta = np.eye(problem.n_features)
+    elif scalar:
+        factor = change_units(theta, w)
+        theta, w = theta / factor, w * factor
+    h = theta + (w - s) / rho
 
     for n_iter in range(1, max_iter + 1):
-        z = soft_threshold(h, units.penalty / rho)
+        z = now.shrink(h, rho)
         u = h - z
 
         if n_iter % CHECK_EVERY == 1 or n_iter == max_iter:
-            incumbent.offer_theta(z * units.outer)
-            incumbent.offer_w((units.s + rho * u) / units.outer)
-            if incumbent.duality_gap <= gap:
-                return incumbent.answer(n_iter, Status.OPTIMAL)
+            best.offer_theta(z * outer)
+            best.offer_w((s + rho * u) / outer if scalar else problem.project(s + rho * u))
+            if best.duality_gap <= gap:
+                return n_iter, Status.OPTIMAL
+            if best.unbounded or (feasible_only and best.w is not None):
+                return n_iter, Status.NO_SOLUTION if best.unbounded else Status.STALLED
         if n_iter % PATIENCE == 0:
-            if incumbent.duality_gap > LITTLE * before:
-                return incumbent.answer(n_iter, Status.STALLED)
-            before = incumbent.duality_gap
+            if best.duality_gap > LITTLE * before:
+                return n_iter, Status.STALLED
+            before = best.duality_gap
 
-        x = proximal_step(rho * (z - u) - units.s, rho)
+        x = proximal_step(rho * (z - u) - s, rho)
         h = anderson.next_point(h, RELAXATION * x + (1.0 - RELAXATION) * z + u)
+        if not np.abs(h).max() < LARGEST:  # which only goes on where there is no solution
+            return n_iter, Status.STALLED
 
         if n_iter % BALANCE_EVERY == 0 and n_iter <= balance_until:
-            after = soft_threshold(h, units.penalty / rho)
+            after = now.shrink(h, rho)
             multiple = balancing_factor(x - z, z, after - z, h - after)
-            if n_iter >= next_change:
+            if scalar and n_iter >= next_change:
                 next_change *= 2
-                factor = units.change(x, units.s + rho * (h - after))
+                factor = change_units(x, s + rho * (h - after))
                 h = after / factor + (h - after) * factor
                 anderson.forget()
             elif multiple != 1.0:
                 rho *= multiple
                 h = after + (h - after) / multiple
                 anderson.forget()
-    return incumbent.answer(max_iter, Status.MAX_ITER)
+    return max_iter, Status.MAX_ITER
 
 
 def proximal_step(m: FloatArray, rho: float) -> FloatArray:

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from dp_learn.glasso.problem import Status, certify
+from dp_learn.glasso.problem import Status
 from dp_learn.glasso.solvers._column_kernels import sweep_columns
 from dp_learn.glasso.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK, LOOSEST, TIGHTEST, next_tolerance
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows, fill_precision, off_diagonal_rows
@@ -92,13 +92,13 @@ def _certified(
         value, reached = certify_sparse(form.covariance, form.penalty, edges, theta.diagonal(), w)
         if reached < math.inf:
             return theta, value, reached
-    return theta, *certify(form.covariance, form.penalty, theta, w)
+    return theta, *form.certify(theta, w)
 
 
 def _ended(form: StandardForm, start: Start, best: Answer | None, n_iter: int, status: Status) -> Answer:
     """Return the best pair, or without any the identity and the start."""
     if best is None:
         theta = np.eye(start.w.shape[0])
-        value, reached = certify(form.covariance, form.penalty, theta, start.w)
+        value, reached = form.certify(theta, start.w)
         best = Answer(theta, start.w, value, reached, 0, status)
     return Answer(best.theta, best.w, best.objective, best.duality_gap, n_iter, status)

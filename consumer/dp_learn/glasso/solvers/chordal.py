@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, solve
 
-from dp_learn.glasso.problem import Status, certify
+from dp_learn.glasso.problem import Status
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm
 
 MOST = 200  # columns: block descent is quick on the large components of sparse graphs
@@ -55,7 +55,7 @@ def solve_on_chordal_graph(form: StandardForm, *, gap: float) -> Answer | None:
         w[column, column] = 1.0
 
     theta = 0.5 * (theta + theta.T)
-    value, reached = certify(s, penalty, theta, w)
+    value, reached = form.certify(theta, w)
     if not np.isfinite(reached):
         return None
     return Answer(theta, w, value, reached, 1, Status.OPTIMAL if reached <= gap else Status.STALLED)

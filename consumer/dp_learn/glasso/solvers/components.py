@@ -1,5 +1,10 @@
 """Exact screening into connected components, each solved in standard form by the solver of choice, compiled.
 
+Block descent is the fastest on sparse answers by far, and on dense ones up to hundreds of columns. Close to the
+smallest alpha that has a solution its sweeps gain less and less, more so than the iterations of ADMM and Newton: once
+`PATIENCE` sweeps have not made the gap ten times smaller, these two go on from the best answer so far.
+An unpenalised fit on a small chordal graph needs none of them.
+
 References
 ----------
 Witten, Friedman & Simon (2011), New insights and faster computations for the graphical lasso, JCGS 20(4). Mazumder &
@@ -12,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,11 +27,11 @@ from dp_bundle.base.machine import count_cores
 from dp_learn.glasso.feasibility import feasible_covariance, soft_threshold
 from dp_learn.glasso.problem import Problem, Solution, Status
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
-from dp_learn.glasso.solvers import auto
 from dp_learn.glasso.solvers._component_kernels import N_SQUARES, solve_components
 from dp_learn.glasso.solvers._sparse_kernels import is_dominant, off_diagonal_rows
 from dp_learn.glasso.solvers.admm import solve_admm
 from dp_learn.glasso.solvers.block_descent import solve_block_descent
+from dp_learn.glasso.solvers.chordal import solve_on_chordal_graph
 from dp_learn.glasso.solvers.newton import solve_newton
 from dp_learn.glasso.solvers.small import count_components
 from dp_learn.glasso.solvers.sparse_certificate import is_sparse, sparse_logdet
@@ -42,6 +48,10 @@ from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm, solve_newton), strict=True))
 
+PATIENCE = 20  # sweeps
+GAIN = 0.1  # of the gap is what so many sweeps leave of it at most, where more of them are worth while
+NEWTON_STEPS = 40  # more, each of many iterations, are taken only where rounding hides the answer
+ORDER: tuple[tuple[str, Solver], ...] = tuple(SOLVERS.items())
 LARGEST_IN_LOOP = 600  # columns of a component that compiled code may solve without a step between
 WORTH_A_THREAD = 300  # columns of a component: with two of these, two threads begin to pay
 
@@ -62,7 +72,7 @@ def solve_by_components(
     plain: bool = False,
 ) -> Solution | None:
     """Solve a checked problem with settings that are checked, as `solve` does; a `plain` one without kernels."""
-    run = partial(auto.solve_auto, plain=plain) if solver == AUTO else SOLVERS[solver]
+    run = partial(solve_auto, plain=plain) if solver == AUTO else SOLVERS[solver]
     precision, w = np.zeros(problem.covariance.shape), np.zeros(problem.covariance.shape)
     n_components, components, objective, duality_gap, n_iter = (
         (count_components(problem), [np.arange(problem.n_features)], 0.0, 0.0, 0)
@@ -72,7 +82,7 @@ def solve_by_components(
     if n_components == 0:
         return None
     if not components:
-        name = auto.ORDER[0][0] if solver == AUTO and n_iter else solver
+        name = ORDER[0][0] if solver == AUTO and n_iter else solver
         return Solution(precision, w, objective, duality_gap, n_iter, Status.OPTIMAL, problem.alpha, name, n_components)
 
     def solve_component(index: NDArray[np.intp]) -> Piece | None:
@@ -83,7 +93,7 @@ def solve_by_components(
     pieces = _map(solve_component, components)
     if pieces[0] is not None and components[0].size == problem.n_features:
         precision, w = pieces[0][1].theta, pieces[0][1].w  # restored in place
-    status, used = Status.OPTIMAL, {auto.ORDER[0][0]} if solver == AUTO and n_iter else set[str]()
+    status, used = Status.OPTIMAL, {ORDER[0][0]} if solver == AUTO and n_iter else set[str]()
     for index, piece in zip(components, pieces, strict=True):
         if piece is None:
             return None
@@ -125,7 +135,7 @@ def _solve_simple(
     Then come the objective and the gap of what was solved, and the most sweeps. There is no component where a variance
     is not positive.
     """
-    descends = solve_block_descent is (auto.ORDER[0][1] if solver == AUTO else SOLVERS[solver])
+    descends = solve_block_descent is (ORDER[0][1] if solver == AUTO else SOLVERS[solver])
     warm = (start.precision, start.covariance) if start is not None else (precision, w)
     largest = min(LARGEST_IN_LOOP, problem.n_features) if descends else 1
     work = np.empty(N_SQUARES * largest * largest)
@@ -159,3 +169,37 @@ def _sparse_start(form: StandardForm) -> FloatArray | None:
     if not is_sparse(edges):
         return None
     return w if is_dominant(edges) or sparse_logdet(edges, w.diagonal()) > -math.inf else None
+
+
+def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int, plain: bool = False) -> Answer:
+    """Return the answer of the first solver that reaches the gap, each going on from the best answer so far.
+
+    Its `solvers` names the ones that ran. If none reaches the gap, the answer is the best one. A `plain` problem is one
+    of few nodes, for which block descent is not compiled.
+    """
+    known = solve_on_chordal_graph(form, gap=gap)
+    if known is not None:
+        return known
+    (name, run), *others = ORDER[plain:]
+    best = (run if plain else partial(_sweep_while_worth_it, run))(form, start, gap=gap, max_iter=max_iter)
+    used = [name]
+    for name, run in others:
+        if best.status is Status.OPTIMAL:
+            break
+        limit = min(max_iter, NEWTON_STEPS) if name == "newton" else max_iter
+        answer = run(form, Start(best.w, best.theta), gap=gap, max_iter=limit)
+        best = min(answer, best, key=lambda each: each.duality_gap)
+        used.append(name)
+    return replace(best, solvers=tuple(used))
+
+
+def _sweep_while_worth_it(run: Solver, form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+    """Return the best answer of block descent, run as long as its sweeps gain enough."""
+    best = run(form, start, gap=gap, max_iter=min(max_iter, PATIENCE))
+    n_iter, before = best.n_iter, math.inf
+    while best.status is Status.MAX_ITER and n_iter < max_iter and best.duality_gap <= GAIN * before:
+        before = best.duality_gap
+        answer = run(form, Start(best.w, best.theta), gap=gap, max_iter=min(max_iter - n_iter, PATIENCE))
+        n_iter += answer.n_iter
+        best = min(answer, best, key=lambda each: each.duality_gap)
+    return replace(best, n_iter=n_iter)

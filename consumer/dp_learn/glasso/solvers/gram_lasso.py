@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dp_bundle.base.kernels import njit
-from dp_learn.glasso.solvers._column_kernels import activate_violators
-from dp_learn.glasso.solvers._lasso_kernels import lasso_on_active, settle
+from dp_learn.glasso.solvers._column_kernels import activate_violators, lasso_on_active, settle
 from dp_learn.glasso.solvers._sparse_kernels import add_multiple
 from dp_learn.matrices.linalg import Array, FloatArray
 

@@ -21,24 +21,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
 
 from dp_learn.glasso.problem import ROUNDING
-from dp_learn.glasso.solvers._certificate_kernels import residual_square
-from dp_learn.glasso.solvers._graph_kernels import (
-    gather_components,
-    neighbours,
-    regress_removed,
-    remove_cliques,
-    rows_among,
-    sweep_graph,
-    symmetrise,
-)
-from dp_learn.glasso.solvers._sparse_kernels import SparseRows
+from dp_learn.glasso.solvers._graph_kernels import regress_removed, remove_cliques, sweep_graph
+from dp_learn.glasso.solvers._sparse_kernels import SparseRows, residual_square
 from dp_learn.glasso.solvers.sparse_certificate import gap_bound, is_sparse, sparse_logdet
+from dp_learn.glasso.solvers.standard_form import gathered
 from dp_learn.matrices.linalg import FloatArray, logdet
 
 RELAXATION = 1.5
@@ -78,18 +72,18 @@ def fit_sparse_graph(s: FloatArray, edges: npt.NDArray[np.bool_], *, gap: float)
     gap : float
         The largest gap allowed.
     """
-    column, length = neighbours(edges)
+    linked = edges & ~np.eye(len(edges), dtype=bool)
+    length, column = linked.sum(axis=1), _in_rows(linked.sum(axis=1), np.nonzero(linked)[1], np.int32)
     order, near, count, left = remove_cliques(edges, column, length)
     rows, columns, values, log_variances, definite = regress_removed(s, order, near, count)
     core = np.flatnonzero(left)
     scale = 1.0 / np.sqrt(s.diagonal()[core])
-    found = _descend(s, rows_among(s, column, length, core, scale), core, scale, gap) if definite else None
+    found = _descend(s, _rows_among(s, linked, core, scale), core, scale, gap) if definite else None
     if found is None:
         return None
 
     entries, diagonal, value, reached = found
-    used = np.arange(entries.column.shape[1]) < entries.length[:, None]
-    one, other = np.repeat(np.arange(core.size), entries.length), entries.column[used]
+    one, other, used = _places(entries)
     precision = coo_array(
         (
             np.concatenate([values, entries.value[used] * scale[one] * scale[other], diagonal * scale * scale]),
@@ -106,8 +100,11 @@ def _descend(
 ) -> tuple[SparseRows, FloatArray, float, float] | None:
     """Return the fit on the columns that are left, in standard form: entries, diagonal, objective and gap."""
     p = core.size
-    w, coefficients, variance = np.empty((p, p)), np.zeros(edges.value.shape), np.ones(p)
-    gather_components(s, core, scale, edges, w)
+    coefficients, variance, w = np.zeros(edges.value.shape), np.ones(p), gathered(s, core, scale)
+    one, other, used = _places(edges)
+    label = connected_components(csr_array((edges.value[used], (one, other)), shape=(p, p)))[1]
+    w[label[:, None] != label] = 0.0
+    np.fill_diagonal(w, 1.0)
     target, next_check = FIRST_CHECK * gap, CHECK_EVERY
     for n_sweeps in range(1, MAX_SWEEPS + 1):
         moved, definite = sweep_graph(edges, w, coefficients, variance, RELAXATION)
@@ -115,7 +112,7 @@ def _descend(
             return None
         if moved > target and n_sweeps < next_check:
             continue
-        entries = symmetrise(edges, coefficients, variance)
+        entries = _symmetrised(edges, coefficients, variance)
         value, reached = _certify(edges, entries, 1.0 / variance, w)
         if reached <= gap:
             return entries, 1.0 / variance, value, reached
@@ -132,7 +129,40 @@ def _certify(edges: SparseRows, entries: SparseRows, diagonal: FloatArray, w: Fl
         value = linear - sparse_logdet(entries, diagonal)
         return value, gap_bound(residual_square(w, entries, diagonal)) + ROUNDING * size if value < math.inf else value
     theta = np.diag(diagonal)
-    used = np.arange(edges.column.shape[1]) < edges.length[:, None]
-    theta[np.repeat(np.arange(diagonal.size), edges.length), edges.column[used]] = entries.value[used]
+    one, other, used = _places(edges)
+    theta[one, other] = entries.value[used]
     value = linear - logdet(theta)
     return value, value - logdet(w) - diagonal.size + ROUNDING * size if value < math.inf else value
+
+
+def _rows_among(
+    s: FloatArray, linked: npt.NDArray[np.bool_], index: npt.NDArray[np.intp], scale: FloatArray
+) -> SparseRows:
+    """Return the entries of ``scale_i S_ij scale_j`` on the edges among the columns in `index`."""
+    among = linked[np.ix_(index, index)]
+    (one, other), length = np.nonzero(among), among.sum(axis=1)
+    values = s[index[one], index[other]] * (scale[one] * scale[other])
+    return SparseRows(_in_rows(length, other, np.int32), _in_rows(length, values, np.float64), length)
+
+
+def _in_rows(length: npt.NDArray[np.intp], entries: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
+    """Return entries, so many a row, with zeros behind them."""
+    rows = np.zeros((length.size, length.max(initial=0)), dtype=dtype)
+    rows[np.arange(rows.shape[1]) < length[:, None]] = entries
+    return rows
+
+
+def _places(rows: SparseRows) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """Return the row and the column of every entry, and which places hold one."""
+    used = np.arange(rows.column.shape[1]) < rows.length[:, None]
+    return np.repeat(np.arange(rows.length.size), rows.length), rows.column[used], used
+
+
+def _symmetrised(edges: SparseRows, coefficients: FloatArray, variance: FloatArray) -> SparseRows:
+    """Return the precision matrix of the coefficients off its diagonal: zero where two columns differ on a sign."""
+    one, other, used = _places(edges)
+    own = -coefficients[used] / variance[one]
+    mirrored = own[np.lexsort((one, other))]
+    value = np.zeros(coefficients.shape)
+    value[used] = np.where(own * mirrored > 0.0, 0.5 * (own + mirrored), 0.0)
+    return edges._replace(value=value)

@@ -94,7 +94,8 @@ def solve_small(
             if close:
                 return answer
 
-        if n_steps == DOUBTFUL and not definite and not has_solution(problem):  # which takes less time than the steps
+        doubtful = n_steps == DOUBTFUL and problem.is_scalar and not definite
+        if doubtful and not has_solution(problem):  # which takes less time than the steps
             return None
         following = _newton_step(problem, finite, allowed, point)
         if following is None or (following.theta.diagonal() * variances > TOO_LARGE).any():
@@ -104,14 +105,13 @@ def solve_small(
 
 
 def has_solution(problem: Problem) -> bool:
-    """Return whether a positive definite matrix was found in the box; of blocks, the entries' boxes hold the balls."""
-    penalty = problem.spread(problem.penalty)
+    """Return whether a positive definite matrix was found in the box."""
     variances = problem.variances
     if not (variances > 0.0).all():
         return False
     scale = 1.0 / np.sqrt(variances)
     outer = np.outer(scale, scale)
-    s, penalty = problem.covariance * outer, penalty * outer
+    s, penalty = problem.covariance * outer, problem.penalty * outer
     np.fill_diagonal(s, 1.0)
     np.fill_diagonal(penalty, 0.0)
     return feasible_covariance(s, penalty) is not None
@@ -196,7 +196,8 @@ def _small_system(w: FloatArray, rows: Index, columns: Index, slope: FloatArray)
 
     def solve(moving: Index) -> FloatArray:
         every = moving.size == slope.size
-        return np.linalg.solve(curvature if every else curvature[np.ix_(moving, moving)], -slope[moving])
+        step: FloatArray = np.linalg.solve(curvature if every else curvature[np.ix_(moving, moving)], -slope[moving])
+        return step
 
     return solve
 

@@ -19,8 +19,7 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
 from dp_learn.glasso.problem import ROUNDING
-from dp_learn.glasso.solvers._certificate_kernels import linear_terms, residual_square
-from dp_learn.glasso.solvers._sparse_kernels import SparseRows
+from dp_learn.glasso.solvers._sparse_kernels import SparseRows, linear_terms, residual_square
 from dp_learn.matrices.linalg import FloatArray
 
 DENSE_SPEED = 64  # below one entry in so many, sparse arithmetic beats the far faster dense kind

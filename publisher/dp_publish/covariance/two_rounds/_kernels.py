@@ -42,13 +42,13 @@ def add_outer_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> N
 
 @njit(nogil=True)
 def move_to_limbs(limbs: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
-    """Add whole numbers below 2^53 to sums in two limbs, the low one first, and leave zeros in their place."""
-    low, high, flat = limbs[0].ravel(), limbs[1].ravel(), numbers.ravel()
-    for i in range(len(flat)):
-        number = np.int64(flat[i])
-        low[i] += number & LOW_LIMB
-        high[i] += number >> LIMB
-        flat[i] = 0.0
+    """Add whole numbers below 2^53 to sums in two limbs, all low ones first, and leave zeros in their place."""
+    n = len(numbers)
+    for i in range(n):
+        number = np.int64(numbers[i])
+        limbs[i] += number & LOW_LIMB
+        limbs[n + i] += number >> LIMB
+        numbers[i] = 0.0
 
 
 @njit(nogil=True)
@@ -82,7 +82,9 @@ def add_rows(
     """
     n, p = values.shape
     m = len(limits)
-    factors, steps = 1 / half_widths, 1 / row_step
+    factors, steps = np.empty(p), 1 / row_step
+    for j in range(p):
+        factors[j] = 1 / half_widths[j]
     block, lengths = np.zeros((2, m + 1, p + 1, p + 1)), np.zeros(m + 1)
     standard, row = np.empty(p), np.empty(p)
     inside, outside = np.ones(p + 1), np.ones(p + 1)
@@ -90,14 +92,13 @@ def add_rows(
         # the row in the units of the round
         for j in range(p):
             standard[j] = (min(max(values[i, j], low[j]), high[j]) - centers[j]) * factors[j]
+        for j in range(p):
+            row[j] = 0.0 if len(transform) else standard[j]
         if len(transform):
-            row[:] = 0.0
             for j in range(p):
                 factor = np.rint(standard[j] * steps) * row_step
                 for k in range(p):
                     row[k] += factor * transform[j, k]
-        else:
-            row[:] = standard
 
         # its length, and its integers
         square = 0.0
@@ -131,5 +132,5 @@ def add_rows(
 
         # sums of so many rows are exact
         if i % BLOCK == BLOCK - 1 or i == n - 1:
-            move_to_limbs(products, block)
-            move_to_limbs(fourths, lengths)
+            move_to_limbs(products.ravel(), block.ravel())
+            move_to_limbs(fourths.ravel(), lengths)

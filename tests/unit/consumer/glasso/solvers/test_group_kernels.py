@@ -1,13 +1,14 @@
-"""Tests of the compiled block coordinate descent for the group problem."""
+"""Tests of the solvers of the group problem."""
 
 import numpy as np
 import pytest
 
-from dp_learn.glasso.group_solving import _start
 from dp_learn.glasso.groups import make_group_problem, make_groups
-from dp_learn.glasso.solvers._group_component_kernels import solve_group_components
-from dp_learn.glasso.solvers._node_kernels import eigenpairs
-from dp_learn.glasso.solvers.group_descent import descend
+from dp_learn.glasso.solvers._group_kernels import eigenpairs
+from dp_learn.glasso.solvers.admm import improve
+from dp_learn.glasso.solvers.group_descent import solve_group_descent
+from dp_learn.glasso.solvers.small import solve_small
+from dp_learn.glasso.solvers.standard_form import Incumbent
 
 LABELS = np.repeat(np.arange(9), [1, 3, 2, 8, 1, 2, 5, 2, 6])
 
@@ -22,45 +23,30 @@ def _problem(alpha=0.15, noise=0.0):
     return make_group_problem(s, alpha, make_groups(LABELS, 30))
 
 
-def _solve(problem, gap=1e-12, warm=None, max_iter=200):
-    t, w = np.zeros((30, 30)), np.zeros((30, 30))
-    start = (t, w) if warm is None else warm
-    first = np.append(problem.first, 30)
-    found = solve_group_components(
-        problem.covariance, problem.penalty, first, warm is not None, *start, gap, max_iter, t, w
-    )
-    return t, w, found[2], found[4], found[5], found[6]
-
-
 @pytest.mark.parametrize("noise", [0.0, 0.1])
-def test_descent_agrees_with_gradient_steps(noise):
-    """Both methods prove the same optimum, also where the matrix is indefinite."""
+def test_all_methods_agree(noise):
+    """All three prove the same optimum, also where the matrix is indefinite, and know an answer that they start at."""
     problem = _problem(0.35 if noise else 0.15, noise)
     assert (np.linalg.eigvalsh(problem.covariance - 0.35 * np.eye(30))[0] < 0.0) or not noise
-    t, w, left, objective, gap, _ = _solve(problem)
-    other, _ = descend(problem, _start(problem, None), gap=1e-9, max_iter=5000, patience=1000)
-    assert not left.size
-    assert 0.0 <= gap <= 3e-11
-    assert objective == pytest.approx(other.value, abs=1e-8)
-    assert problem.certify(t, w)[1] == pytest.approx(0.0, abs=1e-10)
+    swept = solve_group_descent(problem, None, gap=3e-11, max_iter=200)
+    newton = solve_small(problem, tol=1e-12, max_iter=100, start=None)
+    best = Incumbent(problem)
+    improve(problem, best, None, gap=1e-9, max_iter=5000)
+    assert 0.0 <= swept.duality_gap <= 3e-11
+    assert problem.certify(swept.theta, swept.w)[1] == pytest.approx(0.0, abs=1e-10)
+    assert newton.duality_gap <= 3e-11
+    assert [newton.objective, best.value] == pytest.approx([swept.objective] * 2, abs=1e-8)
+    assert np.abs(newton.precision - swept.theta).max() < 1e-5
 
-
-def test_a_start_at_the_answer_takes_one_sweep():
-    """From the answer itself nothing is left to do."""
-    problem = _problem()
-    t, w, _, _, _, cold = _solve(problem)
-    warm_t, _, left, _, _, sweeps = _solve(problem, gap=1e-10, warm=(t, w))
-    assert cold > sweeps == 1
-    assert not left.size
-    assert np.abs(warm_t - t).max() < 1e-6
+    again = solve_group_descent(problem, (swept.theta, swept.w), gap=3e-9, max_iter=200)
+    assert swept.n_iter >= again.n_iter == 1
+    assert np.abs(again.theta - swept.theta).max() < 1e-6
+    assert solve_small(problem, tol=1e-10, max_iter=100, start=swept.theta).n_iter <= 1
 
 
 def test_too_few_sweeps_leave_a_component():
-    """What is not proven in so many sweeps is left, and its entries stay zero."""
-    t, w, left, *_ = _solve(_problem(0.02), max_iter=1)
-    assert left.size == 1
-    assert not t.any()
-    assert not w.any()
+    """What is not proven in so many sweeps is left to other methods."""
+    assert solve_group_descent(_problem(0.02), None, gap=1e-11, max_iter=1) is None
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 50])
