@@ -182,8 +182,8 @@ def cli(
 
     penalty = _parse_alpha(alpha)
 
-    names = [_name(file).removesuffix(".tar").removesuffix(".bundle") for file in files]
-    folder = out or Path(f"{'+'.join(names)}.graph")
+    names = [(end_in_name(file) if isinstance(file, Path) else file).name for file in files]
+    folder = out or Path("+".join(name.removesuffix(".tar").removesuffix(".bundle") for name in names) + ".graph")
     _require_result(folder)
 
     with contextlib.ExitStack() as stack:
@@ -241,10 +241,6 @@ def _require_result(folder: Path) -> None:
 
     if (why := foreign_content(folder)) is not None:
         raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
-
-
-def _name(file: Path | RemotePath) -> str:
-    return end_in_name(file).name if isinstance(file, Path) else file.name
 
 
 def _show_progress(on_terminal: bool, step: str) -> None:

@@ -41,11 +41,13 @@ class ColumnwiseEstimator(CovarianceEstimator):
     _solve: ClassVar[Callable[..., FloatArray]]  # the precision matrix of a covariance at an alpha
 
     def _estimate(self, scaled: ScaledCovariance) -> None:
-        self.alpha_ = _choose_alpha(scaled, self.alpha, penalize_diagonal=self.penalize_diagonal)
-        precision = self._solve(
-            scaled.matrix, self.alpha_, weights=scaled.weights, penalize_diagonal=self.penalize_diagonal
-        )
-        self._store(scaled, precision)
+        self.alpha_ = universal_alpha(scaled.pooled, self.alpha)
+        weights = check_weights(scaled.weights, len(scaled.matrix), penalize_diagonal=self.penalize_diagonal)
+        # A repaired matrix is singular, and what makes it so is the noise: this alpha may be too small for it.
+        if self.alpha is None and smallest_eigenvalue(scaled.matrix) <= ROUNDING and np.isfinite(weights).all():
+            self.alpha_ = max(self.alpha_, ABOVE_SMALLEST * smallest_column_alpha(scaled.matrix, weights))
+        options = {"weights": scaled.weights, "penalize_diagonal": self.penalize_diagonal}
+        self._store(scaled, self._solve(scaled.matrix, self.alpha_, **options))
 
 
 def scio_precision(
@@ -376,20 +378,6 @@ class DebiasedNeighborhoodSelection(CovarianceEstimator):
         d = scaled.pooled.deviations
         self.coefficients_ = found.coefficients * np.outer(d, 1.0 / d)
         self._store(scaled, found.precision)
-
-
-def _choose_alpha(scaled: ScaledCovariance, alpha: float | None, *, penalize_diagonal: bool) -> float:
-    """Return the alpha that was given, or the universal one, raised to a tenth above the smallest if need be.
-
-    A repaired matrix is singular, and what makes it so is the noise: the universal alpha may be too small for it.
-    """
-    chosen = universal_alpha(scaled.pooled, alpha)
-    if alpha is not None or smallest_eigenvalue(scaled.matrix) > ROUNDING:
-        return chosen
-    weights = check_weights(scaled.weights, len(scaled.matrix), penalize_diagonal=penalize_diagonal)
-    if not np.isfinite(weights).all():
-        return chosen
-    return max(chosen, ABOVE_SMALLEST * smallest_column_alpha(scaled.matrix, weights))
 
 
 def check_semidefinite(s: FloatArray) -> None:

@@ -173,7 +173,12 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         n_rows = rows[0] if pooled.same_rows else sum(rows)
         means, covariance = class_moments(pooled.covariance[:p, :p], cross, priors, n_rows)
         within = replace(keep_columns(pooled, np.arange(p)), covariance=covariance)
-        kept, self.drowned_ = _clear_within(within)
+        if p > 1:
+            kept, self.drowned_ = clear_columns(within)
+        elif within.covariance[0, 0] > 0.0:
+            kept, self.drowned_ = np.array([0]), ()
+        else:
+            raise no_variance_left(within.columns)
         self.precision_ = np.zeros((p, p))
         self.alpha_, self.precision_[np.ix_(kept, kept)] = self._invert(keep_columns(within, kept))
         self.priors_ = priors
@@ -257,12 +262,3 @@ class DebiasedLDA(ClassifierMixin, TargetEstimator):  # type: ignore[misc]
         if not solution.converged:
             raise NotConvergedError(f"the graphical lasso did not converge: {solution.status.message}", solution)
         return alpha, solution.precision / units
-
-
-def _clear_within(within: PooledCovariance) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-    """Return the positions of the columns with variance left within the classes, and the names of the others."""
-    if len(within.columns) > 1:
-        return clear_columns(within)
-    if not within.covariance[0, 0] > 0.0:
-        raise no_variance_left(within.columns)
-    return np.array([0]), ()

@@ -127,23 +127,22 @@ class TargetEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return found
 
     def _predictors(self, X: Any) -> FloatArray:
-        """Check rows to predict from; a table may still have the target among its columns."""
+        """Check rows to predict from.
+
+        A table may still have the target among its columns, which are called by text; those of the fit are to be in
+        their order.
+        """
         check_is_fitted(self)
         if isinstance(X, pd.DataFrame):
-            X = self._named_predictors(X)
+            if X.shape[1] != self.n_features_in_:
+                X = X.loc[:, [str(name) not in self._target_names for name in X.columns]]
+            labels, known = [str(name) for name in X.columns], list(getattr(self, "feature_names_in_", ()))
+            if sorted(labels) == sorted(known):
+                if labels != known:
+                    raise ParameterError("X", f"a table with the columns in the order of the fit, {known}", labels)
+                X = X.set_axis(labels, axis=1)
         values: FloatArray = validate_data(self, X, reset=False, dtype=np.float64)
         return values
-
-    def _named_predictors(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Return a table without the target, its columns called by text; those of the fit are to be in their order."""
-        if X.shape[1] != self.n_features_in_:
-            X = X.loc[:, [str(name) not in self._target_names for name in X.columns]]
-        labels, known = [str(name) for name in X.columns], list(getattr(self, "feature_names_in_", ()))
-        if sorted(labels) != sorted(known):
-            return X
-        if labels != known:
-            raise ParameterError("X", f"a table with the columns in the order of the fit, {known}", labels)
-        return X.set_axis(labels, axis=1)
 
     @abstractmethod
     def _code(self, y: Any) -> FloatArray:

@@ -135,21 +135,13 @@ class DebiasedThresholdedCovariance(CovarianceEstimator):
         self.repair_ = clipped.method.value
         self.thresholded_ = thresholded * scaled.units
         self.covariance_ = clipped.covariance * scaled.units
-        self.edges_ = _edges(pooled.columns, thresholded, errors, self.thresholded_)
 
-
-def _edges(
-    columns: tuple[str, ...], correlation: FloatArray, errors: FloatArray, covariance: FloatArray
-) -> pd.DataFrame:
-    pairs = np.nonzero(np.triu(correlation, 1))
-    table = pd.DataFrame(
-        {
-            "source": [columns[index] for index in pairs[0]],
-            "target": [columns[index] for index in pairs[1]],
-            "correlation": correlation[pairs],
-            "standard_error": errors[pairs],
-            "covariance": covariance[pairs],
+        first, second = np.nonzero(np.triu(thresholded, 1))
+        correlation, error = thresholded[first, second], errors[first, second]
+        ends = {
+            "source": [pooled.columns[index] for index in first],
+            "target": [pooled.columns[index] for index in second],
         }
-    )
-    surest = np.argsort(-np.abs(correlation[pairs]) / errors[pairs], kind="stable")
-    return table.iloc[surest].reset_index(drop=True)
+        numbers = {"correlation": correlation, "standard_error": error, "covariance": self.thresholded_[first, second]}
+        surest = np.argsort(-np.abs(correlation) / error, kind="stable")
+        self.edges_ = pd.DataFrame(ends | numbers).iloc[surest].reset_index(drop=True)

@@ -223,17 +223,15 @@ def write_table(columns: Mapping[str, Any], path: Path) -> None:
     Names, here and in a matrix, are as `guard_cell` has them.
     """
     fields = [
-        [guard_cell(name) for name in values] if isinstance(values, list) else _numbers(values)
+        list(map(guard_cell, values))
+        if isinstance(values, list)
+        else ["" if np.isnan(value) else value for value in values.tolist()]
         for values in columns.values()
     ]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(zip(*fields, strict=True))
-
-
-def _numbers(values: FloatArray) -> list[Any]:
-    return ["" if np.isnan(value) else value for value in values.tolist()]
 
 
 def write_square(matrix: FloatArray, names: Sequence[str], path: Path) -> None:

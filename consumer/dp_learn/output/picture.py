@@ -101,7 +101,12 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) ->
     for kind, pairs in ((_WEAKER, ends), (_LINKED, drawn)):
         for node in chain.from_iterable(pairs):
             kinds[node] = kind
-    entries = _entries(kinds, has_categories=bool(estimate.categories))
+    entries: list[tuple[Colour | _Kind, str]] = [
+        (_POSITIVE, "positive, or without a sign" if estimate.categories else "positive"),
+        (_NEGATIVE, "negative"),
+    ]
+    counts = [(kind, kinds.count(kind)) for kind in (_WEAKER, _UNLINKED, _DROWNED)]
+    entries += [(kind, f"{counted(count, 'column')} {kind.said}") for kind, count in counts if count]
 
     in_circle = len(names) <= MOST_IN_CIRCLE
     longest = max(map(len, labels))
@@ -146,14 +151,6 @@ def _ranked_edges(estimate: GraphEstimate) -> tuple[list[tuple[int, int]], list[
     order = np.argsort(-np.abs(edges["partial_correlation"]), kind="stable")
     ends = [(numbers[edges["source"][row]], numbers[edges["target"][row]]) for row in order]
     return ends, edges["partial_correlation"][order].tolist()
-
-
-def _entries(kinds: Sequence[_Kind], *, has_categories: bool) -> list[tuple[Colour | _Kind, str]]:
-    """Return the legend: both signs, and every kind of node that needs a word."""
-    positive = "positive, or without a sign" if has_categories else "positive"
-    counts = [(kind, kinds.count(kind)) for kind in (_WEAKER, _UNLINKED, _DROWNED)]
-    words = [(kind, f"{counted(count, 'column')} {kind.said}") for kind, count in counts if count]
-    return [(_POSITIVE, positive), (_NEGATIVE, "negative"), *words]
 
 
 def _draw_legend(sheet: Sheet, entries: Sequence[tuple[Colour | _Kind, str]]) -> None:

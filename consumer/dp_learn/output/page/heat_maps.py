@@ -110,9 +110,7 @@ def _cluster(correlation: FloatArray) -> npt.NDArray[np.int64]:
 
 def draw_heat_maps(maps: HeatMaps) -> list[Figure]:
     """Return one figure for each map; the script heat_maps.js tells what the pointer is on."""
-    return [
-        Figure(each.name, each.title, _caption(each), _alternative(each, maps.names), _draw(each)) for each in maps.maps
-    ]
+    return [Figure(*each[:2], _caption(each), _alternative(each, maps.names), _draw(each)) for each in maps.maps]
 
 
 def _draw(heat_map: HeatMap) -> Any:
@@ -126,11 +124,10 @@ def _draw(heat_map: HeatMap) -> Any:
     mapper = LinearColorMapper(palette=[each.light for each in DIVERGING], low=-100, high=100, **beyond)
     plot.image("image", "x", "y", "dw", "dh", source=source, color_mapper=mapper)
     labels = {-100: "−1", -50: "−0.5", 0: "0", 50: "0.5", 100: "1"}
-    font: dict[str, Any] = {"text_color": shade("ink").light, "text_font": FONT, "text_font_size": "11px"}
     look: dict[str, Any] = {"background_fill_color": None, "bar_line_color": None, "major_label_overrides": labels}
-    look |= {f"major_label_{name}": value for name, value in font.items()}
-    ticker = BasicTicker(desired_num_ticks=5)
-    plot.add_layout(ColorBar(color_mapper=mapper, ticker=ticker, orientation="horizontal", height=10, **look), "below")
+    look |= {"major_label_text_color": shade("ink").light, "major_label_text_font": FONT}
+    look |= {"major_label_text_font_size": "11px", "orientation": "horizontal", "height": 10}
+    plot.add_layout(ColorBar(color_mapper=mapper, ticker=BasicTicker(desired_num_ticks=5), **look), "below")
     return plot
 
 
@@ -160,7 +157,5 @@ def _alternative(heat_map: HeatMap, names: tuple[str, ...]) -> str:
 
 def heat_map_data(maps: HeatMaps) -> dict[str, Any]:
     """Return what the script needs: the names of the columns in order, and of the maps."""
-    return {
-        "names": [figure_text(name, 60) for name in maps.names],
-        "maps": [{"name": each.name, "title": each.title} for each in maps.maps],
-    }
+    titles = [{"name": each.name, "title": each.title} for each in maps.maps]
+    return {"names": [figure_text(name, 60) for name in maps.names], "maps": titles}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 1000
 _LEAST = 0.0001  # of q-values that are told apart
 _DROWNED = "left out: its variance cannot be told from the noise"
+_GROUP = "columns linked among each other."
 _COLLINEAR = "others determine it: its links cannot be told apart"
 _EDGES = {
     "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, on this graph."),
@@ -113,12 +114,9 @@ def _link_columns(network: Network, names: Sequence[str]) -> list[TableColumn]:
             strongest.setdefault(place, f"{network.columns[other]} ({said})")
     places = [known.get(name, -1) for name in names]
     n_links = [float(network.degrees[place]) if place >= 0 else math.nan for place in places]
-    group = [groups.get(place, math.nan) for place in places]
-    return [
-        TableColumn("Links", n_links, ".0f"),
-        TableColumn("Strongest link", [strongest.get(place, "") for place in places]),
-        TableColumn("Group", group, ".0f", "columns linked among each other."),
-    ]
+    group = TableColumn("Group", [groups.get(place, math.nan) for place in places], ".0f", _GROUP)
+    surest = TableColumn("Strongest link", [strongest.get(place, "") for place in places])
+    return [TableColumn("Links", n_links, ".0f"), surest, group]
 
 
 def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> PageTable:

@@ -22,14 +22,7 @@ from dp_bundle.describe.sentences import (
 from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
-from dp_learn.output.page.curves import (
-    describe_visibility,
-    draw_paths,
-    draw_visibility,
-    explain_alpha,
-    find_visibility,
-    visibility_table,
-)
+from dp_learn.output.page import curves
 from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.links import columns_table, draw_forest, edges_table, frame_table, loadings_table
 from dp_learn.output.page.network import draw_network, find_network, network_data
@@ -160,15 +153,15 @@ def make_report(found: Result, command: str) -> str:
     command : str
         The command that gives the same result, with the names of files but not where they are.
     """
-    network, maps, seen = find_network(found), find_heat_maps(found), find_visibility(found)
+    network, maps, seen = find_network(found), find_heat_maps(found), curves.find_visibility(found)
     graph = network if network is not None and network.n_edges else None
     forest = None if found.graph is None else draw_forest(found.graph)
     figures = {
         "graph": [] if graph is None else [draw_network(graph)],
         "forest": [] if forest is None else [forest],
         "heat": [] if maps is None else draw_heat_maps(maps),
-        "alpha": draw_paths(found),
-        "visible": [] if seen is None else [draw_visibility(seen)],
+        "alpha": curves.draw_paths(found),
+        "visible": [] if seen is None else [curves.draw_visibility(seen)],
     }
     names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in found.bundles]
     text, bibtex = cite(found.bundles)
@@ -182,9 +175,9 @@ def make_report(found: Result, command: str) -> str:
         "tables": _tables(found),
         "columns": columns_table(found, network),
         "maps": maps,
-        "alpha": explain_alpha(found),
-        "visible": [] if seen is None else describe_visibility(seen),
-        "visible_table": None if seen is None else visibility_table(seen),
+        "alpha": curves.explain_alpha(found),
+        "visible": [] if seen is None else curves.describe_visibility(seen),
+        "visible_table": None if seen is None else curves.visibility_table(seen),
         "promises": [(bundle, describe_promise(bundle)) for bundle in found.bundles],
         "releases": [(bundle, describe_release(bundle)) for bundle in found.bundles],
         "prediction": describe_prediction(found),
