@@ -50,9 +50,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     honest_gaussian, honest_laplace = sampling._sample, laplace_sampling._geometric
     honest_normals = wishart_difference.precise_normals
 
-    def gaussian(sigma: float, size: Any, rng: Any, tabulate: Any, large: Any) -> np.ndarray:
+    def gaussian(sigma: float, size: Any, rng: Any, tabulate: Any) -> np.ndarray:
         found.append((tabulate.__name__, sigma, size))
-        return honest_gaussian(sigma, size, rng, tabulate, large)
+        return honest_gaussian(sigma, size, rng, tabulate)
 
     def geometric(probabilities: Any, size: Any, *rest: Any) -> np.ndarray:
         found.append(("laplace", probabilities, size))

@@ -29,7 +29,7 @@ from dp_bundle.privacy.noise import check_sigma
 from dp_publish.sampling.inversion import fill_symmetric
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 from dp_publish.sampling.probability_tables import ProbabilityTable, discrete_table, rounded_table
-from dp_publish.sampling.rejection import fill_large_discrete, fill_large_rounded
+from dp_publish.sampling.rejection import fill_large
 
 _MAX_TABULATED = 256.0
 
@@ -59,7 +59,7 @@ def sample_rounded_gaussian(
         `sigma_in_steps` is outside the range, or `size` is not a shape.
     """
     sigma = check_sigma(sigma_in_steps, "sigma_in_steps")
-    return _sample(sigma, size, rng, rounded_table, fill_large_rounded)
+    return _sample(sigma, size, rng, rounded_table)
 
 
 def sample_discrete_gaussian(
@@ -69,7 +69,7 @@ def sample_discrete_gaussian(
 
     Parameters, result and errors are those of `sample_rounded_gaussian`.
     """
-    return _sample(check_sigma(sigma), size, rng, discrete_table, fill_large_discrete)
+    return _sample(check_sigma(sigma), size, rng, discrete_table)
 
 
 def _sample(
@@ -77,14 +77,13 @@ def _sample(
     size: int | Sequence[int],
     rng: Keystream | None,
     tabulate: Callable[[float], ProbabilityTable],
-    fill_large: Callable[[NDArray[np.int64], float, Keystream], None],
 ) -> NDArray[np.int64]:
     out = np.empty(_check_size(size), dtype=np.int64)
     rng = SecureKeystream() if rng is None else rng
     if sigma < _MAX_TABULATED:
         fill_symmetric(out.reshape(-1), tabulate(sigma), rng)
     else:
-        fill_large(out.reshape(-1), sigma, rng)
+        fill_large(out.reshape(-1), sigma, rng, discrete=tabulate is discrete_table)
     return out
 
 

@@ -22,7 +22,7 @@ from dp_bundle.base.errors import DataError, PolicyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
-from dp_publish.covariance.exact_moments import ExactMoments, merge_two, sum_moments
+from dp_publish.covariance.exact_moments import ExactMoments, merge, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, check_neighbours, correlation_noise
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
@@ -308,7 +308,7 @@ class OneSum(Mechanism):
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return the second moments of the table with noise, from one pass; see `Mechanism`."""
-        moments = rows(partial(sum_moments, scaling=self.scaling), merge_two)
+        moments = rows(partial(sum_moments, scaling=self.scaling), merge)
         witness.clipped(moments.n_clipped)
         if moments.n_rows == 0 and self.neighbours.n_rows_public:  # else their absence is protected
             raise DataError("the table has no rows to publish")
