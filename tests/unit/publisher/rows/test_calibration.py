@@ -83,7 +83,6 @@ def test_every_column_gets_the_same_share(unit: str, strength: dict[str, float],
     slack = 1e-11 if kind == "continuous" else 1e-10  # the judge of wide discrete noise has double precision
     table = sealed(a=kind, b=kind, c=kind)
     columns, cost, guarantee, conditional = calibrate(table, make(bounds, unit=unit, **strength))
-    assert guarantee is not None
     assert conditional is None
     discrete = kind == "integer"
     with mpmath.workdps(40):
@@ -109,7 +108,6 @@ def test_every_column_gets_the_same_share(unit: str, strength: dict[str, float],
 def test_epsilon_and_delta_asked_for_are_kept(kind: str) -> None:
     """At the delta asked for, the guarantee's own curve passes through the epsilon asked for."""
     _, _, guarantee, _ = calibrate(sealed(a=kind), make({"a": [0, 100]}, epsilon=2.0, delta=1e-6))
-    assert guarantee is not None
     (found,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6]
     assert found == pytest.approx(2.0, rel=3e-9 if kind == "continuous" else 1e-3)
     assert found <= 2.0 * (1 + 2e-9)
@@ -129,8 +127,6 @@ def test_stated_mu_is_never_too_small(limits: list[tuple[float, float]], mu: flo
         columns, cost, guarantee, _ = calibrate(table, make(bounds, unit=unit, mu=mu))
     except PrivacyError:
         return
-    assert guarantee is not None
-    assert guarantee.mu is not None
     assert guarantee.mu <= mu
     with mpmath.workdps(40):
         shares = widths(columns)
@@ -145,9 +141,7 @@ def test_sigma_itself_is_used_as_given() -> None:
     columns, _, guarantee, _ = calibrate(
         sealed(a="continuous", b="continuous"), make({"a": [0, 3], "b": [0, 4]}, sigma=2.0)
     )
-    assert guarantee is not None
     assert [column.noise.sigma for column in columns] == [2.0, 2.0]
-    assert guarantee.mu is not None
     assert 2.5 <= guarantee.mu <= 2.5 * (1 + 1e-11)
 
 
@@ -155,7 +149,6 @@ def test_mixed_tables_state_rho_alone() -> None:
     """One integer column is enough to leave mu out, and its noise is discrete, on the integers."""
     table = sealed(a="continuous", b="integer")
     columns, _, guarantee, _ = calibrate(table, make({"a": [0, 3], "b": [0, 4]}, mu=1.0))
-    assert guarantee is not None
     assert guarantee.mu is None
     assert [column.noise.distribution for column in columns] == ["rounded-gaussian", "discrete-gaussian"]
     assert columns[1].noise.granularity == 1
@@ -166,8 +159,6 @@ def test_what_is_public_is_said() -> None:
     plain = calibrate(sealed(a="continuous"), make({"a": [0, 1]}, mu=1.0))[2]
     entry = {"a": {"bounds": [0, 1], "missing": "drop"}}
     dropping = calibrate(sealed(a="continuous"), make({}, entry, mu=1.0))[2]
-    assert plain is not None
-    assert dropping is not None
     assert len(plain.public) == 1
     assert "no value in 'a'" in dropping.public[1]
 
@@ -198,7 +189,6 @@ def test_integer_columns_at_absurd_strengths_are_published_or_refused(width: int
         columns, _, guarantee, _ = calibrate(sealed(a="integer", b="integer", c="continuous"), policy)
     except (PrivacyError, PolicyError):
         return
-    assert guarantee is not None
     assert guarantee.rho == pytest.approx(mu**2 / 2)
     assert min(point.epsilon for point in guarantee.epsilon_delta) >= release_rho("row", columns) >= mu**2 / 8
 
@@ -275,8 +265,6 @@ def test_search_and_rows_together_keep_to_the_strength(
     cost = cost_of_rows(policy, kinds, shares)
 
     assert shares.searched == ("free", "open")
-    assert guarantee is not None
-    assert guarantee.mu is not None
     name = policy.privacy.unit_name
     with mpmath.workdps(40):
         exact = {of: whole_mu(columns, unit, 2, shares.choice_mu, of=of) for of in {"cell", "row", name}}
@@ -311,8 +299,6 @@ def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
     guarantee = guarantee_of_rows(policy, columns, shares)
     cost = cost_of_rows(policy, kinds, shares)
 
-    assert guarantee is not None
-    assert guarantee.mu is not None
     name = policy.privacy.unit_name
     with mpmath.workdps(40):
         assert whole_mu(columns, unit, 0, 1.0, of=name) <= guarantee.mu
@@ -332,7 +318,6 @@ def test_point_asked_for_is_kept_by_integers_with_searched_bounds(unit: Any) -> 
     for bounds in ((0.0, 1.0), (-1.0, 2.0), (0.0, 16.0), (-(2.0**20), 2.0**25)):
         columns = set_noise(policy, kinds, shares, found={"b": bounds})
         guarantee = guarantee_of_rows(policy, columns, shares)
-        assert guarantee is not None
         (epsilon,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6]
         assert epsilon <= 2.0 * (1 + 2e-9)
         assert 2 * guarantee.rho <= (cost_of_rows(policy, kinds, shares).mu[policy.privacy.account]) ** 2
@@ -343,7 +328,6 @@ def test_what_an_entity_makes_public_is_said() -> None:
     """That rows belong together is not protected, and the guarantee names entity and cap."""
     policy = make({"a": [0, 1]}, mu=1.0, unit={"entity": "who", "max_rows": 4})
     guarantee = calibrate(sealed(who="other", a="continuous"), policy)[2]
-    assert guarantee is not None
     assert (guarantee.unit, guarantee.entity, guarantee.max_rows) == ("entity", "who", 4)
     assert guarantee.public == ("the number and the order of the rows", "which rows belong together")
 
@@ -364,7 +348,6 @@ def test_columns_of_a_wide_table_share_a_ladder_of_sigmas(unit: str, kind: str) 
     share = 1.0 if unit == "cell" else 1 / math.sqrt(300)
     with mpmath.workdps(40):
         assert all(share / 1.0055 < reached <= share for reached in widths(columns))
-    assert guarantee is not None
     stated = math.sqrt(2 * guarantee.rho)
     assert 0.994 < stated < 1.0
     assert cost.mu[unit] == pytest.approx(stated, rel=1e-11)
@@ -375,7 +358,6 @@ def test_few_columns_keep_the_strength_asked_for() -> None:
     """As many columns as the ladder has rungs keep their own sigmas, and the mu asked for."""
     few = dict(list(WIDE.items())[:N_RUNGS])
     guarantee = calibrate(sealed(**dict.fromkeys(few, "continuous")), make(few, mu=1.0))[2]
-    assert guarantee is not None
     assert guarantee.mu == pytest.approx(1.0, rel=1e-11)
 
 
