@@ -17,14 +17,15 @@ from scipy import stats
 
 from dp_audit.canaries import OUTSIDE, Canaries, Unit, middle_of
 from dp_audit.hypothesis_tests import (
+    Attack,
     correlated_signs,
+    guessed_mu,
     judge_noise,
     law_of,
     low_bits_p_value,
     n_repeats,
     sample_excess,
 )
-from dp_audit.row_attack import Attack, guessed_mu
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import SLACK, unit_mu
@@ -42,10 +43,12 @@ class Check:
     detail: str
 
 
-def require_runs(n: int) -> None:
-    """Refuse a number of releases that proves nothing, or takes for ever."""
+def runs_for(wanted: int | None, default: int) -> int:
+    """Return how many releases are attacked; refuse a number that proves nothing, or takes for ever."""
+    n = default if wanted is None else wanted
     if not LEAST_RUNS <= n <= _MOST_RUNS:
         raise ParameterError("canaries", f"from {LEAST_RUNS} to {_MOST_RUNS}", n)
+    return n
 
 
 def check_confidence(confidence: float) -> None:

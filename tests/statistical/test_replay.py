@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_audit.press import Published, publish_made_up
-from dp_audit.replayer import compare
+from dp_audit.press import Published, compare, publish_made_up
 from dp_publish import Policy
 from dp_publish.covariance.mechanisms import wishart_difference
 from dp_publish.data import contribution_cap as entities

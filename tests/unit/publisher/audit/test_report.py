@@ -16,6 +16,7 @@ from scipy import stats
 from tests.row_audit import audit
 
 from dp_audit.hypothesis_tests import (
+    Attack,
     cdf_excess,
     correlated_signs,
     judge_noise,
@@ -24,7 +25,6 @@ from dp_audit.hypothesis_tests import (
     n_repeats,
     sample_excess,
 )
-from dp_audit.row_attack import Attack
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.data.missing import RowReport
