@@ -26,7 +26,7 @@ from dp_publish.data.missing import RowReport
 from dp_publish.data.table import ColumnType, Table, open_table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import set_noise, share_mu
+from dp_publish.rows.calibration import Shares, set_noise, share_mu
 from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.noise import N_RUNGS, rung_above
@@ -52,19 +52,23 @@ def sealed(**types: str) -> Table:
     return Table({name: ColumnType(kind) for name, kind in types.items()}, read)
 
 
+def made(policy: Policy, kinds: dict[str, str], **found: Any) -> tuple[Shares, tuple[Column, ...], Guarantee, Cost]:
+    """Return what calibration makes of a policy, with what was found of the table."""
+    shares = share_mu(policy, kinds)
+    columns = set_noise(policy, kinds, shares, **found)
+    return shares, columns, guarantee_of_rows(policy, columns, shares), cost_of_rows(policy, kinds, shares)
+
+
 def calibrate(table: Table, policy: Policy) -> tuple[tuple[Column, ...], Cost, Guarantee | None, float | None]:
     """Run the whole calibration."""
     kinds, _ = choose_columns(table, policy)
-    shares = share_mu(policy, kinds)
     deviations = (
         None
         if policy.privacy.snr_db is None
         else standard_deviations(table, kinds, {name: policy.column(name).bounds for name in kinds})
     )
-    columns = set_noise(policy, kinds, shares, deviations=deviations)
-    guarantee = guarantee_of_rows(policy, columns, shares)
-    conditional = conditional_mu(columns) if guarantee is None else None
-    return columns, cost_of_rows(policy, kinds, shares), guarantee, conditional
+    _, columns, guarantee, cost = made(policy, kinds, deviations=deviations)
+    return columns, cost, guarantee, conditional_mu(columns) if guarantee is None else None
 
 
 def widths(columns: tuple[Column, ...]) -> list[Any]:
@@ -258,11 +262,7 @@ def test_search_and_rows_together_keep_to_the_strength(
     entries = dict(zip(("fixed", "free", "open"), ({"weight": weight} for weight in weights), strict=True))
     entries["fixed"]["bounds"] = [0, 10]  # type: ignore[assignment]
     policy = make({}, entries, unit=unit, bounds_share=share, **strength)
-    kinds = dict.fromkeys(entries, "continuous")
-    shares = share_mu(policy, kinds)
-    columns = set_noise(policy, kinds, shares, found=FOUND)
-    guarantee = guarantee_of_rows(policy, columns, shares)
-    cost = cost_of_rows(policy, kinds, shares)
+    shares, columns, guarantee, cost = made(policy, dict.fromkeys(entries, "continuous"), found=FOUND)
 
     assert shares.searched == ("free", "open")
     name = policy.privacy.unit_name
@@ -293,11 +293,7 @@ def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
     """With sigmas in the columns' scales, a row, and a cell in it, costs 2 R / sigma; an entity sqrt(m) that."""
     entries = {"a": {"scale": 2.0, "center": 7.0}, "b": {"scale": 0.1}}
     policy = make({}, entries, mu=1.3, unit=unit, l2_radius=5.0)
-    kinds = dict.fromkeys(entries, "continuous")
-    shares = share_mu(policy, kinds)
-    columns = set_noise(policy, kinds, shares)
-    guarantee = guarantee_of_rows(policy, columns, shares)
-    cost = cost_of_rows(policy, kinds, shares)
+    _, columns, guarantee, cost = made(policy, dict.fromkeys(entries, "continuous"))
 
     name = policy.privacy.unit_name
     with mpmath.workdps(40):
@@ -313,14 +309,11 @@ def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
 def test_point_asked_for_is_kept_by_integers_with_searched_bounds(unit: Any) -> None:
     """Whatever bounds the search finds, the guarantee's epsilon at the delta asked for is at most the one asked for."""
     policy = make({"a": [0, 3]}, {"b": {}}, epsilon=2.0, delta=1e-6, unit=unit)
-    kinds = {"a": "integer", "b": "integer"}
-    shares = share_mu(policy, kinds)
     for bounds in ((0.0, 1.0), (-1.0, 2.0), (0.0, 16.0), (-(2.0**20), 2.0**25)):
-        columns = set_noise(policy, kinds, shares, found={"b": bounds})
-        guarantee = guarantee_of_rows(policy, columns, shares)
+        _, _, guarantee, cost = made(policy, {"a": "integer", "b": "integer"}, found={"b": bounds})
         (epsilon,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6]
         assert epsilon <= 2.0 * (1 + 2e-9)
-        assert 2 * guarantee.rho <= (cost_of_rows(policy, kinds, shares).mu[policy.privacy.account]) ** 2
+        assert 2 * guarantee.rho <= cost.mu[policy.privacy.account] ** 2
         assert guarantee.mu is None
 
 
@@ -340,11 +333,9 @@ WIDE = {f"c{index}": [0.0, 1.0 + index / 7] for index in range(300)}
 def test_columns_of_a_wide_table_share_a_ladder_of_sigmas(unit: str, kind: str) -> None:
     """Sigmas go up by at most 0.55 %, to few mantissas; the sum stays below the target, and is what is charged."""
     bounds = {name: [low, math.ceil(2000 * high)] for name, (low, high) in WIDE.items()}
-    table = sealed(**dict.fromkeys(bounds, kind))
-    columns, _, guarantee, _ = calibrate(table, make(bounds, unit=unit, mu=1.0))
-    kinds = dict.fromkeys(bounds, kind)
-    policy = make(bounds, unit=unit, mu=1.0)
-    cost = cost_of_rows(policy, kinds, share_mu(policy, kinds), columns)
+    policy, kinds = make(bounds, unit=unit, mu=1.0), dict.fromkeys(bounds, kind)
+    shares, columns, guarantee, _ = made(policy, kinds)
+    cost = cost_of_rows(policy, kinds, shares, columns)
     share = 1.0 if unit == "cell" else 1 / math.sqrt(300)
     with mpmath.workdps(40):
         assert all(share / 1.0055 < reached <= share for reached in widths(columns))
