@@ -35,18 +35,7 @@ from numpy.typing import NDArray
 
 from dp_audit.books import check_books, claimed_mu
 from dp_audit.canaries import N_AT_EDGES, Canaries, MadeUp, coin_unit, granularities, make_up, rows_alike
-from dp_audit.checks import (
-    Check,
-    check_attack,
-    check_attack_from_outside,
-    check_bounds,
-    check_confidence,
-    check_grid,
-    check_noise,
-    check_signs,
-    make_check,
-    not_in_the_middle,
-)
+from dp_audit.checks import Check, check_confidence, judge_canaries, make_check, not_in_the_middle
 from dp_audit.press import (
     UNPUBLISHED,
     Limit,
@@ -186,23 +175,23 @@ def _judge(
     *within, beyond = made_up.canaries(noisy)
     of_changes = policy.privacy.unit == "change"  # which are protected where they are as small as canaries close by
     attacked = [_units(canaries, alike) for canaries in (within[1:-1] if of_changes else within[:-1])]
-    mu_lower, attack = check_attack([*columns] * alike, unit, attacked, alpha, rng, claim)
 
     def judge_empty(column: Column, usual: NDArray[np.float64], alpha: float) -> str:
         if column.name not in made_up.empty:
             return ""
         return not_in_the_middle(column, noisy[made_up.empty[column.name], columns.index(column)], usual, alpha)
 
-    bounds = check_bounds(columns, within[0], beyond, alpha, judge_empty)
-    if attack.passed and bounds.passed and not of_changes:  # all columns of a row together may show what each hides
-        bounds = check_attack_from_outside(columns, unit, beyond, alpha / 2, rng, claim) or bounds
     known = made_up.expected[~np.isnan(made_up.expected).any(axis=1)]
     signs = [np.sign(np.rint(each[: len(known)]) - known[: len(each)]).astype(np.int8) for each in (noisy, again)]
-    independence = check_signs(signs, alpha)
-    grid = check_grid(columns, within, alpha, low_bits=independence.passed)
     first = known[:N_AT_EDGES]
     edges = Canaries(first, first, np.zeros(first.shape, dtype=bool), (), noisy[:N_AT_EDGES])
-    return mu_lower, [attack, bounds, grid, check_noise(columns, [*within, edges], alpha), independence]
+    return judge_canaries(
+        *(columns, unit, attacked, within, beyond, signs, judge_empty, alpha, rng),
+        claim=claim,
+        rows=alike,
+        edges=[edges],
+        from_outside=not of_changes,
+    )
 
 
 def _units(canaries: Canaries, rows: int) -> Canaries:
