@@ -12,17 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_audit.canaries import Canaries, Draft, Unit, Values, at_bounds, close, inside, outside
-from dp_audit.checks import (
-    check_attack,
-    check_attack_from_outside,
-    check_bounds,
-    check_confidence,
-    check_grid,
-    check_noise,
-    check_signs,
-    make_check,
-    not_in_the_middle,
-)
+from dp_audit.checks import check_confidence, judge_canaries, make_check, not_in_the_middle
 from dp_audit.report import AuditReport
 from dp_audit.whole_row_releases import N_CHECKS, choose_canaries
 from dp_bundle.base.errors import MissingValuesError, PrivacyError
@@ -91,18 +81,14 @@ def audit(
     widest, beyond = rig.run(at_bounds(columns, unit, n, rng)), rig.run(outside(columns, unit, n, rng))
     attacked = [widest] if nearest is None else [widest, rig.run(nearest)]
     within = [*attacked, rig.run(inside(columns, n, rng))]
-    mu_lower, attack = check_attack(columns, unit, attacked, alpha, rng)
-    bounds = check_bounds(columns, widest, beyond, alpha, lambda *cells: empty_cells(rig, *cells))
-    if attack.passed and bounds.passed:  # all columns of a row together may show what each hides
-        bounds = check_attack_from_outside(columns, unit, beyond, alpha / 2, rng) or bounds
-    independence = check_signs([np.sign(canaries.residuals).astype(np.int8) for canaries in within], alpha)
-    grid = check_grid(columns, within, alpha, low_bits=independence.passed)
+    signs = [np.sign(canaries.residuals).astype(np.int8) for canaries in within]
+    mu_lower, checks = judge_canaries(
+        columns, unit, attacked, within, beyond, signs, lambda *cells: empty_cells(rig, *cells), alpha, rng
+    )
     if rig.wrong_types:
-        grid = make_check(
-            "grid", [f"column {name!r} comes out as {kind}" for name, kind in rig.wrong_types.items()], ""
-        )
-    checks = (attack, bounds, grid, check_noise(columns, within, alpha), independence)
-    return AuditReport(unit, stated_mu, mu_lower, confidence, n, checks)
+        faults = [f"column {name!r} comes out as {kind}" for name, kind in rig.wrong_types.items()]
+        checks[2] = make_check("grid", faults, "")
+    return AuditReport(unit, stated_mu, mu_lower, confidence, n, tuple(checks))
 
 
 @dataclass

@@ -58,7 +58,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_audit.checks import LEAST_RUNS, Check, make_check, require_runs
+from dp_audit.checks import LEAST_RUNS, Check, make_check, runs_for
 from dp_audit.hypothesis_tests import least_chance
 from dp_audit.noise_laws import check_directions, check_wishart, check_wishart_difference
 from dp_audit.report import AuditReport
@@ -115,8 +115,7 @@ def attack_from_outside(
         `n_runs` is outside its range.
     """
     small = replace(mechanism, scaling=_two_coordinates(mechanism))
-    n = _default_runs(small) if n_runs is None else n_runs
-    require_runs(n)
+    n = runs_for(n_runs, _RUNS if n_runs is not None else _default_runs(small))
     tables = [moments_of_batch(rows, small.scaling) for rows in _neighbours(small)]
     keystream = new_keystream()
     runs = [[small.draw(table, keystream) for _ in range(n // 2)] for table in tables]

@@ -244,8 +244,17 @@ def crowd_rows(policy: Policy) -> int:
     return 2 * unit.max_rows + 3
 
 
-def make_up(policy: Policy, columns: Sequence[Column], drafts: list[Draft], rng: np.random.Generator) -> MadeUp:
-    """Return a table of these canaries, and of rows with empty cells, mixed."""
+def coin_unit(policy: Policy) -> Unit:
+    """Return what has a coin of its own: a cell, or a whole row where a ball holds it together."""
+    return "cell" if policy.privacy.unit in ("cell", "change") and policy.privacy.l2_radius is None else "row"
+
+
+def make_up(policy: Policy, columns: Sequence[Column], n: int, rng: np.random.Generator) -> MadeUp:
+    """Return a table of so many canaries of each kind, first those at bounds, and of rows with empty cells, mixed."""
+    unit, alike, of_changes = coin_unit(policy), rows_alike(policy, len(columns)), policy.privacy.unit == "change"
+    nearest = changed_canaries(columns, n, rng) if of_changes else close(columns, unit, n, rng, alike)
+    drafts = [at_bounds(columns, unit, n, rng, alike), *([] if nearest is None else [nearest])]
+    drafts += [inside(columns, n, rng), outside(columns, unit, n, rng)]
     gaps = [index for index, column in enumerate(columns) if column.missing in _FILLED for _ in range(_EMPTY)]
     full = inside(columns, max(len(gaps), 1), rng)
     n_full, n_gaps = sum(len(draft.coins) for draft in drafts), len(gaps)
@@ -278,7 +287,7 @@ def make_up(policy: Policy, columns: Sequence[Column], drafts: list[Draft], rng:
         array, (_, above) = _with_gaps(column, content, gap), far_values(column, len(columns))
         crowds = pa.array(np.full(_CROWDS * rows, above[0]), array.type)
         arrays[column.name] = pa.concat_arrays([array.take(pa.array(order)), crowds])
-    owners = np.concatenate([order // rows_alike(policy, len(columns)), -1 - np.arange(_CROWDS * rows) % _CROWDS])
+    owners = np.concatenate([order // alike, -1 - np.arange(_CROWDS * rows) % _CROWDS])
     more = _CROWDS * policy.privacy.max_rows if rows else 0
     n_rows = int(np.count_nonzero(kept)) + more
     whole = np.full((n_rows, len(columns)), np.nan)

@@ -17,14 +17,15 @@ from scipy import stats
 
 from dp_audit.canaries import OUTSIDE, Canaries, Unit, middle_of
 from dp_audit.hypothesis_tests import (
+    Attack,
     correlated_signs,
+    guessed_mu,
     judge_noise,
     law_of,
     low_bits_p_value,
     n_repeats,
     sample_excess,
 )
-from dp_audit.row_attack import Attack, guessed_mu
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import SLACK, unit_mu
@@ -42,16 +43,62 @@ class Check:
     detail: str
 
 
-def require_runs(n: int) -> None:
-    """Refuse a number of releases that proves nothing, or takes for ever."""
+def runs_for(wanted: int | None, default: int) -> int:
+    """Return how many releases are attacked; refuse a number that proves nothing, or takes for ever."""
+    n = default if wanted is None else wanted
     if not LEAST_RUNS <= n <= _MOST_RUNS:
         raise ParameterError("canaries", f"from {LEAST_RUNS} to {_MOST_RUNS}", n)
+    return n
 
 
 def check_confidence(confidence: float) -> None:
     """Refuse a confidence that is none."""
     if not 0.5 <= confidence < 1:
         raise ParameterError("confidence", "in [0.5, 1), such as 0.9999", confidence)
+
+
+def judge_canaries(
+    columns: Sequence[Column],
+    unit: Unit,
+    attacked: Sequence[Canaries],
+    within: Sequence[Canaries],
+    beyond: Canaries,
+    signs: Sequence[NDArray[np.int8]],
+    empty: Callable[[Column, NDArray[np.float64], float], str],
+    alpha: float,
+    rng: np.random.Generator,
+    *,
+    claim: float = math.inf,
+    rows: int = 1,
+    edges: Sequence[Canaries] = (),
+    from_outside: bool = True,
+) -> tuple[float, list[Check]]:
+    """Return the lower bound on mu, and the five checks.
+
+    Parameters
+    ----------
+    columns, unit, attacked, alpha, rng, claim
+        As for `check_attack`; with the rows of a unit side by side in what is attacked, `rows` of them.
+    within : sequence of Canaries
+        Those within their bounds; the first are at them.
+    beyond, empty
+        As for `check_bounds`.
+    signs : sequence of ndarray
+        As for `check_signs`.
+    edges : sequence of Canaries
+        More noise to compare with its law.
+    from_outside : bool
+        Whether canaries outside the bounds are attacked as well.
+    """
+    mu_lower, attack = check_attack([*columns] * rows, unit, attacked, alpha, rng, claim)
+    bounds = check_bounds(columns, within[0], beyond, alpha, empty)
+    if attack.passed and bounds.passed and from_outside:  # all columns of a row together may show what each alone hides
+        _, outside = check_attack(columns, unit, [beyond], alpha / 2, rng, claim)
+        if not outside.passed:
+            bounds = make_check("bounds", [f"with values outside the bounds, {outside.detail}"], "")
+    independence = check_signs(signs, alpha)
+    grid = check_grid(columns, within, alpha, low_bits=independence.passed)
+    return mu_lower, [attack, bounds, grid, check_noise(columns, [*within, *edges], alpha), independence]
 
 
 @dataclass(frozen=True)
@@ -148,19 +195,6 @@ def check_bounds(
     return make_check(
         "bounds", faults, "values outside come out like values at the bounds, empty cells as the policy says"
     )
-
-
-def check_attack_from_outside(
-    columns: Sequence[Column],
-    unit: Unit,
-    beyond: Canaries,
-    alpha: float,
-    rng: np.random.Generator,
-    claim: float = math.inf,
-) -> Check | None:
-    """Attack canaries outside the bounds: the columns of a row together may show what each alone hides."""
-    _, attack = check_attack(columns, unit, [beyond], alpha, rng, claim)
-    return None if attack.passed else make_check("bounds", [f"with values outside the bounds, {attack.detail}"], "")
 
 
 def not_in_the_middle(column: Column, steps: NDArray[np.float64], usual: NDArray[np.float64], alpha: float) -> str:

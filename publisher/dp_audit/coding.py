@@ -37,9 +37,8 @@ from numpy.typing import NDArray
 
 from dp_audit.canaries import crowd_rows, granularities, in_batches, name_rows, raw_table
 from dp_audit.checks import Check
-from dp_audit.press import Press, made_up_policy
+from dp_audit.press import Limit, Press, Replayer, made_up_policy, replay_crowds
 from dp_audit.raw_cells import Floats, RawCell, States, any_states, raw_arrays, raw_cells, tables_of
-from dp_audit.replayer import Limit, Replayer, replay_crowds
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.sources import Source
 from dp_publish.covariance.calibration import ball_radius

@@ -26,7 +26,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_audit.checks import LEAST_RUNS, Check, check_guesses, check_signs, make_check, require_runs
+from dp_audit.checks import LEAST_RUNS, Check, check_guesses, check_signs, make_check, runs_for
 from dp_audit.hypothesis_tests import judge_noise
 from dp_audit.noise_laws import EntryLaw, entry_law
 from dp_audit.report import AuditReport
@@ -88,8 +88,7 @@ def attack_moments(
     # releases of neighbouring tables, by a coin each
     scaling = mechanism.scaling
     d = scaling.n_coordinates
-    n = max(LEAST_RUNS, _VALUES // d**2) if n_runs is None else n_runs
-    require_runs(n)
+    n = runs_for(n_runs, max(LEAST_RUNS, _VALUES // d**2))
     rng = np.random.default_rng() if rng is None else rng
     tables = [add_up(table, scaling) for table in _canaries(mechanism, law)]
     coins = rng.integers(0, 2, n).astype(np.bool_)

@@ -4,7 +4,7 @@ Each category, and each number whose gaps are published (`raw_cells`), is judged
 asked for, computed here afresh. In every row it has one of all its states, in half of the rows one of the first two, by
 a fair coin. The checks:
 
-- attack: the lower bound on mu that guessing these coins proves does not exceed what is stated (`row_attack`); of
+- attack: the lower bound on mu that guessing these coins proves does not exceed what is stated (`hypothesis_tests`); of
   randomised response 2 Phi^-1(p), as whatever is mu-GDP lets nobody guess right more often than Phi(mu / 2).
 - noise: of noise on indicators and numbers its law and variance; of randomised response how often a level stays, and
   how often it becomes each other one, and that each row has one level.
@@ -32,13 +32,11 @@ from scipy import special, stats
 
 from dp_audit.canaries import granularities, raw_table
 from dp_audit.checks import Check, Guesses, check_signs, judge_guesses, make_check
-from dp_audit.hypothesis_tests import judge_noise, law_of
-from dp_audit.press import Press, Published
+from dp_audit.hypothesis_tests import Attack, guessed_mu, judge_noise, law_of
+from dp_audit.press import Press, Published, Replayer
 from dp_audit.raw_cells import Floats, RawCell, States, raw_arrays, raw_cells
 from dp_audit.replay import mu_of_move
-from dp_audit.replayer import Replayer
 from dp_audit.report import AuditReport
-from dp_audit.row_attack import Attack, guessed_mu
 from dp_audit.whole_row_releases import Judged, audit_made_up
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.guarantee import release_mu

@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from dp_audit.canaries import canary_limits, crowd_rows, far_values, in_batches, name_rows, raw_table, values_inside
 from dp_audit.checks import Check
-from dp_audit.press import Published
+from dp_audit.press import Limit, Published, Replayer, replay_crowds
 from dp_audit.raw_cells import raw_cells
-from dp_audit.replayer import Limit, Replayer, replay_crowds
 from dp_bundle.manifest.columns import Column
 from dp_publish.policy.model import Policy
 

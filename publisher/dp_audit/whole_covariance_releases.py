@@ -30,9 +30,18 @@ from dp_audit.checks import Check, check_confidence, check_whole_releases, make_
 from dp_audit.coding import check_coding, without_sources
 from dp_audit.covariance_attack import attack_moments
 from dp_audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
-from dp_audit.press import UNPUBLISHED, Press, Published, Rounds, made_up_policy, not_published, publish_made_up
+from dp_audit.press import (
+    UNPUBLISHED,
+    Limit,
+    Press,
+    Published,
+    Replayer,
+    Rounds,
+    made_up_policy,
+    not_published,
+    publish_made_up,
+)
 from dp_audit.replay import check_replay
-from dp_audit.replayer import Limit, Replayer
 from dp_audit.report import AuditReport
 from dp_audit.step_attack import attack_steps
 from dp_bundle.base.errors import PrivacyError

@@ -3,7 +3,7 @@
 The bundle's rows are judged by what the policy asked for: its mu, or the noise that its epsilon and delta need,
 whatever calibration made of it. Canary rows of every kind are mixed in one table (`canaries`). The checks:
 
-- attack: the lower bound on mu that guessing the canaries' coins proves (`row_attack`) does not exceed what is stated.
+- attack: the lower bound on mu that guessing the canaries' coins proves (`Attack`) does not exceed what is stated.
 - bounds: values outside come out as if they were at the bounds, and empty cells as the policy says.
 - grid: every value comes out on the grid, with low bits that do not depend on the raw value's.
 - noise: its distribution and variance are those stated, whatever the raw value, and at the edges of batches.
@@ -34,35 +34,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_audit.books import check_books, claimed_mu
-from dp_audit.canaries import (
-    N_AT_EDGES,
-    Canaries,
-    MadeUp,
-    Unit,
-    at_bounds,
-    changed_canaries,
-    close,
-    granularities,
-    inside,
-    make_up,
-    outside,
-    rows_alike,
+from dp_audit.canaries import N_AT_EDGES, Canaries, MadeUp, coin_unit, granularities, make_up, rows_alike
+from dp_audit.checks import Check, check_confidence, judge_canaries, make_check, not_in_the_middle
+from dp_audit.press import (
+    UNPUBLISHED,
+    Limit,
+    Press,
+    Published,
+    Replayer,
+    made_up_policy,
+    not_published,
+    publish_made_up,
 )
-from dp_audit.checks import (
-    Check,
-    check_attack,
-    check_attack_from_outside,
-    check_bounds,
-    check_confidence,
-    check_grid,
-    check_noise,
-    check_signs,
-    make_check,
-    not_in_the_middle,
-)
-from dp_audit.press import UNPUBLISHED, Press, Published, made_up_policy, not_published, publish_made_up
 from dp_audit.replay import check_replay, loss_of_rows
-from dp_audit.replayer import Limit, Replayer
 from dp_audit.report import AuditReport
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
@@ -111,16 +95,9 @@ def audit_rows(
     def prepare(
         policy: Policy, columns: Sequence[Column], claim: float, rng: np.random.Generator
     ) -> tuple[int, pa.Table, Judged]:
-        unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
+        alike = rows_alike(policy, len(columns))
         n = -(-choose_canaries(n_canaries, claim, len(columns) * alike) // alike) * alike
-        nearest = (
-            changed_canaries(columns, n, rng)
-            if policy.privacy.unit == "change"
-            else close(columns, unit, n, rng, alike)
-        )
-        drafts = [at_bounds(columns, unit, n, rng, alike), *([] if nearest is None else [nearest])]
-        drafts += [inside(columns, n, rng), outside(columns, unit, n, rng)]
-        made_up = make_up(policy, columns, drafts, rng)
+        made_up = make_up(policy, columns, n, rng)
 
         def judge(published: Published) -> tuple[float, list[Check]]:
             centered = any(column.missing == "center" for column in columns)
@@ -183,11 +160,6 @@ def choose_canaries(wanted: int | None, mu: float, n_columns: int) -> int:
     return wanted
 
 
-def _coin_unit(policy: Policy) -> Unit:
-    """Return what has a coin of its own: a cell, or a whole row where a ball holds it together."""
-    return "cell" if policy.privacy.unit in ("cell", "change") and policy.privacy.l2_radius is None else "row"
-
-
 def _judge(
     policy: Policy,
     columns: Sequence[Column],
@@ -198,28 +170,28 @@ def _judge(
     rng: np.random.Generator,
 ) -> tuple[float, list[Check]]:
     """Return the lower bound on mu, and the five checks of noise, of a release of all rows and one of the first."""
-    unit, alike = _coin_unit(policy), rows_alike(policy, len(columns))
+    unit, alike = coin_unit(policy), rows_alike(policy, len(columns))
     noisy, again = (published.values / granularities(columns) for published in releases)
     *within, beyond = made_up.canaries(noisy)
     of_changes = policy.privacy.unit == "change"  # which are protected where they are as small as canaries close by
     attacked = [_units(canaries, alike) for canaries in (within[1:-1] if of_changes else within[:-1])]
-    mu_lower, attack = check_attack([*columns] * alike, unit, attacked, alpha, rng, claim)
 
     def judge_empty(column: Column, usual: NDArray[np.float64], alpha: float) -> str:
         if column.name not in made_up.empty:
             return ""
         return not_in_the_middle(column, noisy[made_up.empty[column.name], columns.index(column)], usual, alpha)
 
-    bounds = check_bounds(columns, within[0], beyond, alpha, judge_empty)
-    if attack.passed and bounds.passed and not of_changes:  # all columns of a row together may show what each hides
-        bounds = check_attack_from_outside(columns, unit, beyond, alpha / 2, rng, claim) or bounds
     known = made_up.expected[~np.isnan(made_up.expected).any(axis=1)]
     signs = [np.sign(np.rint(each[: len(known)]) - known[: len(each)]).astype(np.int8) for each in (noisy, again)]
-    independence = check_signs(signs, alpha)
-    grid = check_grid(columns, within, alpha, low_bits=independence.passed)
     first = known[:N_AT_EDGES]
     edges = Canaries(first, first, np.zeros(first.shape, dtype=bool), (), noisy[:N_AT_EDGES])
-    return mu_lower, [attack, bounds, grid, check_noise(columns, [*within, edges], alpha), independence]
+    return judge_canaries(
+        *(columns, unit, attacked, within, beyond, signs, judge_empty, alpha, rng),
+        claim=claim,
+        rows=alike,
+        edges=[edges],
+        from_outside=not of_changes,
+    )
 
 
 def _units(canaries: Canaries, rows: int) -> Canaries:

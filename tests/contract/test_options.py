@@ -27,7 +27,7 @@ from dp_learn.cli.main import cli as dp_learn
 from dp_publish import Policy, publish
 from dp_publish.cli.main import cli as dp_publish
 from dp_publish.covariance.calibration import set_mechanism
-from dp_publish.covariance.mechanisms.pure import PureMechanism
+from dp_publish.covariance.mechanisms.base import PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.policy.choices import SoundMechanism
 from dp_publish.release.job import JobPlan, open_job

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dp_audit.press import Published, publish_made_up
-from dp_audit.replayer import compare
+from dp_audit.press import Published, compare, publish_made_up
 from dp_publish import Policy
 from dp_publish.covariance.mechanisms import wishart_difference
 from dp_publish.data import contribution_cap as entities
@@ -50,9 +49,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     honest_gaussian, honest_laplace = sampling._sample, laplace_sampling._geometric
     honest_normals = wishart_difference.precise_normals
 
-    def gaussian(sigma: float, size: Any, rng: Any, tabulate: Any, large: Any) -> np.ndarray:
+    def gaussian(sigma: float, size: Any, rng: Any, tabulate: Any) -> np.ndarray:
         found.append((tabulate.__name__, sigma, size))
-        return honest_gaussian(sigma, size, rng, tabulate, large)
+        return honest_gaussian(sigma, size, rng, tabulate)
 
     def geometric(probabilities: Any, size: Any, *rest: Any) -> np.ndarray:
         found.append(("laplace", probabilities, size))

@@ -8,8 +8,7 @@ from scipy import stats
 
 from dp_audit.checks import check_guesses
 from dp_audit.neighbouring_tables import worst_neighbours
-from dp_audit.step_attack import attack_steps, check_steps
-from dp_audit.transcripts import log_ratio, record, replay
+from dp_audit.step_attack import attack_steps, check_steps, log_ratio, record, replay
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.two_round import TwoRound

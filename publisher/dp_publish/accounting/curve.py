@@ -122,18 +122,21 @@ def _worst_epsilons(groups: Sequence[Counter[Loss]], deltas: Sequence[float]) ->
 
 def _likely_loss(losses: Counter[Loss]) -> float:
     """Return a number by which groups can be ordered: mu, and about as much of it as being discrete may add."""
-    discrete = {loss: number for loss, number in losses.items() if loss.discrete}
-    return _compose_mu(losses) + math.fsum(_rounding(discrete)) / 5.0
+    return _compose_mu(losses) + math.fsum(_rounding(_discrete(losses))) / 5.0
 
 
 def has_at_most(losses: Counter[Loss], delta: float, epsilon: float) -> bool:
     """Return whether the bound by continuous noise shows an epsilon of at most this; it may fail to show it."""
-    discrete = {loss: number for loss, number in losses.items() if loss.discrete}
+    discrete = _discrete(losses)
     below, above = _rounding(discrete)
     left = epsilon - above - below
     if left < 0.0 or any(loss.sigma < _LEAST_SIGMA for loss in discrete):
         return False
     return delta_for_epsilon(_compose_mu(losses), left) <= _inner_delta(delta, discrete, below) * (1 - 1e-9)
+
+
+def _discrete(losses: Counter[Loss]) -> dict[Loss, int]:
+    return {loss: number for loss, number in losses.items() if loss.discrete}
 
 
 def _rounding(discrete: Mapping[Loss, int]) -> tuple[float, float]:
@@ -166,13 +169,10 @@ def _columns_of(losses: Sequence[Loss], max_rows: int) -> Counter[Loss]:
 
 
 def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:
-    discrete, small, mu = _split(losses)
+    discrete, small, mu, total_mu, below, above = _split(losses)
     if not discrete:
         return epsilon_for_delta(mu, delta)
-    total_mu = _compose_mu(losses)
-    rho = rho_for_mu(total_mu)
-    below, above = _rounding({loss: number for loss, number in discrete.items() if loss not in small})
-    inner = _inner_delta(delta, discrete, below)
+    rho, inner = rho_for_mu(total_mu), _inner_delta(delta, discrete, below)
     if inner <= 0 or total_mu > _LARGEST_COMPOSED:
         return epsilon_for_delta_zcdp(rho, delta)
     if small:
@@ -186,13 +186,10 @@ def _compose_epsilon(losses: Counter[Loss], delta: float) -> float:
 
 
 def _compose_delta(losses: Counter[Loss], epsilon: float) -> float:
-    discrete, small, mu = _split(losses)
+    discrete, small, mu, total_mu, below, above = _split(losses)
     if not discrete:
         return delta_for_epsilon(mu, epsilon)
-    total_mu = _compose_mu(losses)
-    by_rho = delta_for_epsilon_zcdp(rho_for_mu(total_mu), epsilon)
-    below, above = _rounding({loss: number for loss, number in discrete.items() if loss not in small})
-    inner = epsilon - above - below
+    by_rho, inner = delta_for_epsilon_zcdp(rho_for_mu(total_mu), epsilon), epsilon - above - below
     if inner < 0.0 or total_mu > _LARGEST_COMPOSED:
         return by_rho
     if small:
@@ -202,11 +199,16 @@ def _compose_delta(losses: Counter[Loss], epsilon: float) -> float:
     return min(by_rho, (delta * math.exp(below) + sum(discrete.values()) * _TAIL) * (1 + 1e-8))
 
 
-def _split(losses: Counter[Loss]) -> tuple[dict[Loss, int], dict[Loss, int], float]:
-    """Return the discrete losses, those of them that are composed as such, and the mu of all others."""
-    discrete = {loss: number for loss, number in losses.items() if loss.discrete}
+def _split(losses: Counter[Loss]) -> tuple[dict[Loss, int], dict[Loss, int], float, float, float, float]:
+    """Return the discrete losses, those of them that are composed as such, and the mu of all others and of all.
+
+    Then the sums of `_rounding`, of the discrete losses that are not composed as such.
+    """
+    discrete = _discrete(losses)
     small = {loss: number for loss, number in discrete.items() if loss.sigma < _LARGE_SIGMA}
-    return discrete, small, _compose_mu({loss: number for loss, number in losses.items() if loss not in small})
+    mu = _compose_mu({loss: number for loss, number in losses.items() if loss not in small})
+    rounding = _rounding({loss: number for loss, number in discrete.items() if loss not in small})
+    return discrete, small, mu, _compose_mu(losses), *rounding
 
 
 def _compose_mu(losses: Mapping[Loss, int]) -> float:

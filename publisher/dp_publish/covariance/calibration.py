@@ -30,10 +30,9 @@ from dp_bundle.base.quoting import round_up
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.conversions import ROUND_UP
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
-from dp_publish.covariance.mechanisms.base import Mechanism
+from dp_publish.covariance.mechanisms.base import EPSILONS, EXCEPTED_DELTA, Mechanism, PureMechanism, check_epsilon
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.pure import EPSILONS, EXCEPTED_DELTA, PureMechanism, check_epsilon
 from dp_publish.covariance.mechanisms.registry import all_mechanisms, mechanism_named
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -104,37 +105,29 @@ def moments_of_batch(values: NDArray[np.float64], scaling: Scaling) -> ExactMome
     return ExactMoments(scaling, len(values), products, sums, n_clipped)
 
 
-def merge(parts: Iterable[ExactMoments]) -> ExactMoments:
-    """Return the moments of all parts' rows.
+def merge(one: ExactMoments, other: ExactMoments) -> ExactMoments:
+    """Return the moments of the rows of both.
 
     Raises
     ------
     ParameterError
-        There is no part, or the parts were not scaled alike.
+        They were not scaled alike.
     """
-    kept = list(parts)
-    if not kept or not all(part.scaling.equals(kept[0].scaling) for part in kept):
-        raise ParameterError("parts", "one or more, all made with one scaling", len(kept))
+    if not one.scaling.equals(other.scaling):
+        raise ParameterError("parts", "one or more, all made with one scaling", 2)
     return ExactMoments(
-        kept[0].scaling,
-        sum(part.n_rows for part in kept),
-        sum((part.products for part in kept), start=np.zeros_like(kept[0].products)),
-        sum((part.sums for part in kept), start=np.zeros_like(kept[0].sums)),
-        sum(part.n_clipped for part in kept),
+        one.scaling,
+        one.n_rows + other.n_rows,
+        one.products + other.products,
+        one.sums + other.sums,
+        one.n_clipped + other.n_clipped,
     )
 
 
 def sum_moments(batches: Iterable[NDArray[np.float64]], scaling: Scaling) -> ExactMoments:
     """Return the moments of the rows of all batches; see `moments_of_batch`."""
-    total = moments_of_batch(np.empty((0, scaling.n_features)), scaling)
-    for values in batches:
-        total = merge([total, moments_of_batch(values, scaling)])
-    return total
-
-
-def merge_two(one: ExactMoments, other: ExactMoments) -> ExactMoments:
-    """Return the moments of the rows of both; see `merge`."""
-    return merge([one, other])
+    none = moments_of_batch(np.empty((0, scaling.n_features)), scaling)
+    return reduce(merge, (moments_of_batch(values, scaling) for values in batches), none)
 
 
 def _scale(values: NDArray[np.float64], scaling: Scaling) -> tuple[NDArray[np.float64], int]:

@@ -17,8 +17,7 @@ from dp_bundle.base.quoting import listed
 from dp_bundle.files.places import Place
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
-from dp_publish.covariance.mechanisms.base import Mechanism
-from dp_publish.covariance.mechanisms.pure import PureMechanism
+from dp_publish.covariance.mechanisms.base import Mechanism, PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.data.cells import KINDS_OF_WORDS

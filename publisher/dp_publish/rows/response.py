@@ -13,7 +13,6 @@ Dong, Roth & Su (2022), section 2. Kairouz, Oh & Viswanath (2016), JMLR 17(17), 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +33,18 @@ def response_for(n_levels: int, mu: float) -> RandomizedResponse | None:
     def excess(replaced: float) -> float:
         return _response(n_levels, replaced).mu - mu
 
+    def continuous(replaced: float) -> float:  # the same between the points of the grid
+        other = replaced / n_levels
+        return normal_quantile(1 - replaced + other) - normal_quantile(other) - mu
+
     from scipy import optimize  # which takes a quarter of a second to import, and only categories need
 
     least, most = 1 / _STEPS, 1 - 1 / _STEPS
     if excess(most) > 0:
         return None
-    root = least if excess(least) <= 0 else _on_grid(float(optimize.brentq(_continuous(n_levels, mu), least, most)))
+    root = least
+    if excess(least) > 0:
+        root = math.ceil(float(optimize.brentq(continuous, least, most)) * _STEPS) / _STEPS
     while excess(root) > 0:
         root += 1 / _STEPS
     return _response(n_levels, root)
@@ -81,17 +86,3 @@ def respond(codes: NDArray[np.int64], response: RandomizedResponse, keystream: K
 
 def _response(n_levels: int, replaced: float) -> RandomizedResponse:
     return RandomizedResponse(distribution="randomized-response", n_levels=n_levels, replaced=replaced)
-
-
-def _continuous(n_levels: int, mu: float) -> Callable[[float], float]:
-    """Return what `excess` is between the points of the grid."""
-
-    def excess(replaced: float) -> float:
-        other = replaced / n_levels
-        return normal_quantile(1 - replaced + other) - normal_quantile(other) - mu
-
-    return excess
-
-
-def _on_grid(probability: float) -> float:
-    return math.ceil(probability * _STEPS) / _STEPS

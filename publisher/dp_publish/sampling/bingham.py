@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PrivacyError
+from dp_publish.sampling.gaussian import standard_normals
 from dp_publish.sampling.keystream import Keystream
-from dp_publish.sampling.normals import standard_normals
 
 _MOST_PROPOSALS = 200_000
 _BATCH = 1 << 16  # numbers at most

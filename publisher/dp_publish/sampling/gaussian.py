@@ -8,6 +8,13 @@ those of AES-256 in counter mode (`keystream`).
 
 Speed does not hide anything: the time that a call takes depends, slightly, on the values drawn.
 
+**Standard normal numbers** to 74 binary places come from the exact sampler of rounded ones. A rounded Gaussian of 2^29
+steps to its standard deviation says in which cell of width 2^-29 a normal number lies, with the right probability.
+Inside the cell around k the density falls off as ``exp(-h^2 (k u + u^2 / 2))``, h = 2^-29, |u| < 1/2: 45 uniform bits
+propose a place u, and one is rejected, about once in 2^28 times, by comparing 64 bits with that ratio. The law deviates
+from that of normal numbers, rounded to multiples of 2^-74, by a total variation below 2^-62 per value: 2^-63 from the
+comparison, 2^-69 from the density's change within 2^-45 of a cell, 2^-144 from the cell.
+
 References
 ----------
 Canonne, Kamath & Steinke (2020), The discrete Gaussian for differential privacy, arXiv 2004.00010. Mironov (2012), On
@@ -29,9 +36,13 @@ from dp_bundle.privacy.noise import check_sigma
 from dp_publish.sampling.inversion import fill_symmetric
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 from dp_publish.sampling.probability_tables import ProbabilityTable, discrete_table, rounded_table
-from dp_publish.sampling.rejection import fill_large_discrete, fill_large_rounded
+from dp_publish.sampling.rejection import fill_large
 
 _MAX_TABULATED = 256.0
+_CELL_BITS, _PLACE_BITS = 29, 45
+PLACES = _CELL_BITS + _PLACE_BITS + 1  # a number is cell * 2^-29 + inner * 2^-75, inner odd: the middle of its place
+HALF_PLACE = 2.0**-PLACES
+TOTAL_VARIATION = 2.0**-62
 
 
 def sample_rounded_gaussian(
@@ -59,7 +70,7 @@ def sample_rounded_gaussian(
         `sigma_in_steps` is outside the range, or `size` is not a shape.
     """
     sigma = check_sigma(sigma_in_steps, "sigma_in_steps")
-    return _sample(sigma, size, rng, rounded_table, fill_large_rounded)
+    return _sample(sigma, size, rng, rounded_table)
 
 
 def sample_discrete_gaussian(
@@ -69,7 +80,7 @@ def sample_discrete_gaussian(
 
     Parameters, result and errors are those of `sample_rounded_gaussian`.
     """
-    return _sample(check_sigma(sigma), size, rng, discrete_table, fill_large_discrete)
+    return _sample(check_sigma(sigma), size, rng, discrete_table)
 
 
 def _sample(
@@ -77,14 +88,13 @@ def _sample(
     size: int | Sequence[int],
     rng: Keystream | None,
     tabulate: Callable[[float], ProbabilityTable],
-    fill_large: Callable[[NDArray[np.int64], float, Keystream], None],
 ) -> NDArray[np.int64]:
     out = np.empty(_check_size(size), dtype=np.int64)
     rng = SecureKeystream() if rng is None else rng
     if sigma < _MAX_TABULATED:
         fill_symmetric(out.reshape(-1), tabulate(sigma), rng)
     else:
-        fill_large(out.reshape(-1), sigma, rng)
+        fill_large(out.reshape(-1), sigma, rng, discrete=tabulate is discrete_table)
     return out
 
 
@@ -96,3 +106,44 @@ def _check_size(size: int | Sequence[int]) -> tuple[int, ...]:
     if min(shape, default=0) < 0 or math.prod(shape) > np.iinfo(np.intp).max // 8:
         raise ParameterError("size", "a shape that fits into memory, of numbers that are not negative", size)
     return shape
+
+
+def standard_normals(size: int | tuple[int, ...], rng: Keystream) -> NDArray[np.float64]:
+    """Return standard normal numbers, rounded to float64."""
+    cell, inner = normal_parts(size, rng)
+    return (cell + inner * 2.0 ** -(_PLACE_BITS + 1)) * 2.0**-_CELL_BITS
+
+
+def normal_parts(size: int | tuple[int, ...], rng: Keystream) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return standard normal numbers as the integers cell and inner of ``cell * 2^-29 + inner * 2^-75``.
+
+    Parameters
+    ----------
+    size : int or tuple of int
+        The shape of both results.
+    rng : Keystream
+        Where random bits come from.
+
+    Returns
+    -------
+    cell, inner : ndarray of int64
+        The real number is within 2^-75 of what they stand for; |inner| < 2^45.
+    """
+    cell = sample_rounded_gaussian(2.0**_CELL_BITS, size, rng)
+    inner = np.empty_like(cell)
+    flat_cell, flat_inner = cell.reshape(-1), inner.reshape(-1)
+    open_places = np.arange(flat_cell.size)
+    while open_places.size:
+        words = np.empty((2, open_places.size), dtype=np.uint64)
+        rng.fill(words)
+        proposed = ((words[0] >> np.uint64(64 - _PLACE_BITS)) << np.uint64(1)).astype(np.int64) + 1 - (1 << _PLACE_BITS)
+        flat_inner[open_places] = proposed
+        open_places = open_places[words[1] < _rejection(flat_cell[open_places], proposed)]
+    return cell, inner
+
+
+def _rejection(cell: NDArray[np.int64], inner: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return 2^64 times one less the density over its bound in the cell: ``exp(|k| h^2 / 2)`` times that at k."""
+    k, u = cell.astype(np.float64), inner * 2.0 ** -(_PLACE_BITS + 1)
+    exponent = (k * u + 0.5 * u * u + 0.5 * np.abs(k)) * 4.0**-_CELL_BITS
+    return (-np.expm1(-exponent) * 2.0**64).astype(np.uint64)

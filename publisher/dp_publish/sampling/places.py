@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,27 +41,6 @@ _SHARE_WITHIN = (6, 10)
 _NORMAL_QUANTILE = 0.8416212335729143  # of 0.8: the radius that holds 60 % of a standard normal
 _LEAST_RADIUS_ODDS = 100.0  # against all others, where nothing tells the radii apart
 _TINY, _HUGE = 2.0**-40, 2.0**52  # where the scale of floats becomes linear, and where it ends
-
-
-class Cells(Protocol):
-    """A column's cells, which its values are counted in."""
-
-    @property
-    def cells(self) -> int:
-        """The number of cells."""
-
-    @property
-    def widest(self) -> float:
-        """The largest radius to choose."""
-
-    def position(self, index: int) -> float:
-        """Return where so many cells end."""
-
-    def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how many cells lie below every value, fractions included."""
-
-    def least_radius(self, cell: int) -> float:
-        """Return the smallest radius around a cell's middle that the cells resolve."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +111,9 @@ class FloatGrid:
     def least_radius(self, cell: int) -> float:
         """Return two cells there, and at least 2^-40."""
         return max(_LEAST_CELLS * (self.position(cell + 1) - self.position(cell)), _TINY)
+
+
+Cells: TypeAlias = EqualCells | FloatGrid
 
 
 def center_scores(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -48,17 +48,8 @@ _UNIT = 2.0**-32
 _OPEN = 1 << 62  # subtracted from a block's number while its first proposal is not accepted
 
 
-def fill_large_discrete(out: NDArray[np.int64], sigma: float, rng: Keystream) -> None:
-    """Overwrite `out` with discrete Gaussian values; sigma at least 256."""
-    _fill(out, sigma, rng, discrete=True)
-
-
-def fill_large_rounded(out: NDArray[np.int64], sigma: float, rng: Keystream) -> None:
-    """Overwrite `out` with rounded Gaussian values; sigma at least 256."""
-    _fill(out, sigma, rng, discrete=False)
-
-
-def _fill(out: NDArray[np.int64], sigma: float, rng: Keystream, *, discrete: bool) -> None:
+def fill_large(out: NDArray[np.int64], sigma: float, rng: Keystream, *, discrete: bool) -> None:
+    """Overwrite `out` with discrete, or rounded, Gaussian values; sigma at least 256."""
     n_bits = math.frexp(sigma / _MAX_TABLE_SIGMA)[1]
     table = block_table(math.ldexp(sigma, -n_bits))
     mask = np.uint32((0xFFFFFFFF << (32 - n_bits)) & 0xFFFFFFFF) if discrete else np.uint32(0xFFFFFFFF)

@@ -4,6 +4,8 @@ An exact sum is a matrix of integers. It is rounded to a grid of 2^e of these un
 integer noise in steps of the grid is added, so that no floating-point number comes between the data and the release.
 Rounding two neighbouring sums may add one step to the difference of each entry; that is added to the sensitivity.
 Where the noise is so small that e = 0, nothing is rounded.
+
+**Pure** mechanisms are calibrated by a pure epsilon, whatever strength the policy gives it by.
 """
 
 from __future__ import annotations
@@ -18,17 +20,19 @@ from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.base.errors import DataError, PolicyError
+from dp_bundle.base.errors import DataError, ParameterError, PolicyError
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
-from dp_publish.covariance.exact_moments import ExactMoments, merge_two, sum_moments
+from dp_publish.covariance.exact_moments import ExactMoments, merge, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, check_neighbours, correlation_noise
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
 T = TypeVar("T")
 Batches: TypeAlias = Iterator[NDArray[np.float64]]
+EPSILONS = (1e-6, 700.0)
+EXCEPTED_DELTA = 2.0**-40  # of what is drawn to a finite precision
 
 
 class RawRows(Protocol):
@@ -308,7 +312,7 @@ class OneSum(Mechanism):
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return the second moments of the table with noise, from one pass; see `Mechanism`."""
-        moments = rows(partial(sum_moments, scaling=self.scaling), merge_two)
+        moments = rows(partial(sum_moments, scaling=self.scaling), merge)
         witness.clipped(moments.n_clipped)
         if moments.n_rows == 0 and self.neighbours.n_rows_public:  # else their absence is protected
             raise DataError("the table has no rows to publish")
@@ -374,3 +378,60 @@ def released(
     if public_rows and moments.scaling.constant:
         matrix[-1, -1] = moments.n_rows * moments.scaling.constant**2
     return NoisyMoments(matrix, moments.scaling, moments.n_rows if public_rows else None, noise, unshrunk)
+
+
+@dataclass(frozen=True)
+class PureMechanism(OneSum):
+    """A mechanism of pure epsilon, which a row gets an equal part of, and a removal with an addition twice.
+
+    Attributes
+    ----------
+    excepted_delta : float
+        The probability of the event that its guarantee excepts.
+    """
+
+    excepted_delta: ClassVar[float] = 0.0
+    strength: PureDP
+
+    @classmethod
+    def form_of(cls, strength: Strength) -> PureDP:
+        """Return the largest epsilon that serves a strength."""
+        return PureDP(strength.pure_epsilon)
+
+    def check_strength(self) -> None:
+        """Refuse an epsilon for one row outside [1e-6, 700]."""
+        check_epsilon(self.row_epsilon)
+
+    @property
+    def row_epsilon(self) -> float:
+        """The epsilon that each row gets."""
+        return self.strength.epsilon / self.max_rows
+
+    def spends(self, rows: int, *, replaced: bool = False) -> PureDP:
+        """Return the epsilon of so many rows, by group privacy."""
+        steps = self.neighbours.per_replacement if replaced else 1
+        return PureDP(self.strength.epsilon * (rows / self.max_rows) * steps, self.excepted_delta)
+
+
+def security_for(epsilon: float) -> int:
+    """Return the t for which draws within 2^-t of their law except no more than EXCEPTED_DELTA from a unit's epsilon.
+
+    Nor from twice that, as the ledger counts: ``P[S | C] <= e^(2 epsilon) P[S | C'] + (1 + e^(2 epsilon)) 2^-t``.
+    """
+    return 42 + math.ceil(2 * epsilon / math.log(2))
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Refuse an epsilon outside [1e-6, 700].
+
+    Raises
+    ------
+    ParameterError
+    """
+    if not is_in_range(epsilon):
+        raise ParameterError("epsilon", f"from {EPSILONS[0]:g} to {EPSILONS[1]:g}", epsilon)
+
+
+def is_in_range(epsilon: float) -> bool:
+    """Return whether a pure mechanism can give this epsilon."""
+    return EPSILONS[0] <= epsilon <= EPSILONS[1]

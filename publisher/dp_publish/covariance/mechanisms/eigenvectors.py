@@ -43,7 +43,7 @@ import numpy as np
 
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import Strength
-from dp_publish.covariance.mechanisms.pure import is_in_range
+from dp_publish.covariance.mechanisms.base import is_in_range
 from dp_publish.covariance.mechanisms.spectral import DOWN, Floats, SpectralMechanism, Tools
 from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
 from dp_publish.sampling.bingham import envelope_parameter

@@ -19,8 +19,7 @@ from dp_bundle.manifest.matrix_noise import DiscreteLaplace, MatrixNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import NoisyMoments, grid_for, released
-from dp_publish.covariance.mechanisms.pure import PureMechanism, is_in_range
+from dp_publish.covariance.mechanisms.base import NoisyMoments, PureMechanism, grid_for, is_in_range, released
 from dp_publish.covariance.scaling import Scaling, l1_sensitivity
 from dp_publish.sampling.keystream import Keystream
 from dp_publish.sampling.laplace import sample_discrete_laplace

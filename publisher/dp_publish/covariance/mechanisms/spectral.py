@@ -43,10 +43,18 @@ from numpy.typing import NDArray
 
 from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import DyadicGrid, Mechanism, NoisyMoments, grid_for, released
+from dp_publish.covariance.mechanisms.base import (
+    EXCEPTED_DELTA,
+    DyadicGrid,
+    Mechanism,
+    NoisyMoments,
+    PureMechanism,
+    grid_for,
+    released,
+    security_for,
+)
 from dp_publish.covariance.mechanisms.directions import draw_direction, eigenvalues_in_units
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA, PureMechanism, security_for
 from dp_publish.covariance.scaling import GRID_BITS, nuclear_sensitivity
 from dp_publish.sampling.bingham import sample_bingham
 from dp_publish.sampling.fixed_point import integers

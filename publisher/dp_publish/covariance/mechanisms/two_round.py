@@ -207,7 +207,11 @@ class TwoRound(Mechanism):
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return both rounds, from four passes over the table at most; see `Mechanism`."""
-        return self.play(rows, _Drawing(rng), witness)
+
+        def draw(step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
+            return step.draw(statistic, rng)
+
+        return self.play(rows, draw, witness)
 
     def play(self, rows: RawRows, play: Play, witness: Witness) -> NoisyMoments:
         """Return both rounds, with the outcomes that each step is given (`two_rounds.steps`)."""
@@ -309,16 +313,6 @@ class TwoRound(Mechanism):
         scaling = scaling_around(frame.centers, frame.half_widths, int(sums.radii[chosen]), offset)
         gaussian = Gaussian(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu))
         return play(NoisySums(f"{name} round", gaussian), sums.moments(chosen, scaling)), chosen
-
-
-@dataclass(frozen=True)
-class _Drawing:
-    """Plays a release to publish it: every outcome is drawn."""
-
-    rng: Keystream
-
-    def __call__(self, step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
-        return step.draw(statistic, self.rng)
 
 
 def _count(batches: Batches, *, places: tuple[Place, ...], most_cells: int) -> PlaceCounts:

@@ -3,7 +3,7 @@
 The noise is N^2 G^T G, with m rows of standard normal numbers in G, and its mean N^2 m I. How private it is says
 `wishart_curve`. That speaks of real numbers. What is released is their sum with the exact moments, rounded to a grid of
 about 2^-8 of the noise: post-processing, but for the chance that the computer's G rounds some entry differently.
-G is within 2^-75 of normal numbers (`normals`), and everything after it is exact (`exact_products`). An entry of N^2
+G is within 2^-75 of normal numbers (`gaussian`), and everything after it is exact (`exact_products`). An entry of N^2
 G^T G is therefore off by at most
 
     eta = 2 sqrt(m) (sqrt(m) + 14.2) 2^-75 N^2
@@ -37,8 +37,8 @@ from dp_publish.covariance.mechanisms.base import DyadicGrid, NoisyMoments, OneS
 from dp_publish.covariance.mechanisms.exact_products import LIMB, add_and_round, gram_in_parts, limbs_of
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import Scaling
+from dp_publish.sampling.gaussian import HALF_PLACE, PLACES, TOTAL_VARIATION, normal_parts
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
-from dp_publish.sampling.normals import HALF_PLACE, PLACES, TOTAL_VARIATION, normal_parts
 
 _FINENESS = 8
 _SLACK = 1e-3  # the share of delta that is left for rounding

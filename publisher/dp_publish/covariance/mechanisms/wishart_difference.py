@@ -49,9 +49,16 @@ from dp_bundle.manifest.matrix_noise import MatrixNoise, WishartDifferenceNoise
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import Strength
 from dp_publish.covariance.exact_moments import ExactMoments
-from dp_publish.covariance.mechanisms.base import NoisyMoments, grid_for, released
+from dp_publish.covariance.mechanisms.base import (
+    EXCEPTED_DELTA,
+    NoisyMoments,
+    PureMechanism,
+    grid_for,
+    is_in_range,
+    released,
+    security_for,
+)
 from dp_publish.covariance.mechanisms.exact_products import LIMB, add_and_round, gram_in_parts, limbs_of
-from dp_publish.covariance.mechanisms.pure import EXCEPTED_DELTA, PureMechanism, is_in_range, security_for
 from dp_publish.covariance.scaling import Scaling, nuclear_sensitivity
 from dp_publish.sampling.fixed_point import precise_normals
 from dp_publish.sampling.keystream import Keystream, SecureKeystream

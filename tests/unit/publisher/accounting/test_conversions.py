@@ -7,6 +7,7 @@ from typing import Any
 
 import mpmath
 import pytest
+from tests.unit.publisher.accounting.test_curve import exact_delta as exact_delta_discrete
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_publish.accounting.conversions import (
@@ -46,15 +47,6 @@ def exact_delta_zcdp(rho: float, epsilon: float) -> Any:
         third = (high - low) / 3
         low, high = (low, high - third) if log_bound(low + third) < log_bound(high - third) else (low + third, high)
     return min(mpmath.mpf(1), mpmath.exp(log_bound(low)))
-
-
-def exact_delta_discrete(sigma: float, width: int, epsilon: float) -> Any:
-    """Return delta of one discrete Gaussian value whose centre moves by `width`, as the sum over all integers."""
-    reach = int(40 * sigma) + width
-    weights = {k: mpmath.exp(-mpmath.mpf(k * k) / (2 * mpmath.mpf(sigma) ** 2)) for k in range(-reach, reach + 1)}
-    factor = mpmath.exp(epsilon)
-    gains = (w - factor * weights.get(k - width, mpmath.mpf(0)) for k, w in weights.items())
-    return sum(gain for gain in gains if gain > 0) / sum(weights.values())
 
 
 @pytest.mark.parametrize("mu", [1e-4, *MUS, 20.0, 300.0])

@@ -13,44 +13,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
+from tests.unit.publisher.audit.mixed_tables import (
+    COLUMNS,
+    fill_at_the_lower_bound,
+    findings,
+    read_towns_off_the_data,
+    resolved,
+    row_of,
+)
 
 from dp_audit.checks import Check
 from dp_audit.coding import without_sources
 from dp_audit.planned_release import audit_planned_release
-from dp_audit.press import made_up_policy
 from dp_audit.raw_cells import raw_cells, tables_of
 from dp_audit.whole_covariance_releases import check_whole
-from dp_bundle.manifest.sources import Source
 from dp_publish import Policy
 from dp_publish.covariance import calibration
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
-from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import Scaling
-from dp_publish.data.table import open_table
 from dp_publish.policy import coded_columns
-from dp_publish.policy import columns as resolving
-from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.release import covariance
 from dp_publish.release.aside import publish_aside
 
-ROW: dict[str, list[Any]] = {
-    "town": ["a"],
-    "smoker": ["no"],
-    "grade": ["low"],
-    "born": [datetime.date(2000, 5, 1)],
-    "pay": [1.0],
-    "x": [1.0],
-}
-COLUMNS: dict[str, Any] = {
-    "town": {"kind": "category", "categories": ["a", "b", "c", "d"], "missing": "category", "mechanism": "gaussian"},
-    "smoker": {"kind": "boolean", "levels": ["no", "yes"]},
-    "grade": {"kind": "ordered", "levels": ["low", "middle", "high"]},
-    "born": {"kind": "date", "bounds": [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)]},
-    "pay": {"bounds": [0, 10], "missing": "indicator"},
-    "x": {"bounds": [0, 10]},
-}
 ENTITY = {"entity": "who", "max_rows": 3}
 STRENGTHS: dict[str, dict[str, float]] = {
     "gaussian": {"mu": 1.0},
@@ -86,13 +71,6 @@ def policy_for(mechanism: str, neighbours: str = "replace-one", unit: str = "row
     return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns or COLUMNS})
 
 
-def resolved(policy: Policy) -> tuple[Policy, dict[str, str]]:
-    """Return the policy for a table of one row, and the columns that are published of it."""
-    row = {name: ROW[name] for name in policy.columns} | ({"who": ["w"]} if policy.privacy.entity else {})
-    table, policy = resolve(open_table(pa.table(row)), policy)
-    return policy, choose_columns(table, policy)[0]
-
-
 def check(policy: Policy) -> dict[str, Check]:
     """Return the checks of whole releases by name."""
     policy, kinds = resolved(policy)
@@ -100,16 +78,11 @@ def check(policy: Policy) -> dict[str, Check]:
     return {check.name: check for check in check_whole(policy, kinds, mechanism, publish_aside, 1e-4)}
 
 
-def findings(checks: dict[str, Check]) -> list[str]:
-    """Return what was found, by check."""
-    return [f"{check.name}: {check.detail}" for check in checks.values() if not check.passed]
-
-
 @pytest.mark.parametrize(("mechanism", "neighbours", "unit"), CASES)
 def test_sound_releases_of_mixed_tables_pass(mechanism: str, neighbours: str, unit: str) -> None:
     """Nothing is found of numbers and raw rows; where it can be measured, some move about as far as any may."""
     checks = check(policy_for(mechanism, neighbours, unit))
-    assert findings(checks) == []
+    assert findings(checks.values()) == []
     assert {"replay", "coding", "books"} <= checks.keys()
     if mechanism in ("gaussian", "wishart-difference"):
         assert 95 < float(checks["coding"].detail.split("at most ")[1].split("%")[0]) <= 100
@@ -120,28 +93,15 @@ def test_a_planned_release_of_a_mixed_table_passes(release: dict[str, str], tmp_
     """The whole audit looks at mechanism, numbers and raw rows."""
     policy = policy_for("gaussian")
     policy = policy.model_copy(update={"privacy": policy.privacy.model_copy(update=release)})
-    pq.write_table(pa.table(ROW), tmp_path / "t.parquet")
+    pq.write_table(row_of(policy), tmp_path / "t.parquet")
     report = audit_planned_release(tmp_path / "t.parquet", policy, publish_aside, n_canaries=1000, tell=lambda _: None)
-    assert [f"{check.name}: {check.detail}" for check in report.findings] == []
+    assert findings(report.checks) == []
     assert {"attack", "replay", "coding", "books"} <= {check.name for check in report.checks}
 
 
 def test_tables_of_numbers_alone_have_no_coding() -> None:
     """Without columns that are coded nothing is replayed through a coding."""
     assert "coding" not in check(policy_for("gaussian", x=COLUMNS["x"]))
-
-
-@pytest.mark.parametrize("mechanism", STRENGTHS)
-def test_numbers_are_put_where_raw_rows_are(mechanism: str) -> None:
-    """The policy for numbers sets the same mechanism: the same ball and the same places."""
-    policy, kinds = resolved(policy_for(mechanism))
-    alone = without_sources(made_up_policy(policy, kinds), kinds)
-    one, other = (set_mechanism(each, kinds, lambda: 100) for each in (policy, alone))
-    assert one.scaling.equals(other.scaling)
-    assert one.scaling.clips
-    assert isinstance(one, TwoRound) == (mechanism == "two-round")
-    if isinstance(one, TwoRound) and isinstance(other, TwoRound):
-        assert one.places == other.places
 
 
 def test_a_radius_of_the_policy_is_kept() -> None:
@@ -242,36 +202,13 @@ def test_planted_faults_are_found(
     assert found in coding.detail
 
 
-def _read_off_the_data(patch: pytest.MonkeyPatch) -> None:
-    """List the towns that occur in the table alone."""
-    honest = resolving.resolve
-
-    def cut(table: Any, policy: Policy, withheld: Any = ()) -> Any:
-        if "town" not in {source.name for source in policy.sources}:
-            return honest(table, policy, withheld)
-        seen = {town for batch in table.read({"town": "text"}, 10_000) for town in batch.column(0).to_pylist()}
-        sources = [_only(source, seen) if source.name == "town" else source for source in policy.sources]
-        kept = {name for source in sources for name in source.columns}
-        columns = {name: entry for name, entry in policy.columns.items() if "town" not in name or name in kept}
-        return honest(table, policy.model_copy(update={"sources": tuple(sources), "columns": columns}), withheld)
-
-    patch.setattr(resolving, "resolve", cut)
-
-
-def _only(source: Source, seen: set[Any]) -> Source:
-    levels = tuple(level for level in source.levels if (None if level == source.gaps else level) in seen)
-    gaps = source.gaps if source.gaps in levels else None
-    columns = tuple(f"{source.name}={level}" for level in levels)
-    return source.model_copy(update={"levels": levels, "columns": columns, "gaps": gaps})
-
-
 @pytest.mark.parametrize(
     "mechanism", ["gaussian", *(pytest.param(name, marks=pytest.mark.slow) for name in ("two-round", "eigenvectors"))]
 )
 @pytest.mark.parametrize("unit", ["row", pytest.param("entity", marks=pytest.mark.slow)])
 def test_a_list_that_is_read_off_the_data_is_found(mechanism: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables that differ in one row, or entity, which alone has its town, show other columns."""
-    _read_off_the_data(monkeypatch)
+    read_towns_off_the_data(monkeypatch)
     coding = check(policy_for(mechanism, unit=unit))["coding"]
     assert not coding.passed
     assert "differ in their" in coding.detail

@@ -2,43 +2,25 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from tests.unit.publisher.audit.mixed_tables import COLUMNS, resolved
 
 from dp_audit.checks import Check
 from dp_audit.coding import check_row_coding
 from dp_publish import Policy
-from dp_publish.data.table import open_table
-from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.release.aside import publish_aside
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from faults_of_tables import FAULTS_OF_TABLES
 
-ROW = {
-    "town": "a",
-    "job": "a",
-    "smoker": "no",
-    "grade": "low",
-    "rank": "low",
-    "born": datetime.date(2000, 5, 1),
-    "pay": 1.0,
-    "x": 1.0,
-    "n": 1,
-}
-COLUMNS: dict[str, Any] = {
-    "town": {"kind": "category", "categories": ["a", "b", "c", "d"], "missing": "category", "mechanism": "gaussian"},
+ROWS: dict[str, Any] = {
+    **COLUMNS,
     "job": {"kind": "category", "categories": ["a", "b", "c", "d"], "mechanism": "randomized-response"},
-    "smoker": {"kind": "boolean", "levels": ["no", "yes"]},
-    "grade": {"kind": "ordered", "levels": ["low", "middle", "high"]},
     "rank": {"kind": "ordered", "levels": ["low", "middle", "high"], "missing": "indicator"},
-    "born": {"kind": "date", "bounds": [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)]},
-    "pay": {"bounds": [0, 10], "missing": "indicator"},
     "x": {"bounds": [-3, 8], "missing": "midpoint"},
     "n": {"bounds": [0, 10], "kind": "integer", "missing": "midpoint"},
 }
@@ -52,16 +34,14 @@ ENTITY = {"entity": "who", "max_rows": 2}
 def check(columns: dict[str, Any], **privacy: Any) -> Check:
     """Return the check of a policy for rows."""
     policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
-    row = {name: [ROW[name]] for name in columns} | ({"who": ["w"]} if policy.privacy.entity else {})
-    table, policy = resolve(open_table(pa.table(row)), policy)
-    return check_row_coding(publish_aside, policy, choose_columns(table, policy)[0])
+    return check_row_coding(publish_aside, *resolved(policy))
 
 
 @pytest.mark.parametrize(
     ("columns", "privacy"),
     [
-        (COLUMNS, {"unit": "cell", "mu": 2.0}),
-        (COLUMNS, {"unit": ENTITY, "mu": 8.0}),
+        (ROWS, {"unit": "cell", "mu": 2.0}),
+        (ROWS, {"unit": ENTITY, "mu": 8.0}),
         (IN_A_BALL, {"unit": "row", "mu": 3.0, "l2_radius": 2.0}),
     ],
     ids=["cell", "entity", "ball"],
@@ -90,6 +70,6 @@ def test_sound_rows_pass(columns: dict[str, Any], privacy: dict[str, Any]) -> No
 def test_cells_that_look_at_others_are_found(fault: str, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of these faults is found, and named."""
     FAULTS_OF_TABLES[fault](monkeypatch)
-    coding = check(COLUMNS, unit=ENTITY, mu=8.0)
+    coding = check(ROWS, unit=ENTITY, mu=8.0)
     assert not coding.passed
     assert found in coding.detail

@@ -6,17 +6,16 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.publisher.audit.gap_faults import fill_at_the_lower_bound
+from tests.unit.publisher.audit.mixed_tables import fill_at_the_lower_bound, findings, read_towns_off_the_data, row_of
 
 from dp_audit.planned_release import audit_planned_release
 from dp_audit.report import AuditReport
+from dp_bundle.manifest import cells
 from dp_bundle.manifest import columns as cells
-from dp_bundle.manifest.sources import NO_VALUE, Source
+from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish import Policy
-from dp_publish.policy import columns as resolving
 from dp_publish.release.aside import publish_aside
 from dp_publish.rows import calibration, mechanism, response
 
@@ -29,11 +28,10 @@ COLUMNS: dict[str, Any] = {
 }
 
 
-def audit(tmp_path: Any, columns: dict[str, Any], **privacy: Any) -> AuditReport:
+def audit(tmp_path: Any, columns: dict[str, Any], number: float = 1, **privacy: Any) -> AuditReport:
     """Audit the release of a table that has one row."""
-    table = {name: ["a"] if "categories" in entry else [1] for name, entry in columns.items()}
-    pq.write_table(pa.table({**table, **({"who": ["w"]} if "entity" in str(privacy) else {})}), tmp_path / "t.parquet")
     policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    pq.write_table(row_of(policy, sex="f", x=number), tmp_path / "t.parquet")
     return audit_planned_release(tmp_path / "t.parquet", policy, publish_aside, n_canaries=30_000, tell=lambda _: None)
 
 
@@ -49,7 +47,7 @@ def audit(tmp_path: Any, columns: dict[str, Any], **privacy: Any) -> AuditReport
 def test_sound_releases_of_categories_pass(privacy: dict[str, Any], tmp_path: Any) -> None:
     """Numbers and categories are attacked in turn, and nothing is found; the bound comes near what is stated."""
     report = audit(tmp_path, COLUMNS, **privacy)
-    assert [f"{check.name}: {check.detail}" for check in report.findings] == []
+    assert findings(report.checks) == []
     assert {"attack", "levels: attack", "levels: noise", "levels: replay", "levels: books"} <= {
         check.name for check in report.checks
     }
@@ -68,7 +66,7 @@ def test_sound_changes_beside_categories_pass(tmp_path: Any) -> None:
     """Counts, and categories of which a change is any other level, are attacked in turn."""
     count = {"kind": "integer", "bounds": [0, 5000], "max_change": 1}
     report = audit(tmp_path, {"n": count, "town": COLUMNS["town"]}, unit="change", mu=1.0)
-    assert [f"{check.name}: {check.detail}" for check in report.findings] == []
+    assert findings(report.checks) == []
 
 
 def _as_one_column(patch: pytest.MonkeyPatch) -> None:
@@ -93,33 +91,6 @@ def _among_others_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(response, "sample_replacements", drawn)
 
 
-def _read_off_the_data(patch: pytest.MonkeyPatch) -> None:
-    """List the levels that occur in the table alone."""
-    resolve = resolving.resolve
-
-    def cut(table: Any, policy: Policy, withheld: Any = ()) -> Any:
-        if not policy.sources:  # as the audit itself has it, before anything is published
-            return resolve(table, policy, withheld)
-        raw = table
-        seen = {name: set() for name in raw.types}
-        for batch in raw.read(dict.fromkeys(raw.types, "text"), 10_000):
-            for name in seen:
-                seen[name] |= set(batch.column(name).to_pylist())
-        sources = [_only(source, seen[source.name]) for source in policy.sources]
-        kept = {name for source in sources for name in source.columns}
-        columns = {name: entry for name, entry in policy.columns.items() if name in kept}
-        return resolve(table, policy.model_copy(update={"sources": tuple(sources), "columns": columns}), withheld)
-
-    patch.setattr(resolving, "resolve", cut)
-
-
-def _only(source: Source, seen: set[Any]) -> Source:
-    levels = tuple(level for level in source.levels if level in seen)
-    columns = tuple(f"{source.name}={level}" for level in levels) if source.is_block else source.columns
-    gaps = source.gaps if source.gaps in levels else None
-    return source.model_copy(update={"levels": levels, "columns": columns, "gaps": gaps})
-
-
 @pytest.mark.parametrize(
     ("plant", "found"),
     [
@@ -139,7 +110,7 @@ def test_planted_faults_are_found(
 
 def test_a_list_that_is_read_off_the_data_is_found(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables that differ in one cell, which alone has its level, show other columns."""
-    _read_off_the_data(monkeypatch)
+    read_towns_off_the_data(monkeypatch)
     report = audit(tmp_path, {"town": COLUMNS["town"]}, unit="cell", mu=2.0)
     (finding,) = [check for check in report.findings if check.name == "replay"]
     assert "differ in their" in finding.detail
@@ -154,11 +125,6 @@ def test_changes_that_are_larger_than_protected_are_found(tmp_path: Any, monkeyp
     assert {"attack", "replay", "books"} <= {check.name for check in report.findings}
 
 
-def test_levels_are_named_once(tmp_path: Any) -> None:
-    """A category's gaps are a level of its own, by a name that the policy does not have."""
-    assert NO_VALUE not in LEVELS
-
-
 WITH_GAPS: dict[str, Any] = {
     "pay": {"bounds": [0, 10], "missing": "indicator"},
     "grade": {"kind": "ordered", "levels": ["low", "middle", "high"], "missing": "indicator"},
@@ -166,15 +132,6 @@ WITH_GAPS: dict[str, Any] = {
     "seen": {"kind": "time", "bounds": [datetime.time(0), datetime.time(12)], "missing": "indicator"},
     "x": {"bounds": [0, 10]},
 }
-_CELLS = {"grade": "low", "born": datetime.date(2000, 5, 1), "seen": datetime.time(5)}
-
-
-def audit_gaps(tmp_path: Any, **privacy: Any) -> AuditReport:
-    """Audit the release of a table of numbers with gaps that has one row."""
-    row = {name: [_CELLS.get(name, 1.0)] for name in WITH_GAPS}
-    pq.write_table(pa.table({**row, **({"who": ["w"]} if "entity" in str(privacy) else {})}), tmp_path / "t.parquet")
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": WITH_GAPS})
-    return audit_planned_release(tmp_path / "t.parquet", policy, publish_aside, n_canaries=30_000, tell=lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -188,8 +145,8 @@ def audit_gaps(tmp_path: Any, **privacy: Any) -> AuditReport:
 )
 def test_sound_releases_of_gaps_pass(privacy: dict[str, Any], tmp_path: Any) -> None:
     """Values and gaps of every kind of number are told apart as well as stated, and no better."""
-    report = audit_gaps(tmp_path, **privacy)
-    assert [f"{check.name}: {check.detail}" for check in report.findings] == []
+    report = audit(tmp_path, WITH_GAPS, 1.0, **privacy)
+    assert findings(report.checks) == []
     checks = {check.name: check.detail for check in report.checks}
     assert {"attack", "gaps: attack", "gaps: noise", "gaps: replay", "gaps: books"} <= checks.keys()
     if privacy["unit"] == "cell":
@@ -229,5 +186,5 @@ def test_planted_faults_of_gaps_are_found(
 ) -> None:
     """Gaps whose indicator counts alone, gaps far from the middle, and gaps in the clear."""
     plant(monkeypatch)
-    report = audit_gaps(tmp_path, unit="cell", mu=2.0)
+    report = audit(tmp_path, WITH_GAPS, 1.0, unit="cell", mu=2.0)
     assert found <= {check.name for check in report.findings}

@@ -16,6 +16,7 @@ from scipy import stats
 from tests.row_audit import audit
 
 from dp_audit.hypothesis_tests import (
+    Attack,
     cdf_excess,
     correlated_signs,
     judge_noise,
@@ -24,7 +25,6 @@ from dp_audit.hypothesis_tests import (
     n_repeats,
     sample_excess,
 )
-from dp_audit.row_attack import Attack
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.data.missing import RowReport
@@ -37,18 +37,6 @@ from dp_publish.sampling.keystream import Keystream, insecure_keystream
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-POLICY = """
-[privacy]
-unit = "row"
-mu = 1.0
-[columns.height]
-bounds = [120, 220]
-[columns.weight]
-bounds = [20, 140]
-[columns.visits]
-bounds = [0, 30]
-"""
-
 
 def _column(kind: str, width: float, sigma: float, missing: str = "refuse") -> Column:
     return Column(
@@ -59,14 +47,6 @@ def _column(kind: str, width: float, sigma: float, missing: str = "refuse") -> C
         missing=missing,
         noise=ROW_NOISE[kind].describe(sigma, (0.0, width)),
     )
-
-
-@pytest.fixture
-def people(tmp_path: Path, table: pd.DataFrame) -> Path:
-    """Put the small table and its policy into the test's folder."""
-    table.to_parquet(tmp_path / "people.parquet")
-    (tmp_path / "people.policy.toml").write_text(POLICY)
-    return tmp_path / "people.parquet"
 
 
 @pytest.mark.parametrize(("width", "sigma"), [(1.0, 0.5), (1.0, 2.0), (3.0, 1.0), (4.0, 1.3), (7.0, 30.0)])
@@ -209,7 +189,7 @@ def test_command_reports_and_spends_nothing(people: Path, command: Run) -> None:
     shown = command("dp-publish", "audit", people, "--canaries", 20_000, "--unit", "cell", "--mu", 2)
     assert shown.returncode == 0, shown.stderr
     assert "stated mu     2\n" in shown.stdout
-    document = json.loads(command("dp-publish", "audit", people, "--canaries", 20_000, "--json").stdout)
+    document = json.loads(command("dp-publish", "audit", people, "--mu", 1, "--canaries", 20_000, "--json").stdout)
 
     assert document["passed"]
     assert document["stated_mu"] == pytest.approx(1)
@@ -219,10 +199,10 @@ def test_command_reports_and_spends_nothing(people: Path, command: Run) -> None:
     assert Ledger().entries(None) == []
 
 
-def test_command_reads_no_value(tmp_path: Path, command: Run) -> None:
+def test_command_reads_no_value(people: Path, tmp_path: Path, command: Run) -> None:
     """A table without a single row is audited like any other."""
     pd.DataFrame({name: np.empty(0) for name in ("height", "weight", "visits")}).to_parquet(tmp_path / "no.parquet")
-    (tmp_path / "no.policy.toml").write_text(POLICY)
+    people.with_suffix(".policy.toml").rename(tmp_path / "no.policy.toml")
 
     assert command("dp-publish", "audit", tmp_path / "no.parquet", "--canaries", 3000, "--quiet").returncode == 0
 
@@ -258,7 +238,7 @@ def test_strength_without_a_guarantee_is_not_audited(people: Path, command: Run)
 @pytest.mark.slow
 def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -> None:
     """The command audits a covariance release, in mu or in epsilon, and spends nothing."""
-    words = ("dp-publish", "audit", "people.parquet", "--release", "covariance")
+    words = ("dp-publish", "audit", "people.parquet", "--release", "covariance", "--mu", "1")
     finished = command(*words, "--mechanism", "gaussian", "--canaries", "2000", "--json")
     document = json.loads(finished.stdout)
     other = command(*words, "--mechanism", "eigenvectors", "--canaries", "1000")

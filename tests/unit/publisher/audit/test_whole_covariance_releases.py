@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from tests.unit.publisher.audit.mixed_tables import findings
 
 from dp_audit.whole_covariance_releases import check_whole
 from dp_bundle.privacy.neighbours import Neighbours
@@ -25,4 +26,4 @@ def test_rounding_is_not_taken_for_a_movement(mechanism: str, strength: dict[str
     policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": {**ball, **strength}, "columns": columns})
     kinds = dict.fromkeys(columns, "continuous")
     checks = check_whole(policy, kinds, set_mechanism(policy, kinds, lambda: 100), publish_aside, 1e-4)
-    assert [f"{check.name}: {check.detail}" for check in checks if not check.passed] == []
+    assert findings(checks) == []

@@ -26,7 +26,7 @@ from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table, open_table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
-from dp_publish.rows.calibration import set_noise, share_mu
+from dp_publish.rows.calibration import Shares, set_noise, share_mu
 from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.noise import N_RUNGS, rung_above
@@ -52,19 +52,23 @@ def sealed(**types: str) -> Table:
     return Table({name: ColumnType(kind) for name, kind in types.items()}, read)
 
 
+def made(policy: Policy, kinds: dict[str, str], **found: Any) -> tuple[Shares, tuple[Column, ...], Guarantee, Cost]:
+    """Return what calibration makes of a policy, with what was found of the table."""
+    shares = share_mu(policy, kinds)
+    columns = set_noise(policy, kinds, shares, **found)
+    return shares, columns, guarantee_of_rows(policy, columns, shares), cost_of_rows(policy, kinds, shares)
+
+
 def calibrate(table: Table, policy: Policy) -> tuple[tuple[Column, ...], Cost, Guarantee | None, float | None]:
     """Run the whole calibration."""
     kinds, _ = choose_columns(table, policy)
-    shares = share_mu(policy, kinds)
     deviations = (
         None
         if policy.privacy.snr_db is None
         else standard_deviations(table, kinds, {name: policy.column(name).bounds for name in kinds})
     )
-    columns = set_noise(policy, kinds, shares, deviations=deviations)
-    guarantee = guarantee_of_rows(policy, columns, shares)
-    conditional = conditional_mu(columns) if guarantee is None else None
-    return columns, cost_of_rows(policy, kinds, shares), guarantee, conditional
+    _, columns, guarantee, cost = made(policy, kinds, deviations=deviations)
+    return columns, cost, guarantee, conditional_mu(columns) if guarantee is None else None
 
 
 def widths(columns: tuple[Column, ...]) -> list[Any]:
@@ -83,7 +87,6 @@ def test_every_column_gets_the_same_share(unit: str, strength: dict[str, float],
     slack = 1e-11 if kind == "continuous" else 1e-10  # the judge of wide discrete noise has double precision
     table = sealed(a=kind, b=kind, c=kind)
     columns, cost, guarantee, conditional = calibrate(table, make(bounds, unit=unit, **strength))
-    assert guarantee is not None
     assert conditional is None
     discrete = kind == "integer"
     with mpmath.workdps(40):
@@ -109,7 +112,6 @@ def test_every_column_gets_the_same_share(unit: str, strength: dict[str, float],
 def test_epsilon_and_delta_asked_for_are_kept(kind: str) -> None:
     """At the delta asked for, the guarantee's own curve passes through the epsilon asked for."""
     _, _, guarantee, _ = calibrate(sealed(a=kind), make({"a": [0, 100]}, epsilon=2.0, delta=1e-6))
-    assert guarantee is not None
     (found,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6]
     assert found == pytest.approx(2.0, rel=3e-9 if kind == "continuous" else 1e-3)
     assert found <= 2.0 * (1 + 2e-9)
@@ -129,8 +131,6 @@ def test_stated_mu_is_never_too_small(limits: list[tuple[float, float]], mu: flo
         columns, cost, guarantee, _ = calibrate(table, make(bounds, unit=unit, mu=mu))
     except PrivacyError:
         return
-    assert guarantee is not None
-    assert guarantee.mu is not None
     assert guarantee.mu <= mu
     with mpmath.workdps(40):
         shares = widths(columns)
@@ -145,9 +145,7 @@ def test_sigma_itself_is_used_as_given() -> None:
     columns, _, guarantee, _ = calibrate(
         sealed(a="continuous", b="continuous"), make({"a": [0, 3], "b": [0, 4]}, sigma=2.0)
     )
-    assert guarantee is not None
     assert [column.noise.sigma for column in columns] == [2.0, 2.0]
-    assert guarantee.mu is not None
     assert 2.5 <= guarantee.mu <= 2.5 * (1 + 1e-11)
 
 
@@ -155,7 +153,6 @@ def test_mixed_tables_state_rho_alone() -> None:
     """One integer column is enough to leave mu out, and its noise is discrete, on the integers."""
     table = sealed(a="continuous", b="integer")
     columns, _, guarantee, _ = calibrate(table, make({"a": [0, 3], "b": [0, 4]}, mu=1.0))
-    assert guarantee is not None
     assert guarantee.mu is None
     assert [column.noise.distribution for column in columns] == ["rounded-gaussian", "discrete-gaussian"]
     assert columns[1].noise.granularity == 1
@@ -166,8 +163,6 @@ def test_what_is_public_is_said() -> None:
     plain = calibrate(sealed(a="continuous"), make({"a": [0, 1]}, mu=1.0))[2]
     entry = {"a": {"bounds": [0, 1], "missing": "drop"}}
     dropping = calibrate(sealed(a="continuous"), make({}, entry, mu=1.0))[2]
-    assert plain is not None
-    assert dropping is not None
     assert len(plain.public) == 1
     assert "no value in 'a'" in dropping.public[1]
 
@@ -198,7 +193,6 @@ def test_integer_columns_at_absurd_strengths_are_published_or_refused(width: int
         columns, _, guarantee, _ = calibrate(sealed(a="integer", b="integer", c="continuous"), policy)
     except (PrivacyError, PolicyError):
         return
-    assert guarantee is not None
     assert guarantee.rho == pytest.approx(mu**2 / 2)
     assert min(point.epsilon for point in guarantee.epsilon_delta) >= release_rho("row", columns) >= mu**2 / 8
 
@@ -268,15 +262,9 @@ def test_search_and_rows_together_keep_to_the_strength(
     entries = dict(zip(("fixed", "free", "open"), ({"weight": weight} for weight in weights), strict=True))
     entries["fixed"]["bounds"] = [0, 10]  # type: ignore[assignment]
     policy = make({}, entries, unit=unit, bounds_share=share, **strength)
-    kinds = dict.fromkeys(entries, "continuous")
-    shares = share_mu(policy, kinds)
-    columns = set_noise(policy, kinds, shares, found=FOUND)
-    guarantee = guarantee_of_rows(policy, columns, shares)
-    cost = cost_of_rows(policy, kinds, shares)
+    shares, columns, guarantee, cost = made(policy, dict.fromkeys(entries, "continuous"), found=FOUND)
 
     assert shares.searched == ("free", "open")
-    assert guarantee is not None
-    assert guarantee.mu is not None
     name = policy.privacy.unit_name
     with mpmath.workdps(40):
         exact = {of: whole_mu(columns, unit, 2, shares.choice_mu, of=of) for of in {"cell", "row", name}}
@@ -305,14 +293,8 @@ def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
     """With sigmas in the columns' scales, a row, and a cell in it, costs 2 R / sigma; an entity sqrt(m) that."""
     entries = {"a": {"scale": 2.0, "center": 7.0}, "b": {"scale": 0.1}}
     policy = make({}, entries, mu=1.3, unit=unit, l2_radius=5.0)
-    kinds = dict.fromkeys(entries, "continuous")
-    shares = share_mu(policy, kinds)
-    columns = set_noise(policy, kinds, shares)
-    guarantee = guarantee_of_rows(policy, columns, shares)
-    cost = cost_of_rows(policy, kinds, shares)
+    _, columns, guarantee, cost = made(policy, dict.fromkeys(entries, "continuous"))
 
-    assert guarantee is not None
-    assert guarantee.mu is not None
     name = policy.privacy.unit_name
     with mpmath.workdps(40):
         assert whole_mu(columns, unit, 0, 1.0, of=name) <= guarantee.mu
@@ -327,15 +309,11 @@ def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
 def test_point_asked_for_is_kept_by_integers_with_searched_bounds(unit: Any) -> None:
     """Whatever bounds the search finds, the guarantee's epsilon at the delta asked for is at most the one asked for."""
     policy = make({"a": [0, 3]}, {"b": {}}, epsilon=2.0, delta=1e-6, unit=unit)
-    kinds = {"a": "integer", "b": "integer"}
-    shares = share_mu(policy, kinds)
     for bounds in ((0.0, 1.0), (-1.0, 2.0), (0.0, 16.0), (-(2.0**20), 2.0**25)):
-        columns = set_noise(policy, kinds, shares, found={"b": bounds})
-        guarantee = guarantee_of_rows(policy, columns, shares)
-        assert guarantee is not None
+        _, _, guarantee, cost = made(policy, {"a": "integer", "b": "integer"}, found={"b": bounds})
         (epsilon,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6]
         assert epsilon <= 2.0 * (1 + 2e-9)
-        assert 2 * guarantee.rho <= (cost_of_rows(policy, kinds, shares).mu[policy.privacy.account]) ** 2
+        assert 2 * guarantee.rho <= cost.mu[policy.privacy.account] ** 2
         assert guarantee.mu is None
 
 
@@ -343,7 +321,6 @@ def test_what_an_entity_makes_public_is_said() -> None:
     """That rows belong together is not protected, and the guarantee names entity and cap."""
     policy = make({"a": [0, 1]}, mu=1.0, unit={"entity": "who", "max_rows": 4})
     guarantee = calibrate(sealed(who="other", a="continuous"), policy)[2]
-    assert guarantee is not None
     assert (guarantee.unit, guarantee.entity, guarantee.max_rows) == ("entity", "who", 4)
     assert guarantee.public == ("the number and the order of the rows", "which rows belong together")
 
@@ -356,15 +333,12 @@ WIDE = {f"c{index}": [0.0, 1.0 + index / 7] for index in range(300)}
 def test_columns_of_a_wide_table_share_a_ladder_of_sigmas(unit: str, kind: str) -> None:
     """Sigmas go up by at most 0.55 %, to few mantissas; the sum stays below the target, and is what is charged."""
     bounds = {name: [low, math.ceil(2000 * high)] for name, (low, high) in WIDE.items()}
-    table = sealed(**dict.fromkeys(bounds, kind))
-    columns, _, guarantee, _ = calibrate(table, make(bounds, unit=unit, mu=1.0))
-    kinds = dict.fromkeys(bounds, kind)
-    policy = make(bounds, unit=unit, mu=1.0)
-    cost = cost_of_rows(policy, kinds, share_mu(policy, kinds), columns)
+    policy, kinds = make(bounds, unit=unit, mu=1.0), dict.fromkeys(bounds, kind)
+    shares, columns, guarantee, _ = made(policy, kinds)
+    cost = cost_of_rows(policy, kinds, shares, columns)
     share = 1.0 if unit == "cell" else 1 / math.sqrt(300)
     with mpmath.workdps(40):
         assert all(share / 1.0055 < reached <= share for reached in widths(columns))
-    assert guarantee is not None
     stated = math.sqrt(2 * guarantee.rho)
     assert 0.994 < stated < 1.0
     assert cost.mu[unit] == pytest.approx(stated, rel=1e-11)
@@ -375,7 +349,6 @@ def test_few_columns_keep_the_strength_asked_for() -> None:
     """As many columns as the ladder has rungs keep their own sigmas, and the mu asked for."""
     few = dict(list(WIDE.items())[:N_RUNGS])
     guarantee = calibrate(sealed(**dict.fromkeys(few, "continuous")), make(few, mu=1.0))[2]
-    assert guarantee is not None
     assert guarantee.mu == pytest.approx(1.0, rel=1e-11)
 
 

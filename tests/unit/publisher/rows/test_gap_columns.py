@@ -89,7 +89,6 @@ def test_gaps_cost_nothing_beyond_the_value(unit: str) -> None:
     ideal = 2 / math.sqrt(3) / (columns[0].width / columns[0].cell_noise.sigma)
     assert columns[1].cell_noise.sigma == pytest.approx(ideal, rel=0.01)
     guarantee = guarantee_of_rows(with_gaps, columns, share_mu(with_gaps, kinds))
-    assert guarantee is not None
     assert guarantee.mu == pytest.approx(2.0, rel=1e-9)
 
 

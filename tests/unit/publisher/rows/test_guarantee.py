@@ -29,7 +29,6 @@ def test_what_is_booked_is_what_is_stated(kind: str, unit: Any, strength: dict[s
     guarantee = guarantee_of_rows(policy, columns, shares)
     booked = cost_of_rows(policy, kinds, shares, columns)
 
-    assert guarantee is not None
     of_rho = booked.rho or {unit: mu**2 / 2 for unit, mu in booked.mu.items()}
     assert of_rho[policy.privacy.account] == pytest.approx(guarantee.rho, rel=1e-11)
     if kind == "integer":

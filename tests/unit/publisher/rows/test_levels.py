@@ -95,7 +95,6 @@ def test_a_category_takes_one_cells_share(unit: Any) -> None:
 
     with mpmath.workdps(40):
         row = exact_mu(columns)
-    assert guarantee is not None
     assert row <= cost.mu["row"] <= row * (1 + 1e-9)
     assert cost.mu["cell"] == pytest.approx(share, rel=1e-9)
     assert math.sqrt(2 * guarantee.rho) == pytest.approx(1.2, rel=1e-9)
@@ -114,7 +113,6 @@ def test_epsilon_and_delta_are_kept(unit: str) -> None:
     """The curve of blocks and responses together passes below the point that was asked for, and not far below."""
     columns = {"x": FIVE, "y": {**FIVE, "mechanism": "randomized-response"}, "n": NUMBER}
     _, _, guarantee = calibrate(columns, unit=unit, epsilon=2.0, delta=1e-6)
-    assert guarantee is not None
     (epsilon,) = (point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6)
     assert 1.9 < epsilon <= 2.0 * (1 + 1e-8)
 
@@ -125,7 +123,6 @@ def test_a_given_sigma_is_every_columns() -> None:
     assert {column.cell_noise.sigma for column in columns.values()} == {4.0}
     assert cost.mu["row"] == pytest.approx(math.sqrt(3) * of_steps(1, 4.0), rel=1e-9)
     assert cost.rho["row"] == pytest.approx(3 / 32, rel=1e-9)
-    assert guarantee is not None
     assert guarantee.rho == pytest.approx(3 / 32, rel=1e-9)
 
 
@@ -165,7 +162,6 @@ def test_changes_move_a_count_by_as_much_as_the_policy_says(max_change: int) -> 
     assert of_steps(10, sigmas["m"]) == pytest.approx(0.5)
     assert math.sqrt(2) * of_steps(1, sigmas["x=a"]) == pytest.approx(0.5)
     assert columns["n"].max_change == max_change
-    assert guarantee is not None
     assert guarantee.unit == "change"
     assert math.sqrt(2 * guarantee.rho) == pytest.approx(0.5, rel=1e-9)
     assert cost.mu["change"] == pytest.approx(0.5, rel=1e-9)
@@ -180,7 +176,6 @@ def test_changes_move_a_count_by_as_much_as_the_policy_says(max_change: int) -> 
 def test_responses_have_the_largest_strength_allowed(n_levels: int, mu: float) -> None:
     """On the grid of 2^-32 the next smaller probability of another level would cost more than mu."""
     response = response_for(n_levels, mu)
-    assert response is not None
     assert (response.replaced / STEP).is_integer()
     assert mu_of_response(n_levels, response.replaced) <= mu * (1 + 1e-9)
     if response.replaced > STEP:
@@ -202,7 +197,6 @@ def test_responses_that_would_show_nothing_are_none(n_levels: int, mu: float) ->
 def test_trade_off_of_responses_lies_above_the_normal_one(n_levels: int, mu: float) -> None:
     """For all sets of outcomes that tell two levels apart, the two errors keep to mu, and one of them touches it."""
     response = response_for(n_levels, mu)
-    assert response is not None
     one = np.full(n_levels, response.p_other)
     other = one.copy()
     one[0] = other[1] = response.p_same
@@ -222,7 +216,6 @@ def test_the_mechanism_with_less_variance_is_taken(n_levels: int) -> None:
     clear = 0
     for mu in (0.2, 0.7, 1.0, 2.0, 3.0, 4.0, 8.0):
         response = response_for(n_levels, mu)
-        assert response is not None
         out = respond(np.zeros(size, dtype=np.int64), response, insecure_keystream(n_levels))
         indicators = (out[:, None] == np.arange(n_levels)).astype(float)
         unbiased = (indicators - response.p_other) / (response.p_same - response.p_other)

@@ -106,7 +106,6 @@ def test_the_search_is_part_of_the_guarantee(unit: object, tmp_path: Path, key: 
     receipt = publish(frame, make_policy({"a": "center"}, unit=unit), out=tmp_path / "a.tar", key=key)
     with open_bundle(receipt.path) as bundle:
         release = bundle.release
-    assert release.guarantee is not None
 
     assert release.guarantee.mu == pytest.approx(30.0, rel=1e-9)
     assert release.guarantee.centers_mu == pytest.approx(3.0, rel=1e-9)
@@ -137,7 +136,6 @@ def test_bounds_and_centers_can_both_be_found(tmp_path: Path, key: Ed25519Privat
     policy = {"dataset": {"name": "t"}, "privacy": {"mu": 20.0}, "columns": {"a": {"missing": "center"}}}
     receipt = publish(gappy(), Policy.model_validate(policy), out=tmp_path / "a.tar", key=key)
     guarantee = receipt.release.guarantee
-    assert guarantee is not None
 
     assert guarantee.mu == pytest.approx(20.0, rel=1e-9)
     assert guarantee.bounds_mu == pytest.approx(20 * math.sqrt(0.1), rel=1e-9)
@@ -176,7 +174,6 @@ def test_a_covariance_release_names_its_own_way(tmp_path: Path, key: Ed25519Priv
         publish(gappy(), make_policy({"a": "center"}, release="covariance"), out=tmp_path / "a.tar", key=key)
     policy = make_policy({"a": "drop"}, release="covariance", neighbours="add-remove")
     guarantee = publish(gappy(), policy, out=tmp_path / "b.tar", key=key).release.guarantee
-    assert guarantee is not None
     assert guarantee.public == ()
 
 
@@ -191,7 +188,6 @@ def test_a_gap_that_is_refused_is_refused_in_a_row_at_the_center_too(tmp_path: P
 def test_a_manifest_cannot_leave_the_search_out(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """A release with centers whose cost is missing, or with too small a mu for it, is refused."""
     release = publish(gappy(), make_policy({"a": "center"}), out=tmp_path / "a.tar", key=key).release
-    assert release.guarantee is not None
     for change in ({"centers_mu": 0.0}, {"centers_mu": 12.0}):
         guarantee = Guarantee.model_validate({**release.guarantee.model_dump(), **change})
         with pytest.raises(ValidationError, match=r"center|smaller than the bounds"):

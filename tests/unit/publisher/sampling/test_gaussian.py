@@ -13,17 +13,16 @@ import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.unit.publisher.sampling.test_probability_tables import thresholds_of
 
 from dp_bundle.base.errors import ParameterError
-from dp_publish.sampling.gaussian import (
-    sample_discrete_gaussian,
-    sample_rounded_gaussian,
-)
+from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
 from dp_publish.sampling.probability_tables import ProbabilityTable, block_table, discrete_table, rounded_table
 from dp_publish.sampling.rejection import accept_exactly
 
 SAMPLERS = [sample_rounded_gaussian, sample_discrete_gaussian]
+WITH_TABLES = [(sample_rounded_gaussian, rounded_table), (sample_discrete_gaussian, discrete_table)]
 
 
 class ScriptedKeystream:
@@ -52,15 +51,8 @@ class RecordingKeystream:
         self.given.append(buffer.copy())
 
 
-def _thresholds(table: ProbabilityTable) -> list[int]:
-    parts = zip(table.head.tolist(), table.mid.tolist(), table.low.tolist(), strict=True)
-    return [(head << 128) | (mid << 64) | low for head, mid, low in parts]
-
-
 @pytest.mark.parametrize("sigma", [1.0, 30.0, 200.0])
-@pytest.mark.parametrize(
-    ("sample", "make_table"), [(sample_rounded_gaussian, rounded_table), (sample_discrete_gaussian, discrete_table)]
-)
+@pytest.mark.parametrize(("sample", "make_table"), WITH_TABLES)
 def test_a_tie_is_resolved_by_all_bits(
     sample: Callable[..., NDArray[np.int64]], make_table: Callable[[float], ProbabilityTable], sigma: float
 ) -> None:
@@ -78,7 +70,7 @@ def test_a_tie_is_resolved_by_all_bits(
 def test_ties_in_the_tail_find_the_right_magnitude() -> None:
     """Where many thresholds share their first 31 bits, the other 128 choose among them."""
     table = discrete_table(20.0)
-    thresholds = _thresholds(table)
+    thresholds = thresholds_of(table)
     last = table.head.size - 1
     assert np.count_nonzero(table.head == table.head[last]) > 150
     for k in range(last - 150, last + 1):
@@ -98,9 +90,7 @@ def test_many_ties_draw_as_many_words() -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.3, 1.0, 30.0, 255.9])
-@pytest.mark.parametrize(
-    ("sample", "make_table"), [(sample_rounded_gaussian, rounded_table), (sample_discrete_gaussian, discrete_table)]
-)
+@pytest.mark.parametrize(("sample", "make_table"), WITH_TABLES)
 def test_values_are_those_of_plain_inversion(
     sample: Callable[..., NDArray[np.int64]], make_table: Callable[[float], ProbabilityTable], sigma: float
 ) -> None:
@@ -111,7 +101,7 @@ def test_values_are_those_of_plain_inversion(
 
 
 def _invert(given: list[NDArray[Any]], table: ProbabilityTable) -> list[int]:
-    thresholds = _thresholds(table)
+    thresholds = thresholds_of(table)
     words, spare = given[0].tolist(), iter(given[1].tolist())
     heads = set(table.head.tolist())
     values = []
@@ -187,7 +177,7 @@ def test_undecided_proposals_are_settled_in_the_sampler() -> None:
     """What 32 bits cannot decide is accepted or rejected by further bits, and a rejected proposal replaced."""
     sigma, n_bits = 1024.0, 3
     table = block_table(128.0)
-    thresholds = _thresholds(table)
+    thresholds = thresholds_of(table)
     block = 100
     word = 2 * ((thresholds[block - 1] >> 128) + 1)
     t = 5

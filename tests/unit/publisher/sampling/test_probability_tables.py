@@ -14,7 +14,8 @@ PRECISION = 260  # bits, of the judge
 THRESHOLD_BITS = 159
 
 
-def _thresholds(table: ProbabilityTable) -> list[int]:
+def thresholds_of(table: ProbabilityTable) -> list[int]:
+    """Return the thresholds of a table as whole integers."""
     parts = zip(table.head.tolist(), table.mid.tolist(), table.low.tolist(), strict=True)
     return [(head << 128) | (mid << 64) | low for head, mid, low in parts]
 
@@ -52,7 +53,7 @@ def test_tables_are_exact(
     """The table's distribution is within 2^-140 of mpmath's in total variation, and each threshold within 2^-157."""
     with mpmath.workprec(PRECISION):
         unit = mpmath.ldexp(1, -THRESHOLD_BITS)
-        cumulative = [0, *_thresholds(make_table(sigma)), 1 << THRESHOLD_BITS]
+        cumulative = [0, *thresholds_of(make_table(sigma)), 1 << THRESHOLD_BITS]
         expected = make_magnitudes(sigma)
         got = [(right - left) * unit for left, right in pairwise(cumulative)]
         assert all(difference >= 0 for difference in got)

@@ -103,7 +103,6 @@ def test_gaussian_sigma_counts_the_grid_that_is_used(above: float) -> None:
     for exponent in (6, 9, 12, 15):
         mu = sensitivity / 2.0**exponent * above
         noisy = release(Gaussian, sums, GaussianDP(mu), rng=insecure_keystream(4))
-        assert noisy.noise.granularity is not None
         assert sensitivity + (columns + 1) * noisy.noise.granularity <= mu * noisy.noise.diagonal_sigma
 
 

@@ -15,8 +15,8 @@ from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import scaling_for
+from dp_publish.sampling.gaussian import PLACES, normal_parts, standard_normals
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.normals import PLACES, normal_parts, standard_normals
 from printed_forms import degrees_printed, release
 
 E1 = np.array([1.0, 0.0, 0.0])

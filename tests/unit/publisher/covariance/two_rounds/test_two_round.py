@@ -88,7 +88,6 @@ def test_a_large_table_is_read_three_times() -> None:
     rows = Passes(chain(3000), 3000)
     released, _ = release(rows, mechanism(800.0))
     assert rows.n_passes == 3
-    assert released.earlier is not None
     assert released.earlier.choices_mu < 800 * (0.03 + 2 * 0.01) ** 0.5 * 1.001
     half_widths = released.earlier.moments.scaling.half_widths
     assert half_widths[2] == pytest.approx(12.1 * 3**0.5, rel=0.2)
@@ -99,8 +98,6 @@ def test_batches_make_no_difference() -> None:
     values = chain(3000)
     one, other = (release(Passes(values, batch), mechanism())[0] for batch in (3000, 37))
     assert (one.matrix == other.matrix).all()
-    assert one.earlier is not None
-    assert other.earlier is not None
     assert (one.earlier.transform == other.earlier.transform).all()
     assert one.earlier.fourth_powers == other.earlier.fourth_powers
 
@@ -108,7 +105,6 @@ def test_batches_make_no_difference() -> None:
 def test_places_are_found() -> None:
     """With many rows the centers and scales of the first round are near the median and the standard deviation."""
     released, _ = release(Passes(chain(20_000)), mechanism())
-    assert released.earlier is not None
     scaling, clip = released.earlier.moments.scaling, released.earlier.clip
     assert scaling.centers == pytest.approx(MEANS, abs=0.2 * SCALES.max())
     assert scaling.half_widths / scaling.half_widths[0] == pytest.approx(SCALES / SCALES[0], rel=0.2)
@@ -119,7 +115,6 @@ def test_places_are_found() -> None:
 def test_declared_places_are_used_and_cost_nothing() -> None:
     """Declared centers and scales are taken as they are, and only the clip and the radii are then chosen."""
     released, _ = release(Passes(chain(500)), mechanism(declared=True))
-    assert released.earlier is not None
     assert released.earlier.moments.scaling.centers.tolist() == MEANS.tolist()
     assert released.earlier.declared == (True,) * 3
     assert released.earlier.choices_mu == pytest.approx((3 * 0.01) ** 0.5)
@@ -128,8 +123,6 @@ def test_declared_places_are_used_and_cost_nothing() -> None:
 def test_an_entity_of_several_rows_gets_more_noise() -> None:
     """At the same mu for four rows together every step has the mu of a quarter, and the choices' is for all four."""
     (one, _), (four, _) = (release(Passes(chain(5000)), mechanism(max_rows=rows, declared=True)) for rows in (1, 4))
-    assert one.earlier is not None
-    assert four.earlier is not None
     assert four.earlier.choices_mu == pytest.approx(one.earlier.choices_mu)
     assert four.earlier.fourth_sigma == pytest.approx(4 * one.earlier.fourth_sigma, rel=1e-5)
 
@@ -152,7 +145,6 @@ def test_what_it_cannot_serve_is_refused() -> None:
 def test_a_weak_strength_has_noise_that_can_be_drawn(mu: float) -> None:
     """Lengths are cut to larger units where their noise would be too wide to draw, and cost what they may."""
     released, _ = release(Passes(chain(200)), mechanism(mu))
-    assert released.earlier is not None
     assert released.earlier.fourth_sigma >= 1 / (mu * 0.005**0.5)
     assert released.earlier.fourth_sigma == pytest.approx(1 / (mu * 0.005**0.5), rel=1e-3)
     assert released.earlier.fourth_powers % released.earlier.fourth_step == 0
