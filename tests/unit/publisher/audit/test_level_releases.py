@@ -12,7 +12,6 @@ from tests.unit.publisher.audit.mixed_tables import fill_at_the_lower_bound, fin
 
 from dp_audit.planned_release import audit_planned_release
 from dp_audit.report import AuditReport
-from dp_bundle.manifest import cells
 from dp_bundle.manifest import columns as cells
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish import Policy
