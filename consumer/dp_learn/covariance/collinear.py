@@ -80,8 +80,7 @@ def find_collinear(
     small = values <= _KNOWN
     if not small.any():
         return ()
-    variances = np.diagonal(form_variances(pooled, vectors[:, small].T @ scale))
-    errors = np.sqrt(2.0 * p * variances)
+    errors = np.sqrt(2.0 * p * np.diagonal(form_variances(pooled, vectors[:, small].T @ scale)))
     empty = (errors <= _KNOWN) & (values[small] <= errors + _ROUNDING)
     parts = (vectors[:, small][:, empty] ** 2).sum(axis=1)
     found = (name for name, part in zip(names or pooled.columns, parts, strict=True) if part >= _PART)

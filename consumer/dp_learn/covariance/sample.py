@@ -184,18 +184,14 @@ class Sample:
         """Return each fold's covariance, and that of the other folds."""
         self._require_rows("held-out rows")
         n_folds = len(self._folds[0])
-        smallest = min((fold.n_rows for folds in self._folds for fold in folds), default=0)
-        if smallest < 2:
+        if min(fold.n_rows for fold in chain.from_iterable(self._folds)) < 2:
             raise EstimationError(
                 f"there are too few rows for {n_folds} folds of at least two: choose alpha by EBIC, or give --alpha"
             )
         splits = []
-        for held_out in range(n_folds):
-            others = [
-                reduce(merge_moments, [fold for index, fold in enumerate(folds) if index != held_out])
-                for folds in self._folds
-            ]
-            splits.append(Split(self._pooled(others), self._pooled([folds[held_out] for folds in self._folds])))
+        for out in range(n_folds):
+            others = [reduce(merge_moments, [*folds[:out], *folds[out + 1 :]]) for folds in self._folds]
+            splits.append(Split(self._pooled(others), self._pooled([folds[out] for folds in self._folds])))
         return splits
 
     def subsamples(self, count: int, share: float) -> list[FloatArray]:
@@ -230,16 +226,14 @@ class Sample:
             Whether each is at least that of Gaussian rows; otherwise rows alone tell it, where there are any.
         """
         each = []
-        for index, (source, moments) in enumerate(zip(self.sources, self.moments, strict=True)):
+        for source, moments, described in zip(self.sources, self.moments, pooled.sources, strict=True):
             if isinstance(source, RowSource):
                 whole = len(kept) == len(source.columns)
                 batches = source.matrices() if whole else select_columns(source.matrices(), kept)
-                described = pooled.sources[index]
                 known = described.covariance if isinstance(described, NoisyCovariance) else None
                 each.append(row_errors(batches, moments.mean[kept], b, known))
             else:
-                alone = replace(pooled, sources=(pooled.sources[index],), weights=(1.0,), same_rows=False)
-                each.append(form_errors(alone, b))
+                each.append(form_errors(replace(pooled, sources=(described,), weights=(1.0,), same_rows=False), b))
         combined = combine_row_errors(pooled, b, each)
         return at_least_model(combined, pooled, b) if at_least else combined
 

@@ -92,10 +92,8 @@ def repair_covariance(covariance: ArrayLike, method: str = "none", *, rtol: floa
         return Repair(s, RepairMethod.NONE, 0.0, 0.0)
 
     lowest, direction = smallest_eigenpair(s)
-    if lowest >= 0.0 and method != RepairMethod.NONE:
-        return Repair(s, RepairMethod.NONE, 0.0, 0.0)
     bound = max(0.0, -lowest) / float(np.abs(direction).sum()) ** 2  # certificate: the outer product of the direction
-    if method == RepairMethod.NONE:
+    if method == RepairMethod.NONE or lowest >= 0.0:
         return Repair(s, RepairMethod.NONE, 0.0, bound)
 
     if method == RepairMethod.MAXNORM:

@@ -106,8 +106,8 @@ def select_ebic(
     fitted: Solution | None = None
     likelihood = math.nan
     for index, (_, solution) in enumerate(path):
-        ended = solution is None
         if solution is None:
+            ended = True
             break
         n = n_effective(solution.precision) if callable(n_effective) else n_effective
         price = (math.log(max(n, 1.0)) + 4.0 * gamma * math.log(len(matrix))) / n
