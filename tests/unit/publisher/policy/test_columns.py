@@ -10,14 +10,17 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 from tests.unit.publisher.conftest import Call
 
 from dp_bundle.base.errors import PolicyError
+from dp_publish import publish
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table, open_table
-from dp_publish.policy.columns import choose_columns, require_bounds, resolve
+from dp_publish.policy.columns import choose_columns, prepare, require_bounds, resolve
 from dp_publish.policy.model import ColumnPolicy, Policy
 
 Bounds = dict[str, list[float]]
@@ -391,3 +394,17 @@ def test_the_command_says_what_was_done(tmp_path: Path, call: Call) -> None:
     audited = call("audit", "staff.csv", "--canaries", "20000")
     assert audited.code == 0, audited.err
     assert "gaps: replay" in audited.out
+
+
+def test_what_was_prepared_is_what_is_published(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A table and a policy that were worked in beforehand give the release that they would have given anyhow."""
+    pa.parquet.write_table(pa.table({"x": [0.5, 0.25], "t": ["a", "b"], "n": [1, 2]}), tmp_path / "t.parquet")
+    said = {"t": {"kind": "category", "categories": ["a", "b", "c"]}, "n": {"drop": True}}
+    policy = make({"x": [0, 1]}, said, mu=9.0)
+    prepared = prepare(tmp_path / "t.parquet", policy, ["n"])
+    assert (prepared.count_rows(), prepared.left_out, prepared.withheld) == (2, ("n",), ("n",))
+    told = []
+    for name, each in (("anew", None), ("before", prepare(tmp_path / "t.parquet", policy))):
+        receipt = publish(tmp_path / "t.parquet", policy, out=tmp_path / f"{name}.tar", key=key, prepared=each)
+        told.append((receipt.release.columns, receipt.release.sources, receipt.left_out))
+    assert told[0] == told[1]
