@@ -12,8 +12,8 @@ import pytest
 from dp_audit.checks import Check
 from dp_publish import Policy
 from dp_publish.data.table import open_table
+from dp_publish.policy import columns as resolving
 from dp_publish.policy.columns import choose_columns, resolve
-from dp_publish.release import publishing
 
 ROW: dict[str, Any] = {
     "town": "a",
@@ -69,7 +69,7 @@ def fill_at_the_lower_bound(patch: pytest.MonkeyPatch, module: Any) -> None:
 
 def read_towns_off_the_data(patch: pytest.MonkeyPatch) -> None:
     """List the towns that occur in the table alone."""
-    honest = publishing.resolve
+    honest = resolving.resolve
 
     def cut(table: Any, policy: Policy, withheld: Any = ()) -> Any:
         if "town" not in {source.name for source in policy.sources}:
@@ -87,4 +87,4 @@ def read_towns_off_the_data(patch: pytest.MonkeyPatch) -> None:
         columns = {name: entry for name, entry in policy.columns.items() if "town" not in name or name in kept}
         return honest(table, policy.model_copy(update={"sources": tuple(sources), "columns": columns}), withheld)
 
-    patch.setattr(publishing, "resolve", cut)
+    patch.setattr(resolving, "resolve", cut)
