@@ -173,8 +173,8 @@ class BudgetExceededError(PrivacyError):
         *,
         unit: str | None = None,
     ) -> None:
-        self.dataset, self.unit, self.budget_mu = dataset, unit, budget_mu
-        self.spent_mu, self.requested_mu = spent_mu, requested_mu
+        self.dataset, self.unit = dataset, unit
+        self.spent_mu, self.requested_mu, self.budget_mu = spent_mu, requested_mu, budget_mu
         super().__init__(f"dataset {dataset!r} {self._reason(excepted)}")
 
     def _reason(self, excepted: float) -> str:
