@@ -42,15 +42,16 @@ test-tools: .venv/installed-dev examples/reader-node/node_modules/installed
 test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_build/html/index.html
 	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist loadfile
 
-# The quick suite with the least versions of everything, but for the tests that do not depend on them; tools of the tests
-# are as new as they come, and may warn of that.
+# The quick suite with the least versions of everything, but for the tests that do not depend on them, and of the cases of
+# a unit's test the first; tools of the tests are as new as they come, and may warn of that.
 test-minimum: .venv-minimum/installed
-	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) -n auto -o filterwarnings=default \
+	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) -n auto --first-cases -o filterwarnings=default \
 		tests/unit tests/contract tests/e2e tests/golden
 
-# The quick suite's commands, formats and everything that both sides share with the newest Python on this machine.
+# The quick suite's commands, formats and everything that both sides share with the newest Python on this machine;
+# of the cases of a unit's test the first.
 test-newest: .venv-newest/installed
-	.venv-newest/bin/python -m pytest $(QUICK_TESTS) -n auto \
+	.venv-newest/bin/python -m pytest $(QUICK_TESTS) -n auto --first-cases \
 		tests/unit/common tests/unit/publisher/cli tests/unit/publisher/test_*.py tests/unit/consumer/test_*.py tests/contract tests/e2e tests/golden
 
 lint: .venv/installed-lint
