@@ -196,8 +196,8 @@ def _small_system(w: FloatArray, rows: Index, columns: Index, slope: FloatArray)
 
     def solve(moving: Index) -> FloatArray:
         every = moving.size == slope.size
-        step: FloatArray = np.linalg.solve(curvature if every else curvature[np.ix_(moving, moving)], -slope[moving])
-        return step
+        step = np.linalg.solve(curvature if every else curvature[np.ix_(moving, moving)], -slope[moving])
+        return np.asarray(step, dtype=np.float64)
 
     return solve
 
