@@ -33,8 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.privacy.normal import epsilon_for_implied_mu, mu_implied_by_epsilon
-from dp_publish.sampling.fixed_point import uniform_bits
-from dp_publish.sampling.keystream import Keystream
+from dp_publish.sampling.keystream import Keystream, uniform_bits
 
 _FRACTION_BITS = 40  # of b
 _WEIGHT_BITS = 128  # of the best outcome's weight

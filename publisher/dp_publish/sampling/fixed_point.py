@@ -28,14 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.sampling.keystream import Keystream
-
-
-def uniform_bits(n_bits: int, rng: Keystream) -> int:
-    """Return a uniform integer of so many bits."""
-    words = np.empty(-(-n_bits // 64), dtype=np.uint64)
-    rng.fill(words)
-    return int.from_bytes(words.tobytes(), "little") >> (64 * words.size - n_bits)
+from dp_publish.sampling.keystream import Keystream, uniform_bits
 
 
 def exp_minus(value: int, places: int) -> int:

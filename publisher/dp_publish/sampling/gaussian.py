@@ -2,7 +2,7 @@
 
 Both distributions are sampled to a total variation distance below 2^-144 of their definitions, per value, given uniform
 bits; sigma is the exact rational number that its float64 stands for. Below sigma = 256 a value is read off a table of
-159-bit cumulative probabilities (`probability_tables`, which proves the bound; `inversion`), from there on it is
+159-bit cumulative probabilities (`probability_tables`, which proves the bound), from there on it is
 proposed by such a table and accepted exactly (`rejection`). No rounding error ever decides a value. The bits are
 those of AES-256 in counter mode (`keystream`).
 
@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.noise import check_sigma
-from dp_publish.sampling.inversion import fill_symmetric
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
-from dp_publish.sampling.probability_tables import ProbabilityTable, discrete_table, rounded_table
+from dp_publish.sampling.probability_tables import ProbabilityTable, discrete_table, fill_symmetric, rounded_table
 from dp_publish.sampling.rejection import fill_large
 
 _MAX_TABULATED = 256.0

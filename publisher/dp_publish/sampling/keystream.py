@@ -20,6 +20,7 @@ import hashlib
 import os
 from typing import Any, Protocol
 
+import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
@@ -42,6 +43,13 @@ class Keystream(Protocol):
 
     def fill(self, buffer: NDArray[Any]) -> None:
         """Overwrite a C-contiguous array of integers with random bits."""
+
+
+def uniform_bits(n_bits: int, rng: Keystream) -> int:
+    """Return a uniform integer of so many bits."""
+    words = np.empty(-(-n_bits // 64), dtype=np.uint64)
+    rng.fill(words)
+    return int.from_bytes(words.tobytes(), "little") >> (64 * words.size - n_bits)
 
 
 class SecureKeystream:

@@ -17,6 +17,16 @@ units of 2^-224, w_k by 2k^2, the series by another 2^6, and all n masses togeth
 at least 1; the series is cut where its terms are below 2^-200, the tail where what is left is below 2^-170. Each T_k is
 therefore within 2^-158 of the true probability (2^-159 of it by rounding down), and the total variation, at most the
 sum of these errors, is below 2^13 2^-158 = 2^-145.
+
+**Inversion** turns random bits into table entries, 32 bits to a value.
+
+Of each 32-bit word, the lowest bit is the sign and the others are the head of a uniform number u. Its leading bits
+select a cell of the table's guide. Where no threshold begins with the cell's bits, the cell itself is the answer; else
+the head is compared with those of the cell's thresholds; and in case of a tie, which happens about once in a million
+values, two 64-bit words more make u as long as the thresholds are. The comparison is thus always between the full 159
+bits, all of them integers, and only as many bits are drawn as it needs.
+
+The words are processed in pieces that stay, with the table, in a core's cache.
 """
 
 from __future__ import annotations
@@ -31,6 +41,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.base.kernels import njit
+from dp_publish.sampling.keystream import Keystream
+
 _HEAD_BITS = 31
 _THRESHOLD_BITS = _HEAD_BITS + 128
 _BITS = 224  # of the fixed-point numbers
@@ -40,6 +53,8 @@ _CONTEXT = Context(prec=90)  # digits: 299 bits
 _TINY = Decimal(10) ** -90
 _SMOOTH = 16.0  # from this sigma on the series is short
 _KEPT = 256  # tables; 0.3 MB each at most
+CHUNK = 1 << 16  # values at a time: 256 kB of random words
+_N_SPARE = 64  # words to break ties
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,3 +181,46 @@ def _table(weights: list[int]) -> ProbabilityTable:
     guide = np.where(counts > 0, ~first, first).astype(np.int16)
     shift = np.uint32(_HEAD_BITS + 1 - guide_bits)
     return ProbabilityTable(head, parts["mid"].astype(np.uint64), parts["low"].astype(np.uint64), guide, shift)
+
+
+def fill_symmetric(out: NDArray[np.int64], table: ProbabilityTable, rng: Keystream) -> None:
+    """Overwrite `out` with k or -k, where the magnitude k is drawn from the table and both signs are equally likely."""
+    words = np.empty(min(CHUNK, out.size), dtype=np.uint32)
+    spare = np.empty(_N_SPARE, dtype=np.uint64)
+    for start in range(0, out.size, CHUNK):
+        part = out[start : start + CHUNK]
+        rng.fill(words[: part.size])
+        done = 0
+        while done < part.size:
+            rng.fill(spare)
+            done = _invert(words, spare, table.head, table.mid, table.low, table.guide, table.shift, part, done)
+
+
+@njit(nogil=True)
+def _invert(words, spare, head, mid, low, guide, shift, out, start):  # type: ignore[no-untyped-def]
+    """Overwrite out[start:], and return its size, or where the spare words ran out."""
+    n_spent = 0
+    for i in range(start, out.size):
+        word = words[i]
+        value = np.int64(guide[word >> shift])
+
+        if value < 0:  # thresholds begin with the cell's bits: compare 31 bits of u, and all of them in case of a tie
+            value = ~value
+            u = word >> np.uint32(1)
+            while value < head.size and head[value] < u:
+                value += 1
+            if value < head.size and head[value] == u:
+                if n_spent + 2 > spare.size:
+                    return i
+                u_mid, u_low = spare[n_spent], spare[n_spent + 1]
+                n_spent += 2
+                while (
+                    value < head.size
+                    and head[value] == u
+                    and (mid[value] < u_mid or (mid[value] == u_mid and low[value] <= u_low))
+                ):
+                    value += 1
+
+        sign = -np.int64(word & np.uint32(1))
+        out[i] = (value ^ sign) - sign
+    return out.size

@@ -38,9 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.kernels import njit
-from dp_publish.sampling.inversion import CHUNK, fill_symmetric
 from dp_publish.sampling.keystream import Keystream
-from dp_publish.sampling.probability_tables import block_table
+from dp_publish.sampling.probability_tables import CHUNK, block_table, fill_symmetric
 
 _MAX_TABLE_SIGMA = 256.0  # in blocks; at least half of it is what is used
 _MARGIN = 2.0**-31

@@ -66,8 +66,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_publish.sampling.bingham import envelope_parameter
-from dp_publish.sampling.fixed_point import exp_minus, power_of_root, precise_normals, uniform_bits
-from dp_publish.sampling.keystream import Keystream
+from dp_publish.sampling.fixed_point import exp_minus, power_of_root, precise_normals
+from dp_publish.sampling.keystream import Keystream, uniform_bits
 
 PLACES = 48  # of the released vectors
 _WORD = 64

@@ -18,8 +18,8 @@ from dp_publish.covariance.mechanisms.directions import (
     eigenvalues_in_units,
 )
 from dp_publish.sampling.bingham import sample_bingham
-from dp_publish.sampling.fixed_point import exp_minus, integers, power_of_root, precise_normals, uniform_bits
-from dp_publish.sampling.keystream import insecure_keystream
+from dp_publish.sampling.fixed_point import exp_minus, integers, power_of_root, precise_normals
+from dp_publish.sampling.keystream import insecure_keystream, uniform_bits
 
 _EXPONENT = 60
 
