@@ -170,7 +170,7 @@ def small_table(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_few_columns_take_no_more_than_was_said_either(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Libraries and compiling are in what is said of a small table, whose numbers weigh nothing."""
+    """Libraries, and compiling for a solver that is named, are in what is said of a table whose numbers weigh little."""
     small_table(tmp_path)
     kernels = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
     said = [
@@ -183,26 +183,31 @@ def test_few_columns_take_no_more_than_was_said_either(tmp_path: Path, key: Ed25
         assert done.code == 0, done.said
         assert done.peak_mb < needed / 1e6, words
 
-    for compiling in (500, 0):
-        done = run(tmp_path, "dp-learn", "small.bundle.tar", "--report", **kernels)
+    publish_numbers(tmp_path, key)
+    for words, compiling in ((["small.bundle.tar"], 0), (["n.tar", "--solver", "cd"], 500), (["n.tar"], 0)):
+        done = run(tmp_path, "dp-learn", *words, "--report", **kernels)
         assert done.code == 0, done.said
         assert done.peak_mb < learning_memory(5) / 1e6 + compiling
 
 
+def publish_numbers(folder: Path, key: Ed25519PrivateKey) -> None:
+    """Publish three columns of numbers, with which a solver may be named."""
+    policy = Policy.model_validate(tomllib.loads(policy_of(3, "rows").replace("mu = 1.0", "mu = 30.0")))
+    publish(table_of(3, 2_000), policy, out=folder / "n.tar", key=key)
+
+
 def test_compiling_is_refused_where_it_would_need_too_much(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """What a machine has to compile is asked for when it has to, and the folder of results is not begun."""
-    small_table(tmp_path)
-    policy = Policy.model_validate(tomllib.loads(SMALL))
-    publish(tmp_path / "small.parquet", policy, out=tmp_path / "s.tar", key=key)
+    publish_numbers(tmp_path, key)
     kernels = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    refused = run(tmp_path, "dp-learn", "s.tar", "--max-memory", "450MB", **kernels)
-    needed = format_size(learning_memory(5) + 500 * 10**6)
+    refused = run(tmp_path, "dp-learn", "n.tar", "--solver", "cd", "--max-memory", "450MB", **kernels)
+    needed = format_size(learning_memory(3) + 500 * 10**6)
     assert refused.said.splitlines()[-1] == (
         f"error: compiling, which is to be done once on this machine, may need {needed} of memory, and the limit is "
         f"450MB: nothing was begun; allow it with --max-memory {needed} where there is as much"
     )
     assert refused.code == 1
-    assert not (tmp_path / "s.graph").exists()
+    assert not (tmp_path / "n.graph").exists()
 
 
 def test_blank_lines_without_end_are_refused(tmp_path: Path, key: Ed25519PrivateKey) -> None:
