@@ -170,7 +170,7 @@ def small_table(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_few_columns_take_no_more_than_was_said_either(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Libraries, and compiling for a solver that is named, are in what is said of a table whose numbers weigh little."""
+    """Libraries, and compiling for a solver that is named, are in what is said of a small table."""
     small_table(tmp_path)
     kernels = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
     said = [

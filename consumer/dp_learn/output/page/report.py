@@ -94,7 +94,10 @@ def describe_prediction(found: Result) -> list[tuple[str, str]]:
         return [
             ("Intercept", f"{summary['intercept']:.5g}"),
             ("Estimated R²", f"{r_squared:.3f}" if 0.0 <= r_squared <= 1.0 else "not known under this noise"),
-            ("Lost to the noise", f"at most {bound:.3g} of mean squared error plus penalty" if bound else "not known"),
+            (
+                "Lost to the noise",
+                f"at most {bound:.3g} of mean squared error plus penalty" if bound is not None else "not known",
+            ),
         ]
     if summary["estimator"] == "lda":
         shares = (f"{value:g}: {share:.1%}" for value, share in zip(summary["classes"], summary["priors"], strict=True))

@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle.describe.sentences import describe_guarantee
+from dp_learn.output.page.report import describe_prediction
 from dp_publish import Policy, Receipt, publish
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -148,3 +150,11 @@ def test_page_of_thirty_columns_is_small(key: Ed25519PrivateKey, learn: Learn, t
     """With 30 columns of which all are linked, a page is not larger than it may be."""
     make_bundle(tmp_path / "thirty.tar", [f"column {place}" for place in range(30)], key)
     assert len(learn("thirty.tar", "--estimator", "ridge").encode()) < MOST
+
+
+@pytest.mark.parametrize(("bound", "said"), [(0.0, "at most 0 of "), (0.25, "at most 0.25 of "), (None, "not known")])
+def test_a_bound_of_zero_is_known(bound: float | None, said: str) -> None:
+    """Without noise nothing is lost to it, and the page of a regression says so."""
+    summary = {"estimator": "regression", "intercept": 1.0, "r_squared": 0.5, "excess_bound": bound}
+    shown = dict(describe_prediction(SimpleNamespace(summary=summary)))
+    assert shown["Lost to the noise"].startswith(said)
