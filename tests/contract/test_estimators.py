@@ -66,6 +66,18 @@ def test_bundle_and_its_covariance_give_the_same(
     assert fitted.alpha_ > 0.0
 
 
+@pytest.mark.parametrize("name", OF_A_COVARIANCE)
+def test_units_of_columns_do_not_matter(name: str) -> None:
+    """In other units the precision matrix is the same but for these: the penalty is on the correlation scale."""
+    rows = np.random.default_rng(3).normal(size=(500, 4)).cumsum(axis=1)
+    units = np.array([1.0, 10.0, 0.01, 1000.0])
+    fitted, rescaled = (ESTIMATORS[name]().fit(values) for values in (rows, rows * units))
+    of_precision = hasattr(fitted, "precision_")
+    found, again = (each.precision_ if of_precision else each.covariance_ for each in (fitted, rescaled))
+    change = np.outer(units, units) if of_precision else 1 / np.outer(units, units)
+    np.testing.assert_allclose(again * change, found, rtol=1e-9, atol=1e-9)
+
+
 def released_moments() -> PooledCovariance:
     """Return the covariance of a covariance release of three related columns and labels."""
     rng = np.random.default_rng(0)

@@ -355,6 +355,20 @@ def test_expected_error_falls_with_the_number_of_rows(name: str) -> None:
     assert few is None or many is None or 0 < many < few
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_expected_error_is_that_of_the_stated_noise(name: str) -> None:
+    """Where noise acts entry by entry, what `auto` compares follows from the variances that a reader is told."""
+    moments, n = _moments(), 1_000
+    scaling, d = moments.scaling, moments.scaling.n_coordinates
+    expected = _kind(name).expected_error(n, scaling, Neighbours.REPLACE_ONE, CASES[name])
+    if expected is None or name in IN_STEPS:
+        return
+    noise = _release(_mechanism(name))[0].noise
+    if noise.off_diagonal_variance is not None and noise.diagonal_variance is not None:
+        total = d * noise.diagonal_variance + d * (d - 1) * noise.off_diagonal_variance
+        assert expected == pytest.approx(math.sqrt(total) / scaling.square / n, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("name", "strength"),
     [(name, strength) for name in CASES for strength in FORMS if _gives(name, strength)],

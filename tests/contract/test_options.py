@@ -23,7 +23,9 @@ from pydantic import ValidationError
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
 from dp_bundle.cli.main import cli as dp_bundle
+from dp_learn.cli.main import _WITHOUT_EFFECT
 from dp_learn.cli.main import cli as dp_learn
+from dp_learn.pipeline.settings import Settings
 from dp_publish import Policy, publish
 from dp_publish.cli.main import cli as dp_publish
 from dp_publish.covariance.calibration import set_mechanism
@@ -146,6 +148,13 @@ def chain(tmp_path: Path, key: Ed25519PrivateKey) -> str:
 def test_every_option_of_learning_is_listed() -> None:
     """A new option of dp-learn gets a value here that makes a difference."""
     assert set(of_learn()) == {*TYPED, *ELSEWHERE}
+
+
+def test_an_option_is_of_the_settings_or_known_not_to_be() -> None:
+    """What is no setting of what is found is left out of citations, or is one of the few that choose what is asked."""
+    settings = {field.name for field in dataclasses.fields(Settings)}
+    asked = {"estimator", "target", "fdr", "allow_older"}
+    assert set(of_learn()) - settings == asked | _WITHOUT_EFFECT
 
 
 def test_what_does_not_apply_to_an_estimator_is_refused(chain: str, command: Run) -> None:

@@ -92,7 +92,7 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] | None = Non
     kind = KINDS[source.kind]
     try:
         return _with_gaps(values if kind.encode is None else kind.encode(values), source)
-    except pa.ArrowException:  # which quotes the value
+    except Exception:  # which quotes the value, whatever it is
         raise SchemaError(
             f"column {source.name!r} has a value that is no {kind.looks}: correct it in the data, or set drop = true "
             "for the column in the policy"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 from pathlib import Path
@@ -31,6 +32,9 @@ MOMENT = datetime.datetime(2026, 3, 1, 23, 30, tzinfo=UTC)  # the second of Marc
 
 
 MARCH = (datetime.date(2026, 3, 1) - datetime.date(1970, 1, 1)).days
+
+
+WORDS = {"date": ("2026-03-01", MARCH), "time": ("2026-03-01 23:30:00", MARCH * 86_400.0 + 84_600.0)}  # what they are
 
 
 def source(kind: str, *levels: str, **said: Any) -> Source:
@@ -629,3 +633,36 @@ def test_every_kind_is_read_as_it_is_written(kind: Kind, tmp_path: Path, key: Ed
     assert SOURCE_KINDS[kind.source].meaning in describe_sources(release)[0]
     with pytest.raises(SchemaError, match=f"has a value that is no {kind.looks}"):
         encode(pa.array([b"secret"]), source(kind.source))
+
+
+def test_every_kind_that_is_read_can_be_made() -> None:
+    """A kind without levels that is read from something says what its numbers are decoded to, of a fixed width."""
+    read = [kind for kind in KINDS.values() if kind.read_from and kind.levels is None]
+    assert [kind.name for kind in read if kind.stored_as is None or not kind.stored_as.bit_width] == []
+    assert [kind.name for kind in read if ColumnType.TEXT in kind.read_from and kind.name not in WORDS] == []
+
+
+WORDS = {
+    "date": ("2026-03-01", MARCH),
+    "time": ("2026-03-01 23:30:00", MARCH * 86_400.0 + 84_600.0),
+}  # and what they are
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_words_of_a_kind_are_read(kind: str) -> None:
+    """A value as it is written in a text file is the number that it stands for."""
+    word, number = WORDS[kind]
+    assert lists(pa.array([word, None]), source(kind)) == [[number, None]]
+
+
+def test_whatever_cannot_be_read_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of a kind's own, which has the value in it, does not reach anybody."""
+
+    def fails(values: pa.Array) -> pa.Array:
+        raise ValueError(f"cannot read {values.to_pylist()}")
+
+    monkeypatch.setitem(KINDS, "date", dataclasses.replace(KINDS["date"], encode=fails))
+    with pytest.raises(SchemaError, match="is no date") as refused:
+        encode(pa.array(["of Ann's"]), source("date"))
+    assert "Ann" not in str(refused.value)
+    assert refused.value.__cause__ is None
