@@ -23,7 +23,6 @@ test: .venv/installed
 # Has bundles and their descriptions read by the libraries of portals, too.
 test-slow: .venv/installed-dev
 	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser" -n auto
-	$(BIN)/python -m pytest -m "not slow" -n auto $(OTHERS)
 
 # What takes longer than CI may: claims of the slow tests at other sizes, or many times over.
 test-long: .venv/installed-dev
