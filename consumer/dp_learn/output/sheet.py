@@ -145,7 +145,10 @@ def _runs(text: str, size: float, fonts: Fonts) -> list[tuple[str, ImageFont.Fre
     return [("".join(letters), _open_font(file, size * _DOTS)) for file, letters in parts]
 
 
-_open_font = cache(ImageFont.truetype)
+@cache
+def _open_font(file: Path, size: float) -> ImageFont.FreeTypeFont:
+    """Return a font; older versions of Pillow take the name of its file alone."""
+    return ImageFont.truetype(str(file), size)
 
 
 def find_fonts(texts: Iterable[str]) -> tuple[Fonts, set[str]]:
