@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import ConfigDict, with_config
 
 from dp_bundle.base.errors import MissingValuesError
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.manifest.columns import Column
 
 
+@with_config(ConfigDict(extra="forbid"))  # of what a job recorded
 @dataclass(repr=False)
 class RowReport:
     """Counts of what was done to raw values; for the publisher's eyes only, as they tell of private data.
