@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import json
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -132,7 +133,7 @@ class Books:
             self.entries[place] = replace(self.entries[place], state=content["event"], **_whereabouts(content))
 
 
-class OpenLog:
+class OpenLog(ABC):
     """A log as it was when it was opened, and a way to append.
 
     Parameters
@@ -173,9 +174,9 @@ class OpenLog:
         """Append an event, with a mark; return False, and append nothing, if somebody else has appended since."""
         return self.append_line(encode_line(marked(content)))
 
+    @abstractmethod
     def append_line(self, line: str) -> bool:
         """Append an event that is a line already, in the same way."""
-        raise NotImplementedError
 
     def put_back(self, other: Books) -> bool:
         """Append what other books hold beyond these; return False where somebody else has appended since."""
