@@ -76,17 +76,21 @@ def _certainty(found: Result, network: Network | None) -> str:
         return _NO_LINK
 
     edges: Any = found.tables["edges.csv"] if found.graph is None else found.graph.edge_columns
-    first = [str(edges[end][0]) for end in ("source", "target")]
+    sure = has_sure_sign(edges) if "partial_correlation" in edges else np.ones(network.n_edges, dtype=bool)
+    place = int(np.argmax(sure))  # the first of these; if there is none, the first of all
+    first = [str(edges[end][place]) for end in ("source", "target")]
     ends = " and ".join(f"“{figure_text(name, _LONGEST_NAME)}”" for name in first)
     categories = frozenset() if found.graph is None else found.graph.categories
-    strength = number(float(edges[network.measure.replace(" ", "_")][0]), ".2f" if {*first} & categories else "+.2f")
+    strength = number(
+        float(edges[network.measure.replace(" ", "_")][place]), ".2f" if {*first} & categories else "+.2f"
+    )
     surest = f"The surest link is between {ends} ({network.measure} {strength})"
     rate = summary.get("fdr")
     if isinstance(rate, float):
         return f"{surest}; of the links listed, {_percent(rate)} are expected to be false.{_not_listed(found)}"
     if found.graph is None:
         return f"{surest}."
-    unsure = int(np.count_nonzero(~has_sure_sign(edges)))
+    unsure = int(np.count_nonzero(~sure))
     if "ci_low" not in edges and "evidence" not in edges:
         return f"{surest}; how sure the others are is not known."
     if not unsure:

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle.describe.sentences import describe_guarantee
+from dp_learn.output.page.plain_words import summarize_plainly
 from dp_learn.output.page.report import describe_prediction
 from dp_publish import Policy, Receipt, publish
 
@@ -158,3 +159,22 @@ def test_a_bound_of_zero_is_known(bound: float | None, said: str) -> None:
     summary = {"estimator": "regression", "intercept": 1.0, "r_squared": 0.5, "excess_bound": bound}
     shown = dict(describe_prediction(SimpleNamespace(summary=summary)))
     assert shown["Lost to the noise"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("p_values", "surest", "unsure"), [([0.9, 1e-6, 0.2], "“b” and “c”", 2), ([0.9] * 3, "“a” and “b”", 3)]
+)
+def test_the_surest_link_is_none_that_may_be_absent(p_values: list[float], surest: str, unsure: int) -> None:
+    """Where columns are nearly collinear, the link of most evidence may fail its test: another one is named, if any."""
+    edges = {"source": list("aba"), "target": list("bcc"), "partial_correlation": np.array([0.96, 0.7, 0.1])}
+    edges |= {"evidence": np.array([36.0, 18.0, 3.0]), "p_value": np.array(p_values)}
+    release = SimpleNamespace(dataset=SimpleNamespace(title="T", name="t"), guarantee=None)
+    found = SimpleNamespace(
+        bundles=[SimpleNamespace(release=release)],
+        summary={"noise_share_of_variance": None},
+        graph=SimpleNamespace(edge_columns=edges, categories=frozenset()),
+    )
+    network = SimpleNamespace(n_edges=3, measure="partial correlation", columns=("a", "b", "c"))
+    said = summarize_plainly(found, network)[-1]
+    assert f"The surest link is between {surest} (" in said
+    assert said.endswith(f"; {unsure} of the 3 links may be absent, or have the opposite sign.")
