@@ -1,11 +1,11 @@
 # Everything runs from a fresh clone with Python >= 3.11 (with venv), git and make.
 PYTHON ?= python3
 BIN := .venv/bin
-# Tests by the libraries of portals, which are many.
-OTHERS := tests/unit/common/vocabularies
+# Tests by the libraries of portals, which are many, and in a browser, which has one of its own.
+OTHERS := tests/unit/common/vocabularies tests/browser
 # The tests that need neither those, nor minutes, nor real tables, nor a browser, nor tools of others, nor root.
 QUICK_TESTS := -m "not slow and not long and not data and not browser and not tools and not power" \
-	--ignore $(OTHERS)
+	$(OTHERS:%=--ignore %)
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 # Without compiled files, every process of the tests would compile all of them for itself, for a minute.
@@ -42,8 +42,11 @@ test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_bui
 	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist loadfile
 
 # The quick suite with the least versions of everything, but for the tests that do not depend on them, and of the cases of
-# a unit's test the first; tools of the tests are as new as they come, and may warn of that.
+# a unit's test the first; tools of the tests are as new as they come, and may warn of that. Here nothing is installed that
+# `make test` does without, so that all of its tests are found first.
 test-minimum: .venv-minimum/installed
+	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) --collect-only -qq -o filterwarnings=default > .venv-minimum/found \
+		|| { cat .venv-minimum/found; exit 1; }
 	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) -n auto --first-cases -o filterwarnings=default \
 		tests/unit tests/contract tests/e2e tests/golden
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import untar
 
 from dp_bundle import open_bundle
 from dp_bundle.data import rows as parts
@@ -57,8 +57,7 @@ def unpacked(
     publish(renamed, Policy.model_validate(document), out=tmp_path / "people.tar", key=key)
     with open_bundle(tmp_path / "people.tar") as opened:
         assert sum(name.startswith("data/") for name in opened.members) == (2 if kind == "rows" else 3)
-    with tarfile.open(tmp_path / "people.tar") as archive:
-        archive.extractall(tmp_path / "people", filter="data")
+    untar(tmp_path / "people.tar", tmp_path / "people")
     return tmp_path / "people"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import shutil
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.conftest import make_policy
+from tests.conftest import make_policy, untar
 
 from dp_bundle import open_bundle, open_bundles
 from dp_bundle.base.errors import BundleError, ClosedBundleError, DpGraphError
@@ -39,8 +38,7 @@ def test_tar_to_folder_to_tar_gives_the_same_bytes(golden: Path, tmp_path: Path)
         assert bundle.manifest_sha256 == digest
         pack_bundle(bundle, tmp_path / "a.tar")
     assert (tmp_path / "a.tar").read_bytes() == golden.read_bytes()
-    with tarfile.open(golden) as tar:
-        tar.extractall(tmp_path / "by-tar", filter="data")
+    untar(golden, tmp_path / "by-tar")
     with open_bundle(tmp_path / "by-tar", UnsafeTrustAnyone()) as bundle:
         assert bundle.manifest_sha256 == digest
 
