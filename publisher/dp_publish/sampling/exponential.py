@@ -10,6 +10,11 @@ d = 1, scores above the minimum move by -2 to 0, and weights by factors in [1, b
 [b^2, 1]. The weights' sum moves all log-probabilities alike. So the log-ratio of the two probabilities varies over the
 outcomes by at most eps = -2 ln b: the mechanism has the range eps. m moved rows make that m eps.
 
+**One-sided scores** all rise, or all fall, by 0 or 1: numbers of values beyond limits, of which one value is replaced, or
+what grows with these. Then e(o) is in {0, 1} for all outcomes or in {-1, 0} for all, and so is d, e(o) - d is in
+{-1, 0} for all or in {0, 1} for all, and weights move by factors in [b, 1] or in [1, 1/b]: the range is eps = -ln b,
+half as large. With the same eps, b is the square of what it is otherwise.
+
 **mu.** Let P and Q be its laws on two neighbouring tables, and S any event. As P(S) / Q(S) is at most the largest
 ratio, and P(not S) / Q(not S) at least the smallest, logit P(S) <= logit Q(S) + eps: the trade-off between both errors
 is at worst that of two outcomes whose logits differ by eps. That is no worse than mu-GDP's if Phi^-1(p) - Phi^-1(q) <=
@@ -49,14 +54,22 @@ class ExponentialMechanism:
     ----------
     mu : float
         What one choice may cost a row.
+    one_sided : bool
+        Whether scores are, so that they may count twice as much.
     """
 
     mu: float
+    one_sided: bool = False
+
+    @property
+    def rate(self) -> float:
+        """How much the log-probability of an outcome falls with its score: -ln b."""
+        return math.log1p(((1 << _FRACTION_BITS) - self._numerator) / self._numerator)
 
     @property
     def epsilon(self) -> float:
-        """The range of the log-ratio of an outcome's probabilities on neighbouring tables: -2 ln b."""
-        return 2 * math.log1p(((1 << _FRACTION_BITS) - self._numerator) / self._numerator)
+        """The range of the log-ratio of an outcome's probabilities on neighbouring tables: -2 ln b, or half of that."""
+        return self.rate if self.one_sided else 2 * self.rate
 
     @property
     def cost(self) -> float:
@@ -105,7 +118,7 @@ class ExponentialMechanism:
     @property
     def _numerator(self) -> int:
         """2^40 b, rounded up, so that the cost is never above mu."""
-        fraction = math.exp(-epsilon_for_implied_mu(self.mu))
+        fraction = math.exp(-(1 + self.one_sided) * epsilon_for_implied_mu(self.mu))
         return min(math.floor(math.ldexp(fraction, _FRACTION_BITS) + _ROUNDING) + 1, 1 << _FRACTION_BITS)
 
 

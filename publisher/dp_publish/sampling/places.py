@@ -9,11 +9,12 @@ From them two choices are made by the exponential mechanism:
   it by at most 1. All cells are alike before the data are seen.
 - **scale**: a quantile r of the distance from the center over 0.8416, which is the normal distribution's of 60 %. With
   w(r) values within r, and r' the next smaller radius, the score of r is max(T - w(r), w(r') - T): smallest where the
-  T-th value is between both. T = max(ceil(0.6 n), o + ceil((n - o) / 2) - k), o being the number in the center's own
-  cell: in a column of which most values are one and the same, T is in the middle of the others. Where there are hardly
-  any others, nothing tells the radii apart, and k, which is public, is enough to make the least radius a hundred times
-  as probable as all others together. Replacing, adding or leaving out one value moves w(r) less either term of T, and
-  so the score, by at most 1. The radii are log-uniform, 48 to an octave.
+  T-th value is between both. T = max(ceil(0.6 n), o + h), o being the number in the center's own cell and h half of the
+  others, rounded up: in a column of which most values are one and the same, T is in the middle of the others. Where
+  these are so few that nothing tells the radii apart, the least one is chosen: its score is at most
+  max(h - k, ceil(0.6 n) - o), and k, which is public, is enough to make it ten times as probable as all others
+  together. Replacing, adding or leaving out one value moves w(r) less either term of T by at most 1, and so do h and
+  ceil(0.6 n) - o, and with them every score. The radii are log-uniform, 12 to an octave.
 
 A gap may thus be filled or left, and the number of values need not be public. An entity's m rows move a score by m: its
 choices cost m times a row's mu, so that a row's is its share divided by m.
@@ -34,12 +35,12 @@ from dp_publish.sampling.keystream import Keystream
 
 _MOST_CELLS = 1 << 20  # of one column
 _ALL_CELLS = 1 << 24  # of all columns: 128 MB of counts
-_PER_OCTAVE = 48
+_PER_OCTAVE = 12
 _OCTAVES = 14  # of radii, from the least one to the width of the bounds
 _LEAST_CELLS = 2  # in the least radius
 _SHARE_WITHIN = (6, 10)
 _NORMAL_QUANTILE = 0.8416212335729143  # of 0.8: the radius that holds 60 % of a standard normal
-_LEAST_RADIUS_ODDS = 100.0  # against all others, where nothing tells the radii apart
+_LEAST_RADIUS_ODDS = 10.0  # against all others, where nothing tells the radii apart
 _TINY, _HUGE = 2.0**-40, 2.0**52  # where the scale of floats becomes linear, and where it ends
 
 
@@ -151,23 +152,32 @@ class ScaleSearch:
 
     def scores(self, counts: NDArray[np.int64], center: int) -> NDArray[np.int64]:
         """Return the score of every radius around the middle of a cell; it is private, as are the counts."""
-        radii, middle = self.radii(center), _middle(self.grid, center)
-        first = np.ceil(self.grid.places_of(middle - radii) - 0.5).astype(np.int64)
-        end = np.floor(self.grid.places_of(middle + radii) + 0.5).astype(np.int64)
-        below = np.concatenate([[0], np.cumsum(counts)])
-        within = below[np.maximum(end, center + 1)] - below[np.minimum(first, center)]
+        radii = self.radii(center)
+        within = count_within(counts, self.grid, _middle(self.grid, center), radii)
 
-        n_values, own = int(below[-1]), int(counts[center])
+        n_values, own = int(counts.sum()), int(counts[center])
         part, whole = _SHARE_WITHIN
-        others = own + -(-(n_values - own) // 2) - self._enough(len(radii))
-        target = max(-(-part * n_values // whole), others)
+        most, half = -(-part * n_values // whole), -(-(n_values - own) // 2)
+        target = max(most, own + half)
         scores: NDArray[np.int64] = np.maximum(target - within, np.concatenate([[0], within[:-1]]) - target)
+        scores[0] = min(int(scores[0]), max(half - self._enough(len(radii)), most - own))
         return scores
 
     def _enough(self, n_radii: int) -> int:
-        """Return half the difference of scores that outweighs so many radii."""
-        epsilon = max(self.mechanism.epsilon, 2.0**-40)
-        return math.ceil(math.log(_LEAST_RADIUS_ODDS * n_radii) / epsilon)
+        """Return the difference of scores that outweighs so many radii."""
+        return math.ceil(math.log(_LEAST_RADIUS_ODDS * n_radii) / max(self.mechanism.rate, 2.0**-40))
+
+
+def count_within(
+    counts: NDArray[np.int64], grid: Cells, center: float, radii: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return how many values are within every radius of a center, to the nearest cell; at least those in its own."""
+    own = min(max(int(grid.places_of(np.array([center]))[0]), 0), grid.cells - 1)
+    first = np.ceil(grid.places_of(center - radii) - 0.5).astype(np.int64)
+    end = np.floor(grid.places_of(center + radii) + 0.5).astype(np.int64)
+    below = np.concatenate([[0], np.cumsum(counts)])
+    within: NDArray[np.int64] = below[np.maximum(end, own + 1)] - below[np.minimum(first, own)]
+    return within
 
 
 def cells_for(n_columns: int) -> int:

@@ -4,11 +4,16 @@ Noise has to cover the longest row that there may be. In units of declared bound
 no row is. So everything is found privately first, each by a step with a cost of its own:
 
 1. the center and the scale of every column (`places`), unless declared;
-2. the clip of the columns, by how many rows it changes, unless the table is so large that it would hardly change any;
-3. the first round: noisy second moments of the standardised rows, shortened to a radius that is chosen by how many
+2. the clip of every column, by how many of its values it changes;
+3. the first round: noisy second moments of rows in units of the clips, shortened to a radius that is chosen by how many
    rows are longer;
 4. the second round: the same, recentred at the first one's mean and partly whitened by its correlations, so that noise
    is small where the columns vary little; and noisy lengths to the fourth, from which a reader learns the tails.
+
+**Rare values.** A column may have most of its variance in few values that are far out. In units of its deviation they
+would make their rows long, and the noise on all other columns large; shortened with the whole row, they would bias all
+its correlations. So a column's unit in the second round is at least such that its clip comes no farther out than
+`_FARTHEST` lengths of a typical row: its own correlations have more noise then, and no other's.
 
 Both matrices are published, and a reader combines them. The number of rows is public. Gaps that are published count for
 no center and no scale, and stand at their column's center.
@@ -27,7 +32,6 @@ Dong, Roth & Su (2022). Biswas, Dong, Kamath & Ullman (2020), CoinPress, for rec
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,11 +52,8 @@ from dp_publish.covariance.scaling import GRID_BITS, scaling_around
 from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place, least_scales
 from dp_publish.covariance.two_rounds.rows import RoundMap, whiten
 from dp_publish.covariance.two_rounds.shares import (
-    CLIPS,
     StepShares,
-    chooses_clip,
-    clip_search,
-    count_beyond_clips,
+    least_clip,
     radii,
     radius_search,
     round_noise,
@@ -72,8 +73,9 @@ from dp_publish.covariance.two_rounds.sums import BinnedSums
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
-_LEAST_RADIUS = 0.5  # of the first round, in scales, times the root of p; the largest is the longest row's
-_SECOND_RADII = (0.5, 2.0)  # in lengths of a typical row
+_FIRST_RADII, _SECOND_RADII = (0.5, 16.0), (0.5, 4.0)  # the least and the largest, in lengths of a typical row
+_FARTHEST, _FEWEST = 3.0, 5.0  # of a clip in the second round: times the root of p, or of this
+_LEAST_DEVIATION = 0.2  # of a column in the second round, in scales
 _OFFSETS = (0.05, 0.01)  # of the mean from the center, squared, over the radius squared
 _MOST_COLUMNS = 2048
 _LEAST_WIDTH = 1e-250  # of bounds
@@ -202,11 +204,10 @@ class TwoRound(Mechanism):
     def shares(self, n_rows: int) -> StepShares:
         """Return the mu of every step, for one row of so many."""
         searched = sum(not place.is_declared for place in self.places)
-        n_choices = 2 + chooses_clip(self.row_mu, n_rows, len(self.places))
-        return share_out(self.row_mu, n_rows, len(self.places), searched, n_choices)
+        return share_out(self.row_mu, n_rows, len(self.places), searched)
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
-        """Return both rounds, from four passes over the table at most; see `Mechanism`."""
+        """Return both rounds, from three passes over the table; see `Mechanism`."""
 
         def draw(step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
             return step.draw(statistic, rng)
@@ -223,20 +224,25 @@ class TwoRound(Mechanism):
         shares = self.shares(n_rows)
         witness.drawing()
         centers, scales = counts.find(shares.place, play)
-        low, high = counts.limits
-        clip = self._find_clip(rows, n_rows, RoundMap(low, high, centers, scales), play)
+        p = len(scales)
+        reach = counts.find_clips(centers, scales, least_clip(self.row_mu, n_rows, p), shares.clip, play)
 
         # the first round
-        low, high = np.maximum(low, centers - clip * scales), np.minimum(high, centers + clip * scales)
-        farthest = clip * math.sqrt(len(scales))
-        frame = RoundMap(low, high, centers, scales * farthest)
-        sums = rows(partial(_sum, frame=frame, least_radius=_LEAST_RADIUS / clip, fills=centers), BinnedSums.merged)
+        low, high = counts.limits
+        low, high = np.maximum(low, centers - reach * scales), np.minimum(high, centers + reach * scales)
+        typical = math.sqrt(float(np.mean(np.minimum(1.0, 1.0 / reach) ** 2)))  # length of a row, in clips times sqrt(p)
+        largest = min(_FIRST_RADII[1] * typical, 1.0)
+        clip, units = 1 / (largest * math.sqrt(p)), reach * (largest * math.sqrt(p))
+        frame = RoundMap(low, high, centers, scales * units)
+        least = _FIRST_RADII[0] * typical / largest
+        sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
         first, _ = self._play_round("first", sums, frame, shares.first, _OFFSETS[0], play)
 
         # the second round, in a frame that follows from the first
         mean, covariance, noise = _shown_by(first)
-        transform, deviations, length = whiten(covariance * farthest**2, noise * farthest**2)
-        frame = RoundMap(low, high, mean, scales * deviations * (length * _SECOND_RADII[1]), transform)
+        farthest = _FARTHEST * math.sqrt(max(p, _FEWEST))
+        transform, deviations, length = whiten(covariance, noise, np.maximum(clip / farthest, _LEAST_DEVIATION / units))
+        frame = RoundMap(low, high, mean, scales * units * deviations * (length * _SECOND_RADII[1]), transform)
         least = _SECOND_RADII[0] / _SECOND_RADII[1]
         sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
         second, chosen = self._play_round("second", sums, frame, shares.second, _OFFSETS[1], play)
@@ -248,7 +254,7 @@ class TwoRound(Mechanism):
         costs = shares.choices * self.max_rows
         earlier = FirstRound(
             moments=first,
-            clip=clip / farthest,
+            clip=clip,
             transform=transform,
             fourth_powers=math.ldexp(noisy_total, -lengths.bits),
             fourth_sigma=math.ldexp(lengths.sigma, -lengths.bits),
@@ -267,7 +273,7 @@ class TwoRound(Mechanism):
         """
         p, shares = self.scaling.n_features, self.shares(n_rows)
         shortened = share_shortened(self.row_mu, n_rows, p)
-        first = round_noise(p, shortened, shares.first, (_LEAST_RADIUS, float(CLIPS[-1])), _OFFSETS[0])
+        first = round_noise(p, shortened, shares.first, _FIRST_RADII, _OFFSETS[0])
         second = round_noise(p, shortened, shares.second, _SECOND_RADII, _OFFSETS[1])
         noise = _TAILS / math.hypot(1 / first, 1 / second)
 
@@ -276,13 +282,8 @@ class TwoRound(Mechanism):
 
     def narrowest(self, half_widths: Sequence[float]) -> list[bool]:
         """Return which columns' scales are the least that may be found, by the first round's half-widths.
-
-        A half-width is a scale times the root of p and the clip, which is one for all columns.
         """
-        least = np.array(least_scales(self.places)) * math.sqrt(len(self.places))
-        widths = np.array(half_widths)
-        found = [np.isclose(widths, clip * least, rtol=_SAME, atol=0.0) for clip in CLIPS]
-        return np.any(found, axis=0).tolist()  # type: ignore[no-any-return]
+        raise NotImplementedError
 
     def share_lost(self, n_rows: int, spread: float) -> float:
         """Return the share of columns whose centers will probably not be found, from public facts alone.
@@ -294,14 +295,6 @@ class TwoRound(Mechanism):
         """
         shares, p = self.shares(n_rows), len(self.places)
         return share_lost(shares.place, n_rows, spread) * shares.n_places / (2 * p) if shares.n_places else 0.0
-
-    def _find_clip(self, rows: RawRows, n_rows: int, frame: RoundMap, play: Play) -> float:
-        """Return what values are clipped to, in the half-widths of a frame that has none yet but the bounds."""
-        if not chooses_clip(self.row_mu, n_rows, self.scaling.n_features):
-            return float(CLIPS[-1])
-        beyond = rows(partial(_count_beyond, frame=frame), operator.iadd)
-        search = clip_search(self.shares(n_rows).choice, self.row_mu, n_rows, self.scaling.n_features)
-        return float(CLIPS[play(Choice("clip", search.mechanism), search.scores(beyond))])
 
     def _play_round(
         self, name: str, sums: BinnedSums, frame: RoundMap, mu: float, offset: float, play: Play
@@ -321,14 +314,6 @@ def _count(batches: Batches, *, places: tuple[Place, ...], most_cells: int) -> P
     for values in batches:
         counts.add(values)
     return counts
-
-
-def _count_beyond(batches: Batches, *, frame: RoundMap) -> NDArray[np.int64]:
-    """Return how many rows have a value beyond every clip, in the half-widths of a frame."""
-    beyond = np.zeros_like(CLIPS, dtype=np.int64)
-    for values in _filled(batches, frame.centers):
-        beyond += count_beyond_clips(np.clip(values, frame.low, frame.high), frame.centers, frame.half_widths)
-    return beyond
 
 
 def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: NDArray[np.float64]) -> BinnedSums:

@@ -12,26 +12,6 @@ from dp_publish.covariance.two_rounds.rows import BLOCK, DIRECTION, INSIDE, LIMB
 
 
 @njit(nogil=True)
-def count_reaching(
-    values: NDArray[np.float64], centers: NDArray[np.float64], scales: NDArray[np.float64], limits: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """Return how many rows have exactly so many of the ascending limits below their farthest value, in scales."""
-    n, p = values.shape
-    largest = np.zeros(n)
-    for j in range(p):
-        center, factor = centers[j], 1 / scales[j]
-        for i in range(n):
-            largest[i] = max(largest[i], abs(values[i, j] - center) * factor)
-    counts = np.zeros(len(limits) + 1, np.int64)
-    for i in range(n):
-        below = 0
-        while below < len(limits) and limits[below] < largest[i]:
-            below += 1
-        counts[below] += 1
-    return counts
-
-
-@njit(nogil=True)
 def add_outer_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> None:
     """Add the product of a row with itself to a matrix."""
     for j in range(len(row)):

@@ -1,4 +1,4 @@
-"""The center and the scale of every column: declared, or found within its bounds."""
+"""The center and the scale of every column, declared, or found within its bounds; and what its values are clipped to."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from numpy.typing import NDArray
 from dp_publish.covariance.two_rounds.steps import Choice, Play
 from dp_publish.policy.model import ColumnPolicy
 from dp_publish.sampling.exponential import ExponentialMechanism
-from dp_publish.sampling.places import EqualCells, add_to_cells, cells_for, least_scale, place_chosen
+from dp_publish.covariance.two_rounds.shares import ClipSearch, clips
+from dp_publish.sampling.places import (
+    EqualCells,
+    add_to_cells,
+    cells_for,
+    count_within,
+    least_scale,
+    place_chosen,
+)
 
 MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
+_FAR = 60.0  # scales of a declared place, in which its values are counted
 _HALF = 0.5  # of the distance of two integers
 
 
@@ -52,7 +61,7 @@ def declared_place(entry: ColumnPolicy) -> Place:
 
 
 class PlaceCounts:
-    """The counts of the columns whose center and scale have to be found; they are private.
+    """The counts of the values of all columns, by which their places and clips are found; they are private.
 
     Parameters
     ----------
@@ -69,9 +78,8 @@ class PlaceCounts:
 
     def __init__(self, places: tuple[Place, ...], most_cells: int = MOST_CELLS) -> None:
         self._places = places
-        self._searched = [index for index, place in enumerate(places) if not place.is_declared]
-        self._grids = [_grid(places[index], len(self._searched), most_cells) for index in self._searched]
-        self._counts = np.zeros((len(self._grids), self._grids[0].cells if self._grids else 0), dtype=np.int64)
+        self._grids = [_grid(place, len(places), most_cells) for place in places]
+        self._counts = np.zeros((len(places), self._grids[0].cells), dtype=np.int64)
         self.n_rows = 0
 
     @property
@@ -83,7 +91,7 @@ class PlaceCounts:
     def add(self, values: NDArray[np.float64]) -> None:
         """Count the values of some rows, shape (n, p)."""
         self.n_rows += len(values)
-        for index, counts, grid in zip(self._searched, self._counts, self._grids, strict=True):
+        for index, (counts, grid) in enumerate(zip(self._counts, self._grids, strict=True)):
             add_to_cells(counts, values[:, index], grid)
 
     def merged(self, other: PlaceCounts) -> PlaceCounts:
@@ -97,21 +105,46 @@ class PlaceCounts:
         mechanism = ExponentialMechanism(mu_each)
         centers = np.array([place.center or 0.0 for place in self._places])
         scales = np.array([place.scale or 1.0 for place in self._places])
-        for index, counts, grid in zip(self._searched, self._counts, self._grids, strict=True):
+        for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
+            if place.is_declared:
+                continue
 
             def choose(what: str, scores: NDArray[np.int64], index: int = index) -> int:
                 return play(Choice(f"{what} of column {index + 1}", mechanism), scores)
 
-            floor = self._places[index].floor
-            centers[index], scales[index] = place_chosen(counts, grid, mechanism, choose, floor=floor)
+            centers[index], scales[index] = place_chosen(counts, grid, mechanism, choose, floor=place.floor)
         return centers, scales
+
+    def find_clips(
+        self, centers: NDArray[np.float64], scales: NDArray[np.float64], least: float, mu_each: float, play: Play
+    ) -> NDArray[np.float64]:
+        """Return what the values of each column are clipped to, in scales about its center, at `mu_each` a column.
+
+        It is no more than the distance of the farther bound.
+        """
+        low, high = self.limits
+        farthest = np.maximum(high - centers, centers - low) / scales
+        search, found = ClipSearch(ExponentialMechanism(mu_each, one_sided=True)), np.empty(len(scales))
+        for index, (counts, grid) in enumerate(zip(self._counts, self._grids, strict=True)):
+            limits = clips(least, farthest[index])
+            beyond = counts.sum() - count_within(counts, grid, centers[index], limits * scales[index])
+            found[index] = limits[play(Choice(f"clip of column {index + 1}", search.mechanism), search.scores(beyond))]
+        return found
 
 
 def least_scales(places: tuple[Place, ...]) -> list[float]:
     """Return the smallest scale that may be found for every column; 0 for those that are declared."""
-    searched = sum(not place.is_declared for place in places)
-    return [0.0 if place.is_declared else least_scale(_grid(place, searched), place.floor) for place in places]
+    return [
+        0.0 if place.is_declared else least_scale(_grid(place, len(places), MOST_CELLS), place.floor)
+        for place in places
+    ]
 
 
-def _grid(place: Place, n_searched: int, most_cells: int = MOST_CELLS) -> EqualCells:
-    return EqualCells(place.low, place.high, min(cells_for(n_searched), most_cells))
+def _grid(place: Place, n_columns: int, most_cells: int) -> EqualCells:
+    """Return the cells of a column: within its bounds and, where its place is declared, within the largest clip."""
+    low, high = place.low, place.high
+    if place.center is not None and place.scale is not None:
+        away = _FAR * place.scale
+        near = max(low, place.center - away), min(high, place.center + away)
+        low, high = near if near[0] < near[1] else (low, high)
+    return EqualCells(low, high, min(cells_for(n_columns), most_cells))

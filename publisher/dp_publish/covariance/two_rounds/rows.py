@@ -43,7 +43,6 @@ DIRECTION = 2.0 ** (GRID_BITS - RADIUS_BITS)  # and in those of directions
 SHORTER = 1 - 2.0**-36  # far above the relative error of a norm of 2^13 floats, and of the products with its inverse
 _EXACT_BITS, _TRANSFORM_BITS = 53, 20
 _POWER = 0.75  # g
-_LEAST_VARIANCE = 0.15  # of a standardised column
 _ROUNDS = 20
 _CLOSE = 1e-9
 _FLOOR = 0.5  # of eigenvalues, in what noise alone makes of zero ones
@@ -147,7 +146,9 @@ def _step(largest: float, bits: int) -> float:
     return math.ldexp(1.0, math.frexp(largest)[1] - bits)
 
 
-def whiten(covariance: NDArray[np.float64], noise: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def whiten(
+    covariance: NDArray[np.float64], noise: float, least: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Return the second round's transform, the deviations of the columns, and how long a typical row is in its frame.
 
     Parameters
@@ -156,6 +157,8 @@ def whiten(covariance: NDArray[np.float64], noise: float) -> tuple[NDArray[np.fl
         What the first round shows, in its own units; symmetric.
     noise : float
         The standard deviation of the noise on an entry off the diagonal.
+    least : ndarray, shape (p,)
+        The least deviation that a column is given.
 
     Returns
     -------
@@ -167,7 +170,7 @@ def whiten(covariance: NDArray[np.float64], noise: float) -> tuple[NDArray[np.fl
         The root of tr(B R B).
     """
     p = len(covariance)
-    deviations = np.sqrt(np.maximum(np.diagonal(covariance), _LEAST_VARIANCE))
+    deviations = np.sqrt(np.maximum(np.diagonal(covariance), least * least))
     floor = _FLOOR * noise * math.sqrt(p) / float(np.median(deviations)) ** 2
     values, vectors = _nearby_correlation(covariance / np.outer(deviations, deviations), floor)
     transform = (vectors * values ** (-_POWER / 2)) @ vectors.T

@@ -9,9 +9,15 @@ The noise that two rounds leave in correlations, forecast from public facts alon
 Rows are taken for standard normal ones, whose squared lengths have a chi-squared distribution with p degrees of
 freedom. Uncorrelated columns are the worst case: with correlation R, a radius of the second round takes tr R^(1/4).
 
-**Thresholds** are chosen by how many rows exceed them: the clip of columns, and the radius of a round. How many rows
-shall exceed the limit is public, so that the bias of shortening them is known to be small, or, in a small table,
-outweighed by the noise that a smaller radius saves. A row moves each of the numbers by at most 1.
+**The radius** of a round is chosen by how many rows exceed it. How many shall is public, so that the bias of shortening
+them is known to be small, or, in a small table, outweighed by the noise that a smaller radius saves.
+
+**The clip** of a column is chosen by how many of its values are beyond it, each on its own, so that rare values of one
+column do not make whole rows long. A score is that number and, for every step to a larger clip, a number of values that
+only just outweighs what chance does to the choice: so the clip is where no value is, or few are. What it clips is
+fewer values, in proportion, the more there are.
+
+A row moves each of the numbers by at most 1.
 
 References
 ----------
@@ -35,20 +41,23 @@ from dp_publish.sampling.exponential import ExponentialMechanism
 
 _PLACES = 14.0  # the share of centers and scales is so much times sqrt(p) / (n mu), within these limits:
 _LEAST_PLACES, _MOST_PLACES = 0.03, 0.4
-_CHOICE = 0.01  # of the clip, and of either radius
+_CLIP = 0.02  # of all columns' clips
+_CHOICE = 0.005  # of either radius
 _LENGTHS = 0.005
 _FIRST_ROUND = 0.3  # of what is left
 _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 _FAR = 3.0  # standard deviations from its median: a center there is lost
 _POINTS = np.linspace(0.0, 1.0, 65) ** 2 * _FAR  # to integrate over
 _LARGEST_EXPONENT = 700.0
-CLIPS = np.array([1.3 * 1.25**power for power in range(11)])  # of columns, in scales: up to 12
-_CLIPPED, _MOST_CLIPPED = 10.0, 0.7  # rows for each column, over mu; and the largest share of all
-_WORTH_A_PASS = 1e-4  # of the rows: where fewer are to be clipped, the clip is the largest
+_NEXT_CLIP, _MOST_LEAST_CLIP = 1.25, 5.0  # times the one before it; in scales
+_WORTH_THE_FIRST = 2.0
+_WORTH_A_CLIP = 0.3  # over epsilon: values that a step to the next larger clip must leave as they are
+_WORTH_A_RADIUS = 1.5
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65
 _FEW_COLUMNS = 8
+_FEW_ROWS, _FASTER, _LEAST_PART = 40.0, 0.75, 0.3  # with more of n mu / p, so much smaller a part, at the least, of these
 _MOST_CELLS = 1 << 24  # of sums by length
-_N_RADII, _LEAST_RADII = 16, 4
+_LEAST_RADII, _NEXT_RADIUS = 4, 1.1  # times the one before it
 
 
 @dataclass(frozen=True)
@@ -61,10 +70,12 @@ class StepShares:
         Of every single choice of a center or a scale.
     n_places : int
         How many of these there are.
-    choice : float
-        Of the choice of the radius of either round, and of the clip where there is one.
-    n_choices : int
+    clip : float
+        Of the choice of a column's clip.
+    n_columns : int
         How many of these there are.
+    choice : float
+        Of the choice of the radius of either round.
     lengths : float
         Of the noise on the sum of the rows' lengths to the fourth.
     first, second : float
@@ -73,8 +84,9 @@ class StepShares:
 
     place: float
     n_places: int
+    clip: float
+    n_columns: int
     choice: float
-    n_choices: int
     lengths: float
     first: float
     second: float
@@ -82,7 +94,8 @@ class StepShares:
     @property
     def choices(self) -> float:
         """The mu of all that is chosen by the exponential mechanism."""
-        return math.hypot(self.place * math.sqrt(self.n_places), self.choice * math.sqrt(self.n_choices))
+        places, clips = self.place * math.sqrt(self.n_places), self.clip * math.sqrt(self.n_columns)
+        return math.hypot(places, clips, self.choice * math.sqrt(2))
 
     @property
     def total(self) -> float:
@@ -90,7 +103,7 @@ class StepShares:
         return math.hypot(self.choices, self.lengths, self.first, self.second)
 
 
-def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_choices: int) -> StepShares:
+def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int) -> StepShares:
     """Return the mu of every step.
 
     Parameters
@@ -101,18 +114,17 @@ def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_choices
         The public size of the table.
     n_searched : int
         How many columns have no declared center and scale.
-    n_choices : int
-        How many clips and radii are chosen.
     """
     wanted = _PLACES * math.sqrt(n_columns) / (n_rows * mu)
     for_places = min(max(wanted, _LEAST_PLACES), _MOST_PLACES) * n_searched / n_columns
-    left = 1 - for_places - n_choices * _CHOICE - _LENGTHS
+    left = 1 - for_places - _CLIP - 2 * _CHOICE - _LENGTHS
     mu *= _ROUND_DOWN
     return StepShares(
         place=mu * math.sqrt(for_places / (2 * n_searched)) if n_searched else 0.0,
         n_places=2 * n_searched,
+        clip=mu * math.sqrt(_CLIP / n_columns),
+        n_columns=n_columns,
         choice=mu * math.sqrt(_CHOICE),
-        n_choices=n_choices,
         lengths=mu * math.sqrt(_LENGTHS),
         first=mu * math.sqrt(left * _FIRST_ROUND),
         second=mu * math.sqrt(left * (1 - _FIRST_ROUND)),
@@ -178,8 +190,25 @@ def share_lost(mu_each: float, n_rows: int, spread: float) -> float:
 
 
 @dataclass(frozen=True)
-class ThresholdSearch:
-    """The private choice of a limit.
+class ClipSearch:
+    """The private choice of a column's clip.
+
+    Parameters
+    ----------
+    mechanism : ExponentialMechanism
+        What it may cost.
+    """
+
+    mechanism: ExponentialMechanism
+
+    def scores(self, beyond: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the score of every clip from the number of values that are beyond it; both are private."""
+        return _one_sided(beyond, _WORTH_A_CLIP, self.mechanism, _WORTH_THE_FIRST)
+
+
+@dataclass(frozen=True)
+class RadiusSearch:
+    """The private choice of a round's radius.
 
     Parameters
     ----------
@@ -193,32 +222,31 @@ class ThresholdSearch:
     target: int
 
     def scores(self, exceeding: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the score of every limit from the number of rows that exceed it; both are private."""
-        scores: NDArray[np.int64] = np.abs(exceeding - self.target)
-        return scores
+        """Return the score of every radius from the number of rows that exceed it; both are private."""
+        return _one_sided(np.maximum(exceeding - self.target, 0), _WORTH_A_RADIUS, self.mechanism)
 
 
-def chooses_clip(mu: float, n_rows: int, n_columns: int) -> bool:
-    """Return whether the clip is chosen, at the price of a pass over the table, or is the largest without a choice.
-
-    Where so few rows would be clipped, the radius, which shortens about as many, does nearly the same.
-    """
-    return _target(mu, n_rows, n_columns, _CLIPPED, _MOST_CLIPPED) >= _WORTH_A_PASS * n_rows
+def least_clip(mu: float, n_rows: int, n_columns: int) -> float:
+    """Return the least clip, in scales: beyond it a normal column has its part of the rows that a radius shortens."""
+    share = -math.expm1(math.log1p(-share_shortened(mu, n_rows, n_columns)) / n_columns)
+    return min(-float(special.ndtri(share / 2)), _MOST_LEAST_CLIP)
 
 
-def clip_search(mu_choice: float, mu: float, n_rows: int, n_columns: int) -> ThresholdSearch:
-    """Return the search of the columns' clip, for a choice at `mu_choice` in a release at mu."""
-    return _search(mu_choice, mu, n_rows, n_columns, _CLIPPED, _MOST_CLIPPED)
+def clips(least: float, farthest: float) -> NDArray[np.float64]:
+    """Return the clips of a column to choose from, in scales, ascending: from a least one to its farther bound."""
+    steps = math.ceil(math.log(max(farthest / least, 1.0)) / math.log(_NEXT_CLIP))
+    found: NDArray[np.float64] = np.minimum(least * _NEXT_CLIP ** np.arange(steps + 1), farthest)
+    return found
 
 
-def radius_search(mu_choice: float, mu: float, n_rows: int, n_columns: int) -> ThresholdSearch:
-    """Return the search of a round's radius."""
-    return _search(mu_choice, mu, n_rows, n_columns, _SHORTENED, _MOST_SHORTENED)
+def radius_search(mu_choice: float, mu: float, n_rows: int, n_columns: int) -> RadiusSearch:
+    """Return the search of a round's radius, for a choice at `mu_choice` in a release at mu."""
+    return RadiusSearch(ExponentialMechanism(mu_choice, one_sided=True), _target(mu, n_rows, n_columns))
 
 
 def share_shortened(mu: float, n_rows: int, n_columns: int) -> float:
     """Return the share of rows that a round's radius shall shorten."""
-    return _target(mu, n_rows, n_columns, _SHORTENED, _MOST_SHORTENED) / n_rows
+    return _target(mu, n_rows, n_columns) / n_rows
 
 
 def radii(smallest: float, n_columns: int) -> NDArray[np.int64]:
@@ -226,25 +254,23 @@ def radii(smallest: float, n_columns: int) -> NDArray[np.int64]:
 
     There are fewer in a wide table, so that sums by length fit into memory.
     """
-    n = min(max(_MOST_CELLS // (n_columns + 1) ** 2, _LEAST_RADII), _N_RADII)
+    wanted = 1 + math.ceil(math.log(1 / smallest) / math.log(_NEXT_RADIUS))
+    n = min(max(_MOST_CELLS // (n_columns + 1) ** 2, _LEAST_RADII), wanted)
     steps = np.rint(2.0**RADIUS_BITS * np.geomspace(smallest, 1.0, n)).astype(np.int64)
     return np.unique(steps)
 
 
-def count_beyond_clips(
-    values: NDArray[np.float64], centers: NDArray[np.float64], scales: NDArray[np.float64]
+def _target(mu: float, n_rows: int, n_columns: int) -> int:
+    p = max(n_columns, _FEW_COLUMNS)
+    fewer = max(min((_FEW_ROWS * p / (n_rows * mu)) ** _FASTER, 1.0), _LEAST_PART)
+    return math.floor(min(fewer * _SHORTENED * p / mu, _MOST_SHORTENED * n_rows))
+
+
+def _one_sided(
+    numbers: NDArray[np.int64], worth: float, mechanism: ExponentialMechanism, first: float = 0.0
 ) -> NDArray[np.int64]:
-    """Return how many rows, of shape (n, p), have a value beyond every clip; it is private."""
-    from dp_publish.covariance.two_rounds._kernels import count_reaching
-
-    counts = count_reaching(values, centers, scales, CLIPS)
-    beyond: NDArray[np.int64] = len(values) - np.cumsum(counts)[:-1]
-    return beyond
-
-
-def _search(mu_choice: float, mu: float, n_rows: int, n_columns: int, each: float, most: float) -> ThresholdSearch:
-    return ThresholdSearch(ExponentialMechanism(mu_choice), _target(mu, n_rows, n_columns, each, most))
-
-
-def _target(mu: float, n_rows: int, n_columns: int, each: float, most: float) -> int:
-    return math.floor(min(each * max(n_columns, _FEW_COLUMNS) / mu, most * n_rows))
+    """Return numbers that fall along the outcomes, and for every step along these what makes it so much less probable."""
+    places = np.arange(len(numbers))
+    less = (worth * places + first * (places > 0)) / max(mechanism.rate, 2.0**-40)
+    scores: NDArray[np.int64] = numbers + np.ceil(less).astype(np.int64)
+    return scores
