@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.quoting import quote, quote_name, quote_path
-from dp_bundle.describe.sentences import describe_guarantee, describe_several
+from dp_bundle.describe.sentences import describe_guarantee, describe_scale, describe_several
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.output.summary import Result, Summary
@@ -98,7 +98,7 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
         if not alike or bundle is bundles[-1]:
             lines += [f"  {sentence}" for sentence in (guarantee, *describe_several(bundle.release.guarantee))]
     gaps = dict.fromkeys(gap for bundle in summary["bundles"] for gap in bundle["gaps"])
-    lines += [f"  {gap}" for gap in gaps]
+    lines += [f"  {sentence}" for sentence in (*gaps, *describe_scale(bundles[0].release.columns))]
 
     if len(bundles) > 1:
         weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])

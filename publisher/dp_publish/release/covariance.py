@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dp_bundle.base.errors import DataError
 from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.row_reader import to_numpy
-from dp_bundle.manifest.columns import Column, Standard
+from dp_bundle.manifest.columns import Asinh, Column, Standard
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
@@ -166,7 +166,11 @@ def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[
         places = [(each.centers[index].item(), each.half_widths[index].item()) for each in rounds]
         standards = tuple(Standard(center=center, scale=scale) for center, scale in places)
         obtained = "declared" if declared else "private-quantiles"
-        stated.append(column.model_copy(update={"standards": standards, "standard_obtained": obtained}))
+        said: dict[str, Any] = {"standards": standards, "standard_obtained": obtained}
+        if index in released.earlier.transforms:
+            center, scale = released.earlier.transforms[index]
+            said["transform"] = Asinh(name="asinh", center=center, scale=scale)
+        stated.append(column.model_copy(update=said))
     return tuple(stated)
 
 

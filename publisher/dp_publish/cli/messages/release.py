@@ -19,12 +19,13 @@ from dp_bundle.describe.sentences import (
 )
 from dp_bundle.describe.subject import licence_gap
 from dp_bundle.files.places import RemotePath
-from dp_bundle.manifest.columns import source_names
+from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.release import Release
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import correlation_noise
+from dp_publish.covariance.two_rounds.asinh import SCALE
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, median_spread
 from dp_publish.forecast.outlook import forecast, moments_error, smallest_seen
@@ -202,7 +203,7 @@ def _describe_narrow(release: Release, mechanism: Mechanism) -> Iterator[str]:
     """Yield a line on columns that were clipped hard, as the published scales tell."""
     if not isinstance(mechanism, TwoRound):
         return
-    narrow = mechanism.narrowest([column.standards[0].scale for column in release.columns])
+    narrow = mechanism.narrowest([_half_width(column) for column in release.columns])
     names = source_names([column for column, is_narrow in zip(release.columns, narrow, strict=True) if is_narrow])
     if names:
         yield (
@@ -210,6 +211,12 @@ def _describe_narrow(release: Release, mechanism: Mechanism) -> Iterator[str]:
             "wide, so that little else may be seen; if narrower bounds, or a center and a scale, are public knowledge, "
             "declare them in the policy of another release"
         )
+
+
+def _half_width(column: Column) -> float:
+    """Return the half-width of a column's first standard, in data units."""
+    scale = column.standards[0].scale
+    return scale if column.transform is None else scale / SCALE * column.transform.scale
 
 
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:

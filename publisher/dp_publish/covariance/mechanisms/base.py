@@ -108,6 +108,8 @@ class FirstRound:
         By column: whether its center and scale were declared.
     choices_mu : float
         The mu of everything that was chosen privately, for the unit of privacy.
+    transforms : dict of int to (float, float)
+        By place, the center and the scale, in data units, of every column on the scale of asinh.
     """
 
     moments: NoisyMoments
@@ -118,6 +120,7 @@ class FirstRound:
     fourth_step: float
     declared: tuple[bool, ...]
     choices_mu: float
+    transforms: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

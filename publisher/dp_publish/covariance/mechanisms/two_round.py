@@ -10,6 +10,10 @@ no row is. So everything is found privately first, each by a step with a cost of
 4. the second round: the same, recentred at the first one's mean and partly whitened by its correlations, so that noise
    is small where the columns vary little; and noisy lengths to the fourth, from which a reader learns the tails.
 
+Where a column has a transform, its values become asinh((x - center) / scale) before all else (`two_rounds.asinh`), with
+the center and the scale that were found or declared: a function of a row alone, given what step 1 released, so that it
+costs nothing, and the rows of later steps are clipped and shortened as any others.
+
 Both matrices are published, and a reader combines them. The number of rows is public. Gaps that are published count for
 no center and no scale, and stand at their column's center.
 
@@ -28,10 +32,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +49,7 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, RawRows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around
+from dp_publish.covariance.two_rounds.asinh import Transforms, on_scale, place_on_scale, transforms_of
 from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place, least_scales
 from dp_publish.covariance.two_rounds.rows import RoundMap, whiten
 from dp_publish.covariance.two_rounds.shares import (
@@ -72,6 +77,7 @@ from dp_publish.covariance.two_rounds.sums import BinnedSums
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
+T = TypeVar("T")
 _LEAST_RADIUS = 0.5  # of the first round, in scales, times the root of p; the largest is the longest row's
 _SECOND_RADII = (0.5, 2.0)  # in lengths of a typical row
 _OFFSETS = (0.05, 0.01)  # of the mean from the center, squared, over the radius squared
@@ -224,6 +230,11 @@ class TwoRound(Mechanism):
         witness.drawing()
         centers, scales = counts.find(shares.place, play)
         low, high = counts.limits
+
+        # from here on, what is said of columns with a transform is on its scale
+        transforms = transforms_of(self.places, centers, scales)
+        low, high, centers, scales = place_on_scale(transforms, low, high, centers, scales)
+        rows = _rows_on_scale(rows, transforms)
         clip = self._find_clip(rows, n_rows, RoundMap(low, high, centers, scales), play)
 
         # the first round
@@ -255,6 +266,7 @@ class TwoRound(Mechanism):
             fourth_step=2.0**-lengths.bits,
             declared=tuple(place.is_declared for place in self.places),
             choices_mu=costs,
+            transforms=transforms,
         )
         return replace(second, earlier=earlier)
 
@@ -321,6 +333,22 @@ def _count(batches: Batches, *, places: tuple[Place, ...], most_cells: int) -> P
     for values in batches:
         counts.add(values)
     return counts
+
+
+def _rows_on_scale(rows: RawRows, transforms: Transforms) -> RawRows:
+    """Return the rows of a table with transformed columns on their own scale, in every pass."""
+    if not transforms:
+        return rows
+
+    def mapped(add: Callable[[Batches], T], merge: Callable[[T, T], T], /) -> T:
+        return rows(partial(_add_on_scale, add=add, transforms=transforms), merge)
+
+    return mapped
+
+
+def _add_on_scale(batches: Batches, *, add: Callable[[Batches], T], transforms: Transforms) -> T:
+    """Return what comes of rows on their own scale; pickled where others run it."""
+    return add(on_scale(values, transforms) for values in batches)
 
 
 def _count_beyond(batches: Batches, *, frame: RoundMap) -> NDArray[np.int64]:

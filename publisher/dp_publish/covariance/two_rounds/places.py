@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ class Place:
         Declared both, or neither.
     floor : float
         The least distance from the center that its scale may be made of, such as half the distance of two integers.
+    transform : {"asinh"} or None
+        What its values become once its center and scale are public (`two_rounds.asinh`).
     """
 
     low: float
@@ -35,6 +38,7 @@ class Place:
     center: float | None = None
     scale: float | None = None
     floor: float = 0.0
+    transform: Literal["asinh"] | None = None
 
     @property
     def is_declared(self) -> bool:
@@ -47,8 +51,8 @@ def declared_place(entry: ColumnPolicy) -> Place:
     low, high = entry.bounds or (-1.0, 1.0)
     floor = _HALF if entry.holds.is_whole else 0.0
     if "scale" in entry.model_fields_set:
-        return Place(low, high, entry.center, entry.scale, floor)
-    return Place(low, high, floor=floor)
+        return Place(low, high, entry.center, entry.scale, floor, entry.transform)
+    return Place(low, high, floor=floor, transform=entry.transform)
 
 
 class PlaceCounts:
