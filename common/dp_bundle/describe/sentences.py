@@ -72,7 +72,7 @@ def describe_bounds(column: Column, clip: float | None = None) -> str:
         then = f"center {second.center:g} and scale {second.scale:g} in round 2"
         if column.transform is not None:
             kept = f"at most {away:.6g} from the center {first.center:g}; scale {first.scale:g}, then {then}"
-            return f"{describe_transform(column.transform)}{found}: {kept}"
+            return f"{describe_transform(column.transform)} of the values x{found}: {kept}"
         return f"at most {away:.6g} from the center {first.center:g}{found}; scale {first.scale:g}, then {then}"
     if column.bounds is None:
         return "not clipped"
@@ -94,8 +94,8 @@ def describe_scale(columns: Sequence[Column]) -> list[str]:
         return []
     return [
         f"On the scale of asinh((x - center) / scale), with a center and a scale that the manifest states: "
-        f"{_named(names)}. What is learned of such a column, its mean, its variance and its links, is of the "
-        "asinh-scaled column, and not of its values x."
+        f"{_named(names)}. All that is said and learned of such a column, its mean, its variance and its links included, "
+        "is about the asinh-scaled column, and not about its values x."
     ]
 
 

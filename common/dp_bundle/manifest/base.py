@@ -50,9 +50,7 @@ _LATER_FIELDS["2"] = _LATER_FIELDS["1"] = {
 _CODE = re.compile(r"(?P<name>.+) \(code sha256:(?P<digest>[0-9a-f]{64})\)")  # how `software` states the code
 _FIRST_SOFTWARE_OF_5 = "dpgraph 0.2.0"  # which stated no code
 _WITHOUT_FURTHER: tuple[FormatVersion, ...] = ("1", "2")  # fields of the dataset that a reader does not know
-_WORDS_SINCE: dict[
-    str, FormatVersion
-] = {  # mechanisms, noise, origins of bounds, gaps, kinds, units, transforms
+_WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, noise, origins of bounds, gaps, kinds, units, transforms
     "two-round": "3",
     "wishart-difference": "3",
     "private-quantiles": "3",
