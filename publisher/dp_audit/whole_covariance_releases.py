@@ -9,8 +9,8 @@ sum, too.
 
 Of two rounds the exact sums are computed here from what a release states, and nothing of `covariance.two_rounds` is
 used: raw values are clipped, standardised, transformed and shortened in plain floating-point arithmetic, as the format
-says it of bounds, asinh, standards, column clip, transform and radius. That differs from the release's integers by far less
-than the noise.
+says it of bounds, asinh, standards, column clip, transform and radius. That differs from the release's integers by far
+less than the noise.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ from dp_publish.policy.model import Policy
 
 _RELEASES, _ROWS = 30, 25
 _FOLLOWS_FROM_CHOICES = (  # in a release of two rounds, as each is of rows in the units that were chosen
-    *("README.md", "transform", "standards", "column_clip", "radius", "constant", "granularity", "parameters", "fourth_moment"),
+    "transform",  # of a column
+    *("README.md", "standards", "column_clip", "radius", "constant", "granularity", "parameters", "fourth_moment"),
     *("diagonal_variance", "off_diagonal_variance"),
 )
 

@@ -93,9 +93,9 @@ def describe_scale(columns: Sequence[Column]) -> list[str]:
     if not names:
         return []
     return [
-        f"On the scale of asinh((x - center) / scale), with a center and a scale that the manifest states: "
-        f"{_named(names)}. All that is said and learned of such a column, its mean, its variance and its links included, "
-        "is about the asinh-scaled column, and not about its values x."
+        "On the scale of asinh((x - center) / scale), with a center and a scale that the manifest states: "
+        f"{_named(names)}. All that is said and learned of such a column, its mean, its variance and its links "
+        "included, is about the asinh-scaled column, and not about its values x."
     ]
 
 
