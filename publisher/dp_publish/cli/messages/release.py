@@ -14,6 +14,7 @@ from dp_bundle.describe.sentences import (
     chance_of_guess,
     describe_bounds,
     describe_guarantee,
+    describe_scale,
     describe_size,
     describe_total,
 )
@@ -56,6 +57,7 @@ def _sentences(receipt: Receipt, policy: Policy) -> Iterator[str]:
     release = receipt.release
     yield from describe_guarantee(release)
     yield from _describe_weakness(release)
+    yield from describe_scale(release.columns)
 
     # what was decided without her
     yield from _describe_left_out(receipt, policy)
