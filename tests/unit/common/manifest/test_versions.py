@@ -73,6 +73,18 @@ def test_a_later_mechanism_is_refused_in_older_manifests() -> None:
         Statement.from_bytes(spell(document))
 
 
+def test_a_transform_needs_version_6() -> None:
+    """A manifest of version 5 says nothing of a transform, so that no reader of version 5 overlooks one."""
+    document = json.loads(payload("bundle-v6-asinh-two-round-covariance.tar"))
+    document["predicate"]["format_version"], document["predicateType"] = "5", "dpgraph:release/v5"
+    with pytest.raises(BundleFormatError, match="asinh is no word of format version 5"):
+        Statement.from_bytes(spell(document))
+    for column in document["predicate"]["columns"]:
+        column["transform"] = None
+    with pytest.raises(BundleFormatError, match="has later ones"):
+        Statement.from_bytes(spell(document))
+
+
 def test_later_words_are_refused_in_older_manifests() -> None:
     """Bounds found by quantiles, which came with version 3, are refused in a manifest of version 2."""
     document = json.loads(payload("bundle-v2.tar"))

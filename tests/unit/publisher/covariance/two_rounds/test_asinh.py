@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from pydantic import ValidationError
 from tests.unit.publisher.covariance.two_rounds.test_two_round import Passes, release
@@ -21,6 +22,7 @@ from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.asinh import SCALE, on_scale, place_on_scale, to_asinh
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.covariance.two_rounds.shares import CLIPS
+from dp_publish.policy.columns import prepare
 
 BOUNDS = (-50.0, 400.0)
 TWO_ROUND = {"release": "covariance", "mechanism": "two-round", "mu": 1.0}
@@ -134,3 +136,20 @@ def test_a_transform_is_refused_where_another_mechanism_is_chosen() -> None:
     policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
     with pytest.raises(PolicyError, match="transform, of 'x', 'y', is for two rounds, and this release is made by"):
         set_mechanism(policy, dict.fromkeys("xy", "continuous"), lambda: 100)
+
+
+def test_patterns_put_numbers_alone_on_the_scale() -> None:
+    """A pattern for all columns skips categories, dates and truth values, whose own sections may not have one."""
+    frame = pd.DataFrame({"x": [0.5], "n": [3], "yes": [True], "town": ["a"], "day": ["2020-01-01"]})
+    columns: dict[str, Any] = {
+        "*": {"transform": "asinh", "bounds": (0.0, 9.0)},
+        "town": {"kind": "category", "categories": ["a", "b", "c"]},
+        "day": {"kind": "date", "bounds": (0.0, 30_000.0)},
+    }
+    said = {"dataset": {"name": "d"}, "privacy": TWO_ROUND, "columns": columns}
+    prepared = prepare(frame, Policy.model_validate(said))
+    transformed = {name for name in prepared.kinds if prepared.policy.column(name).transform is not None}
+    assert transformed == {"x", "n"}
+    columns["yes"] = {"transform": "asinh"}
+    with pytest.raises(PolicyError, match="leave it out for truth values"):
+        prepare(frame, Policy.model_validate(said))
