@@ -80,6 +80,8 @@ MEANINGS = {
     "columns.weight": "of rows: this column's part of a row's mu^2, in proportion to the other columns' weights",
     "columns.center": "publicly known middle, with scale: for l2_radius of rows, and for two rounds",
     "columns.scale": "publicly known standard deviation, with center",
+    "columns.transform": "publish asinh((x - center) / scale) of the values x, in a covariance release of two rounds: "
+    "for long tails; center and scale are those found privately, or declared",
     "columns.spread": "the standard deviation that forecasts assume (0.14 if not given; of counts with a max_change, "
     "what independent cases have); it changes no noise",
     "columns.kind": "the column's type decides if it is not given, and text is left out",
@@ -103,9 +105,9 @@ MEANINGS = {
 MANIFEST_HEAD = """# The manifest
 
 The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest of
-version 5 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
+version 6 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
 can say, a reader checks that the guarantee follows from the noise ([the file format](../bundle-format.md)).
-The schema itself is [manifest-v5.schema.json](../manifest-v5.schema.json). (`make docs` writes this page.)
+The schema itself is [manifest-v6.schema.json](../manifest-v6.schema.json). (`make docs` writes this page.)
 """
 
 LIMITS = {

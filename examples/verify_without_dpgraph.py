@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-VERSIONS = ("1", "2", "3", "4", "5")
+VERSIONS = ("1", "2", "3", "4", "5", "6")
 NAME = re.compile(rb"([A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)?)\0*")
 TYPE = b"application/vnd.in-toto+json"
 ENVELOPE = b'{"payload":"%s","payloadType":"' + TYPE + b'","signatures":[{"keyid":"ed25519:%s","sig":"%s"}]}\n'

@@ -46,7 +46,7 @@ export function readStatement(payload) {
   const document = parsePayload(payload)
   const predicate = document.get('predicate')
   const version = predicate instanceof Map ? predicate.get('format_version') : undefined
-  require(['1', '2', '3', '4', '5'].includes(version), 'P3', 'a newer version of this reader is needed')
+  require(['1', '2', '3', '4', '5', '6'].includes(version), 'P3', 'a newer version of this reader is needed')
   require(document.get('predicateType') === `dpgraph:release/v${version}`, 'P3', 'the type is not that of the version')
   const statement = readFields(document, version)
   checkRelease(statement.predicate)
@@ -90,6 +90,9 @@ function describe({ statement, data }, signer) {
     const shown = Math.min(5, data[0].length)
     for (let row = 0; row < shown; row++) lines.push(data.map((values) => String(values[row])).join('\t'))
   } else {
+    for (const { name, transform } of columns.filter((column) => column.transform)) {
+      lines.push(`${JSON.stringify(name)}: asinh((x - ${transform.center}) / ${transform.scale}) of its values x`)
+    }
     lines.push(`noise variance ${moments.diagonal_variance} on the diagonal, ${moments.off_diagonal_variance} beside it`)
     for (const row of data['data/covariance.parquet'].slice(0, 5)) lines.push(row.join('\t'))
   }

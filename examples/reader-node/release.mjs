@@ -52,6 +52,7 @@ function checkColumn(column, release) {
   const rounds = release.second_moments?.first_round ? 2 : 0
   require(column.standards.length === rounds, 'C4', `${column.name} has not one standard for each round`)
   require((column.standard_obtained !== null) === rounds > 0, 'C4', `the standards of ${column.name} have no origin`)
+  require(column.transform === null || rounds, 'C6', `${column.name} has a transform, which is for two rounds`)
   if (noise?.distribution === 'randomized-response') checkResponse(column)
   else if (noise) checkNoise(column.name, noise)
   const isOfBlock = column.block !== null && column.missing !== 'indicator' && noise && !ball
@@ -73,6 +74,8 @@ function checkSources({ sources, columns }) {
   require(differ(sources.flatMap((each) => each.columns)), 'B1', 'a column has two sources')
   const named = new Map(columns.map((column) => [column.name, column]))
   for (const source of sources) checkSource(source, named)
+  const others = sources.flatMap(({ kind, columns: own }) => (kind === 'number' ? own.slice(1) : own))
+  require(others.every((name) => !named.get(name).transform), 'C6', 'what stands for no number has a transform')
 
   const starts = columns.filter((column, index) => column.block && column.block !== columns[index - 1]?.block)
   const blocks = sources.filter((source) => source.columns.length > 1)

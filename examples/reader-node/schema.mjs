@@ -4,16 +4,18 @@ import fs from 'node:fs'
 import { Integer, plain } from './json.mjs'
 import { require } from './refusal.mjs'
 
-const PAGE = new URL('../../docs/manifest-v5.schema.json', import.meta.url)
+const PAGE = new URL('../../docs/manifest-v6.schema.json', import.meta.url)
 const SCHEMA = JSON.parse(fs.readFileSync(PAGE, 'utf8'))
 const SINCE_3 = {
   Column: ['standards', 'standard_obtained'],
   SecondMoments: ['first_round', 'column_clip', 'fourth_moment'],
 }
 const SINCE_4 = { Column: ['block', 'max_change'], Release: ['sources'] }
+const SINCE_6 = { Column: ['transform'] }
 const laterFields = (title, version) => [
   ...(version < '3' ? (SINCE_3[title] ?? []) : []),
   ...(version < '4' ? (SINCE_4[title] ?? []) : []),
+  ...(version < '6' ? (SINCE_6[title] ?? []) : []),
 ]
 
 // The document with plain numbers, objects and lists, after a check that it fits; defaults are filled in.

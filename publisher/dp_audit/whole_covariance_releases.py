@@ -9,8 +9,8 @@ sum, too.
 
 Of two rounds the exact sums are computed here from what a release states, and nothing of `covariance.two_rounds` is
 used: raw values are clipped, standardised, transformed and shortened in plain floating-point arithmetic, as the format
-says it of bounds, standards, column clip, transform and radius. That differs from the release's integers by far less
-than the noise.
+says it of bounds, asinh, standards, column clip, transform and radius. That differs from the release's integers by far
+less than the noise.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ from dp_publish.policy.model import Policy
 
 _RELEASES, _ROWS = 30, 25
 _FOLLOWS_FROM_CHOICES = (  # in a release of two rounds, as each is of rows in the units that were chosen
+    "transform",  # of a column
     *("README.md", "standards", "column_clip", "radius", "constant", "granularity", "parameters", "fourth_moment"),
     *("diagonal_variance", "off_diagonal_variance"),
 )
@@ -299,6 +300,9 @@ def _standardised(
     (first_center, first_scale), (center, scale) = places.transpose(1, 2, 0)
 
     clipped = np.clip(values, low, high)
+    for values_of, column in zip(clipped.T, columns, strict=True):
+        if column.transform is not None:
+            values_of[:] = np.arcsinh((values_of - column.transform.center) / column.transform.scale)
     clipped = np.clip(clipped, first_center - clip * first_scale, first_center + clip * first_scale)
     return (clipped - first_center) / first_scale, (clipped - center) / scale @ rounds.transform
 

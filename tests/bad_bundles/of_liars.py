@@ -173,6 +173,8 @@ def _per_change(predicate: Predicate) -> None:
 
 
 _S = "the signed manifest is not sound"
+_ASINH = "v6-asinh-two-round-covariance"
+_DATE = {"name": "proline", "kind": "date", "columns": ["proline"], "levels": [], "other": None, "gaps": None}
 _MIXED, _CHANGES, _GAPS = "v4-mixed", "v4-changes", "v5-gaps"
 
 CASES = [
@@ -184,6 +186,7 @@ CASES = [
     Case("ball of one column", "C3", statement(_ball_of_one), "not the same for all columns"),
     Case("covariance called rows", "C3", statement(put("kind", "rows"), _GAUSSIAN), "exactly in a"),
     Case("standard of no round", "C4", statement(put("columns.0.standard_obtained", "declared")), "not one standard"),
+    Case("asinh of a date", "C6", statement(put("sources", [_DATE]), _ASINH), "than its number has a transform"),
     Case("no guarantee, for no reason", "C5", statement(_no_guarantee), "missing or conditional"),
     Case("noise from the data, and a guarantee", "C5", statement(put("sigma_derived_from_data", True)), "no guarantee"),
     Case("grid that is no power of two", "N1", statement(times("columns.0.noise.granularity", 1.5)), "power of two"),

@@ -1,4 +1,4 @@
-"""Make the stored bundles of the current format version: `python tests/golden/make.py`, once per format version.
+"""Make the stored bundles of the format versions in use: `python tests/golden/make.py`, once per format version.
 
 A bundle of rows, and of second moments by four mechanisms; what is stored already stays as it is. Each is
 signed with a key made for the purpose and thrown away; only its public half is kept, as a test key.
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.datasets import load_wine
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.manifest.base import FORMAT_VERSION
+from dp_bundle.manifest.base import FORMAT_VERSION, PLAIN_VERSION
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
 from dp_learn import estimate_moments
@@ -38,6 +38,7 @@ CHANGES = {"unit": "change", "mu": 1.0}
 GAPS = {"unit": "cell", "mu": 5.0}
 GAPS_COVARIANCE = {"unit": "row", "mu": 12.0, "release": "covariance", "mechanism": "gaussian"}
 GAPS_TWO_ROUND = {"unit": "row", "mu": 20.0, "release": "covariance", "mechanism": "two-round"}
+ASINH_TWO_ROUND = {"unit": "row", "mu": 15.0, "release": "covariance", "mechanism": "two-round"}
 KINDS = {
     "-gaps-two-round-covariance": GAPS_TWO_ROUND,
     "-gaps": GAPS,
@@ -50,13 +51,14 @@ KINDS = {
     "-eigenvectors-covariance": EIGENVECTORS,
     "-wishart-difference-covariance": DIFFERENCE,
     "-two-round-covariance": TWO_ROUND,
+    "-asinh-two-round-covariance": ASINH_TWO_ROUND,
 }
 
 
 def main() -> None:
     """Write each bundle-NAME.tar that is not there, its public test key, and what a reader must find in it."""
     for kind, privacy in KINDS.items():
-        name = f"v{FORMAT_VERSION}{kind}"
+        name = f"v{FORMAT_VERSION if privacy is ASINH_TWO_ROUND else PLAIN_VERSION}{kind}"
         path = FOLDER / f"bundle-{name}.tar"
         if path.exists():
             continue
@@ -80,6 +82,10 @@ def _publish(path: Path, privacy: dict[str, Any], key: Ed25519PrivateKey) -> Non
         table, columns = _mixed(table, columns)
     elif privacy in (GAPS, GAPS_COVARIANCE, GAPS_TWO_ROUND):
         table, columns = _with_gaps(table, columns)
+    elif privacy is ASINH_TWO_ROUND:
+        asinh = {"transform": "asinh"}
+        columns |= {"alcohol": columns["alcohol"] | asinh}
+        columns |= {"proline": columns["proline"] | asinh | {"center": 700.0, "scale": 200.0}}
     elif privacy is CHANGES:
         table = table[["proline"]].assign(hue=(100 * table["hue"]).astype(int))
         columns = {name: {"bounds": [0, 2000], "max_change": 1} for name in table}

@@ -38,6 +38,7 @@ def test_there_is_a_stored_bundle() -> None:
         "v5-mixed-covariance",
         "v5-gaps-covariance",
         "v5-gaps-two-round-covariance",
+        "v6-asinh-two-round-covariance",
     } <= set(COVARIANCES)
 
 

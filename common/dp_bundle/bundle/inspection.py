@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from dp_bundle.describe.sentences import (
     describe_noise,
     describe_size,
     describe_total,
+    describe_transform,
 )
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
@@ -69,7 +71,7 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
         ("size", describe_size(release)),
         *_under("guarantee", describe_guarantee(release)),
         ("so far", describe_total(release)),
-        *_under("noise", describe_moments(release.second_moments)),
+        *_under("noise", describe_moments(release.second_moments, release.columns)),
         *_under("gaps", describe_gaps(release)),
         *_under("levels", describe_sources(release)),
         *_under("format", _OLD_FORMAT if release.format_version == "1" else []),
@@ -114,8 +116,13 @@ def _describe_columns(release: Release) -> list[str]:
 
 def _describe_kept(column: Column, clip: float, unit: str) -> str:
     """Return the range that two rounds left to a column's values, and how that was obtained."""
-    first = column.standards[0]
+    first, scale = column.standards[0], ""
     low, high = first.center - clip * first.scale, first.center + clip * first.scale
+    if column.transform is not None:
+        ends = (column.transform.center + column.transform.scale * math.sinh(end) for end in (low, high))
+        least, most = column.bounds or (-math.inf, math.inf)
+        low, high = (max(min(end, most), least) for end in ends)
+        scale = f", as {describe_transform(column.transform)}"
     declared = "" if column.bounds is None else f"; declared: {column.bounds[0]:g} to {column.bounds[1]:g}"
     found = f" (found privately, with noise{declared})" if column.standard_obtained == "private-quantiles" else ""
-    return f"{low:.6g} to {high:.6g}{unit}{found}"
+    return f"{low:.6g} to {high:.6g}{unit}{scale}{found}"

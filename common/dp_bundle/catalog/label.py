@@ -61,7 +61,11 @@ def worded_label(release: Release) -> dict[str, Any]:
         "spent": [describe_total(release), *([describe_guess_in_all(total)] if total.releases > 1 else [])],
         "releases": total.releases,
         "right_in_all": chance_in_all(total),
-        "noise": [*describe_moments(release.second_moments), *describe_gaps(release), *describe_sources(release)],
+        "noise": [
+            *describe_moments(release.second_moments, release.columns),
+            *describe_gaps(release),
+            *describe_sources(release),
+        ],
         "strength": [text for text in promised if not text.startswith("Not protected:")],
         "columns": [_column(name, *described) for name, described in islice(first.items(), SHOWN_COLUMNS)],
     }

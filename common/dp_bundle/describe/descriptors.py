@@ -19,6 +19,7 @@ from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
+from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 
@@ -192,7 +193,7 @@ def _fields(release: Release, member: str) -> list[_Field]:
         return [
             _Field("row", "text", "The label of the entry's row: a column of the data, or (constant)."),
             _Field("column", "text", "The label of the entry's column, not before the row's."),
-            _Field("value", "continuous", _value(release.second_moments, member)),
+            _Field("value", "continuous", _value(release.second_moments, release.columns, member)),
         ]
     meanings = column_meanings(release)
     fields = []
@@ -202,9 +203,9 @@ def _fields(release: Release, member: str) -> list[_Field]:
     return fields
 
 
-def _value(moments: SecondMoments, member: str) -> str:
+def _value(moments: SecondMoments, columns: Sequence[Column], member: str) -> str:
     """Return what the entries of a matrix are."""
-    value = " ".join(["The noisy sum of products over rows.", *describe_moments(moments)])
+    value = " ".join(["The noisy sum of products over rows.", *describe_moments(moments, columns)])
     if moments.first_round is None:
         return value
     return {

@@ -100,7 +100,7 @@ def _noise(release: Release) -> list[str]:
     if release.second_moments is None:
         return ["Every value carries random noise; the table below says how much."]
     held = _ONE_MATRIX if release.second_moments.first_round is None else _TWO_ROUNDS
-    return [*held, *map(_inactive, describe_moments(release.second_moments))]
+    return [*held, *map(_inactive, describe_moments(release.second_moments, release.columns))]
 
 
 def _how_to_learn(release: Release, *, in_file: bool) -> list[str]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from dp_bundle.base.quoting import counted, percent_at_most, quote, quote_name, round_up
-from dp_bundle.manifest.columns import Column, source_names
+from dp_bundle.manifest.columns import Asinh, Column, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
 from dp_bundle.manifest.guarantee import (
     NUMBER_PUBLIC,
@@ -70,12 +70,33 @@ def describe_bounds(column: Column, clip: float | None = None) -> str:
         within = "" if column.bounds is None else f" in {column.bounds[0]:g} to {column.bounds[1]:g}"
         found = f" (found privately{within})" if column.standard_obtained == "private-quantiles" else ""
         then = f"center {second.center:g} and scale {second.scale:g} in round 2"
+        if column.transform is not None:
+            kept = f"at most {away:.6g} from the center {first.center:g}; scale {first.scale:g}, then {then}"
+            return f"{describe_transform(column.transform)} of the values x{found}: {kept}"
         return f"at most {away:.6g} from the center {first.center:g}{found}; scale {first.scale:g}, then {then}"
     if column.bounds is None:
         return "not clipped"
     found = " (found privately)" if column.bounds_found else ""
     change = "" if column.max_change is None else f", protected are changes by up to {column.max_change:g}"
     return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}{change}"
+
+
+def describe_transform(transform: Asinh) -> str:
+    """Return what a column's values x were replaced by, as a formula."""
+    sign = "-" if transform.center >= 0 else "+"
+    return f"asinh((x {sign} {abs(transform.center):.6g}) / {transform.scale:.6g})"
+
+
+def describe_scale(columns: Sequence[Column]) -> list[str]:
+    """Return a sentence on the columns with a transform, and on what is not known of them; or none."""
+    names = source_names([column for column in columns if column.transform is not None])
+    if not names:
+        return []
+    return [
+        "On the scale of asinh((x - center) / scale), with a center and a scale that the manifest states: "
+        f"{_named(names)}. All that is said and learned of such a column, its mean, its variance and its links "
+        "included, is about the asinh-scaled column, and not about its values x."
+    ]
 
 
 def describe_gaps(release: Release, *, in_file: bool = False) -> list[str]:
@@ -114,12 +135,20 @@ def _named(names: list[str]) -> str:
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
-def describe_moments(moments: SecondMoments | None) -> list[str]:
-    """Return sentences that say what the matrix of a covariance release is, and which noise is on it; none of rows."""
+def describe_moments(moments: SecondMoments | None, columns: Sequence[Column]) -> list[str]:
+    """Return sentences that say what the matrix of a covariance release is, and which noise is on it; none of rows.
+
+    Parameters
+    ----------
+    moments : SecondMoments or None
+        What the manifest says of the matrix.
+    columns : sequence of Column
+        The release's, which may be on a scale of their own.
+    """
     if moments is None:
         return []
     if moments.first_round is not None:
-        return _describe_rounds(moments, moments.first_round)
+        return [*describe_scale(columns), *_describe_rounds(moments, moments.first_round)]
     held = (
         "A row is (z, c) with z_j = (x_j - center_j) / half_width_j from its column's bounds, shortened to a length "
         f"of {moments.radius:.6g} where it is longer, and the constant c = {moments.constant:g}."

@@ -120,7 +120,7 @@ class Subject:
         """Sentences that say which noise is on what."""
         release = self.release
         if release.second_moments is not None:
-            return describe_moments(release.second_moments)
+            return describe_moments(release.second_moments, release.columns)
         noises = {name: describe_noise(column) for name, (column, _) in first_columns(release.columns).items()}
         said = [f"{name}: {each}." for name, each in list(noises.items())[:_SHOWN]]
         rest = len(noises) - _SHOWN

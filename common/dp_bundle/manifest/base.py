@@ -31,24 +31,26 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-FormatVersion = Literal["1", "2", "3", "4", "5"]
-FORMAT_VERSION: Literal["5"] = "5"
-VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3", "4", "5")
+FormatVersion = Literal["1", "2", "3", "4", "5", "6"]
+FORMAT_VERSION: Literal["6"] = "6"
+VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3", "4", "5", "6")
+PLAIN_VERSION: Literal["5"] = "5"  # of releases that need nothing of a later one, so that older readers take them
 
 _LATER_FIELDS: dict[FormatVersion, dict[str, Any]] = {  # of a release of this version, as pydantic's `exclude` has them
-    "5": {},
-    "4": {},
-    "3": {"columns": {"__all__": {"block", "max_change"}}, "sources": True},
+    "6": {},
+    "5": {"columns": {"__all__": {"transform"}}},
+    "4": {"columns": {"__all__": {"transform"}}},
+    "3": {"columns": {"__all__": {"block", "max_change", "transform"}}, "sources": True},
 }
 _LATER_FIELDS["2"] = _LATER_FIELDS["1"] = {
-    "columns": {"__all__": {"standards", "standard_obtained", "block", "max_change"}},
+    "columns": {"__all__": {"standards", "standard_obtained", "block", "max_change", "transform"}},
     "second_moments": {"first_round", "column_clip", "fourth_moment"},
     "sources": True,
 }
 _CODE = re.compile(r"(?P<name>.+) \(code sha256:(?P<digest>[0-9a-f]{64})\)")  # how `software` states the code
 _FIRST_SOFTWARE_OF_5 = "dpgraph 0.2.0"  # which stated no code
 _WITHOUT_FURTHER: tuple[FormatVersion, ...] = ("1", "2")  # fields of the dataset that a reader does not know
-_WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, noise, how bounds were obtained, gaps, kinds, units
+_WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, noise, origins of bounds, gaps, kinds, units, transforms
     "two-round": "3",
     "wishart-difference": "3",
     "private-quantiles": "3",
@@ -56,12 +58,18 @@ _WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, noise, how bounds were
     "change": "4",
     "indicator": "5",
     "number": "5",
+    "asinh": "6",
 }
 
 
 def later_fields(version: FormatVersion) -> dict[str, Any]:
     """Return the fields of a release that manifests of this version do not have, as pydantic's `exclude` has them."""
     return _LATER_FIELDS[version]
+
+
+def version_for(words: Iterable[str]) -> FormatVersion:
+    """Return the version that a release with these words is written in: a later one than 5 only if it needs that."""
+    return max([PLAIN_VERSION, *(_WORDS_SINCE.get(word, PLAIN_VERSION) for word in words)])
 
 
 def software_with_code(name: str, digest: str) -> str:
@@ -83,7 +91,7 @@ def wording_of(version: FormatVersion, software: str) -> int:
     """
     if version < "5":
         return 1
-    return 2 if software == _FIRST_SOFTWARE_OF_5 else 3
+    return 2 if (version, software) == ("5", _FIRST_SOFTWARE_OF_5) else 3
 
 
 def check_further(version: FormatVersion, fields: Iterable[str]) -> None:

@@ -151,6 +151,14 @@ class Standard(Model):
     scale: Positive
 
 
+class Asinh(Model):
+    """asinh((x - center) / scale), center and scale in data units: what the values x of a column were replaced by."""
+
+    name: Literal["asinh"]
+    center: Finite
+    scale: Positive
+
+
 class Column(Model):
     """One column: bounds that its values were clipped to before the noise, and the noise on every cell.
 
@@ -169,6 +177,9 @@ class Column(Model):
     `block` names the raw table's column where several are published for it: one for each level of a category, or a
     number and the indicator of its gaps (see `sources`). `max_change` is how far one person's data can move a cell,
     where that is the unit of privacy.
+    `transform` is what the values of a column of two rounds were replaced by, after they were clipped to the `bounds`
+    and before all else. Its center and scale were obtained as `standard_obtained` says, and the `standards`, like
+    all that the release shows of the column, are on its scale.
     """
 
     name: Name
@@ -185,6 +196,7 @@ class Column(Model):
     standards: Annotated[tuple[Standard, ...], Field(max_length=2)] = ()
     standard_obtained: Literal["private-quantiles", "declared"] | None = None
     block: Name | None = None
+    transform: Asinh | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Column:
@@ -201,6 +213,8 @@ class Column(Model):
             raise ValueError(f"column {self.name!r} has noise of the other kind")
         if len(self.standards) != (0 if self.standard_obtained is None else 2):
             raise ValueError(f"column {self.name!r} has not one standard for each of two rounds, with their origin")
+        if self.transform is not None and not self.standards:
+            raise ValueError(f"column {self.name!r} has a transform, which is for two rounds alone")
         if (self._is_indicator or self.response is not None) and self.bounds != (0.0, 1.0):
             raise ValueError(f"column {self.name!r} indicates a level, and its bounds are not 0 and 1")
         if self.response is not None and self.block is None and self.response.n_levels != 2:

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from dp_bundle.manifest.base import (
-    FORMAT_VERSION,
+    PLAIN_VERSION,
     Digest,
     FormatVersion,
     Model,
@@ -86,7 +86,7 @@ class Release(Model):
     is protected, an estimate read from the noisy matrix itself.
     """
 
-    format_version: FormatVersion = FORMAT_VERSION
+    format_version: FormatVersion = PLAIN_VERSION
     dataset: Dataset
     lineage: Lineage
     kind: Literal["rows", "covariance"] = "rows"
@@ -170,6 +170,7 @@ class Release(Model):
         words: set[str] = {column.bounds_obtained for column in self.columns}
         words |= {column.noise.distribution for column in self.columns if column.noise is not None}
         words |= {column.missing for column in self.columns} | {source.kind for source in self.sources}
+        words |= {column.transform.name for column in self.columns if column.transform is not None}
         words |= {self.cumulative.unit, self.guarantee.unit if self.guarantee is not None else ""}
         moments = self.second_moments
         return words | ({moments.mechanism, moments.distribution or ""} if moments is not None else set())

@@ -67,6 +67,7 @@ class Statement(Model):
         "dpgraph:release/v3",
         "dpgraph:release/v4",
         "dpgraph:release/v5",
+        "dpgraph:release/v6",
     ] = "dpgraph:release/v5"
     predicate: Release
 

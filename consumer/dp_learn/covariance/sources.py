@@ -14,6 +14,7 @@ import numpy.typing as npt
 from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
 from dp_bundle.base.quoting import quote_name, quote_path
+from dp_bundle.describe.sentences import describe_transform
 from dp_bundle.manifest.columns import Column
 from dp_learn.covariance.estimate import (
     NoisyCovariance,
@@ -230,6 +231,8 @@ def _require_usable_sizes(bundle: Bundle) -> None:
         low, high = column.bounds or (-1.0, 1.0)
         spread = [high - low] if column.noise is None else [column.noise_sigma]
         spread += [standard.scale for standard in column.standards]
+        if column.transform is not None:
+            spread.append(column.transform.scale)
         far = [abs(low), abs(high), *(abs(standard.center) for standard in column.standards)]
         if not (max(*far, *spread) <= LARGEST and min(spread) >= 1 / LARGEST):
             raise EstimationError(
@@ -258,11 +261,21 @@ def _require_same_columns(bundle: Bundle, like: Bundle) -> None:
                 f"{quote_path(like.path)}: bundles with published gaps are pooled where these stand at one number, "
                 "with the same bounds in releases of rows, and the same declared center in two rounds"
             )
+        if column.transform != other[name].transform:
+            raise SchemaError(
+                f"column {name!r} is {_scale(column)} in {quote_path(bundle.path)} and {_scale(other[name])} in "
+                f"{quote_path(like.path)}: bundles are pooled on one scale only, which releases have where the policy "
+                "declares the same transform, center and scale for each"
+            )
         if column.unit != other[name].unit:
             raise SchemaError(
                 f"column {name!r} is in {_unit(column)} in {quote_path(bundle.path)} and in "
                 f"{_unit(other[name])} in {quote_path(like.path)}: bundles are pooled in the same units only"
             )
+
+
+def _scale(column: Column) -> str:
+    return "as it is" if column.transform is None else describe_transform(column.transform)
 
 
 def _unit(column: Column) -> str:

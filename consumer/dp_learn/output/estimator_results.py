@@ -63,6 +63,7 @@ def learn_alternative(
     if (target is not None) != (name in PREDICTING):
         came = () if target is None else (target,)
         raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
+    _require_classes(bundles[0], name, target)
     sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
     pooled, location = sample.pooled, sample.location
 
@@ -104,6 +105,13 @@ def learn_alternative(
     summary |= {"penalty_share": share, "n_edges": len(graph.edge_columns["source"]), "notes": [*notes, *doubts]}
     lines = describe_edges(graph, shrunk=share > 0.0, why_none=NOISE if alpha is None else PENALTY)
     return Result(bundles, summary, graph, lines=lines)
+
+
+def _require_classes(bundle: Bundle, name: str, target: str | None) -> None:
+    """Refuse classes that are no longer 0 and 1."""
+    transformed = [column.name for column in bundle.release.columns if column.transform is not None]
+    if name == "lda" and target in transformed:
+        raise ParameterError("--target", "a column of 0 and 1, and not one on the scale of asinh", target)
 
 
 def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:

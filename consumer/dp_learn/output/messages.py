@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.quoting import quote, quote_name, quote_path
-from dp_bundle.describe.sentences import describe_guarantee, describe_several
+from dp_bundle.base.quoting import counted, quote, quote_name, quote_path
+from dp_bundle.describe.sentences import describe_guarantee, describe_scale, describe_several
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.output.summary import Result, Summary
@@ -29,10 +29,7 @@ _SHOWN = 10
 _LEVELS = 3
 _LEVEL = 0.05  # of a test, where there is one and no interval
 _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
-_TWO_ROUNDS = (
-    "  both rounds are combined; values far out were clipped: variances are low, and correlations of columns with long "
-    "tails may be off"
-)
+_CLOSE = 3.0  # standard deviations from a center, where clipping is worth a line
 _TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
 _GRAPH_FILES = ("edges", "ranking", "loadings", "precision", "covariance")  # as they are listed
@@ -98,7 +95,7 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
         if not alike or bundle is bundles[-1]:
             lines += [f"  {sentence}" for sentence in (guarantee, *describe_several(bundle.release.guarantee))]
     gaps = dict.fromkeys(gap for bundle in summary["bundles"] for gap in bundle["gaps"])
-    lines += [f"  {gap}" for gap in gaps]
+    lines += [f"  {sentence}" for sentence in (*gaps, *describe_scale(bundles[0].release.columns))]
 
     if len(bundles) > 1:
         weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
@@ -123,10 +120,25 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
         lines.append(f"  sampling errors count as {times:.3g} times those of Gaussian rows, for the rows' tails")
     moments = [bundle.release.second_moments for bundle in bundles]
     if any(each is not None and each.first_round is not None for each in moments):
-        lines.append(_TWO_ROUNDS)
+        lines.append(_describe_clips(summary))
     if summary["drowned_columns"]:
         lines.append(f"  drowned by the noise, and left out: {_listed(summary['drowned_columns'])}")
     return lines
+
+
+def _describe_clips(summary: Summary) -> str:
+    """Return what clipping did to the columns of releases in two rounds."""
+    nearest: dict[str, float] = {}
+    for bundle in summary["bundles"]:
+        for name, away in bundle["clipped_at"].items():
+            nearest[name] = min(away, nearest.get(name, math.inf))
+    close = sorted((away, name) for name, away in nearest.items() if away < _CLOSE)
+    shown = ", ".join(f"{away:.2g} (in {quote_name(name)})" for away, name in close[:_LEVELS])
+    more = f", and nearer than {_CLOSE:g} in {counted(len(close) - _LEVELS, 'more column')}" * (len(close) > _LEVELS)
+    what = f"values were clipped {shown} standard deviations from their center{more}"
+    if not close:
+        what = f"no values were clipped nearer than {_CLOSE:g} standard deviations to their center"
+    return f"  both rounds are combined; {what}; rows far out were shortened, so that variances are low"
 
 
 def _describe_definiteness(summary: Summary, *, with_cost: bool) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.describe.sentences import describe_gaps
+from dp_bundle.manifest.release import Release
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import typical_errors
 from dp_learn.matrices.linalg import FloatArray
@@ -19,6 +20,14 @@ from dp_learn.pipeline.learn import Learned
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
+
+
+class Transform(TypedDict):
+    """What a column's values x were replaced by: with the name "asinh", asinh((x - center) / scale)."""
+
+    name: str
+    center: float
+    scale: float
 
 
 class BundleSummary(TypedDict):
@@ -31,6 +40,8 @@ class BundleSummary(TypedDict):
     signer: str
     n_rows: int
     gaps: list[str]
+    transforms: dict[str, Transform]
+    clipped_at: dict[str, float]
     weight: float
 
 
@@ -176,6 +187,8 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
             "signer": bundle.signer.key.fingerprint,
             "n_rows": bundle.release.n_rows,
             "gaps": describe_gaps(bundle.release),
+            "transforms": _transforms(bundle.release),
+            "clipped_at": _clips(bundle.release, pooled),
             "weight": weight,
         }
         for bundle, weight in zip(bundles, pooled.weights, strict=True)
@@ -189,6 +202,28 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
         "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
         "errors_are_estimates": pooled.has_errors and not pooled.has_error_law,
         "kurtosis_factor": pooled.kurtosis,
+    }
+
+
+def _transforms(release: Release) -> dict[str, Transform]:
+    found = ((column.name, column.transform) for column in release.columns)
+    return {
+        name: {"name": each.name, "center": each.center, "scale": each.scale}
+        for name, each in found
+        if each is not None
+    }
+
+
+def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:
+    """Return how far from its center each column was clipped by two rounds, in its standard deviations."""
+    clip = None if release.second_moments is None else release.second_moments.column_clip
+    if clip is None:
+        return {}
+    variances = dict(zip(pooled.columns, np.diagonal(pooled.covariance).tolist(), strict=True))
+    return {
+        column.name: clip * column.standards[0].scale / math.sqrt(variances[column.name])
+        for column in release.columns
+        if variances.get(column.name, 0.0) > 0.0
     }
 
 

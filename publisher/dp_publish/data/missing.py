@@ -22,7 +22,7 @@ class RowReport:
     """Counts of what was done to raw values; for the publisher's eyes only, as they tell of private data.
 
     They are read by their names: its repr shows none, so that neither a notebook nor a log holds them unasked. A pickle
-    of it does. `n_entities` is 0 unless an entity is the unit of privacy.
+    of it does. `n_entities` is 0 unless an entity is the unit of privacy; `beyond` counts what two rounds clip.
     """
 
     n_rows: int = 0
@@ -32,6 +32,7 @@ class RowReport:
     n_clipped_rows: int = 0
     n_entities: int = 0
     clipped: dict[str, int] = field(default_factory=dict)
+    beyond: dict[str, int] = field(default_factory=dict)
     filled: dict[str, int] = field(default_factory=dict)
     indicated: dict[str, int] = field(default_factory=dict)
 

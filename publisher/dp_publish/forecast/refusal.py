@@ -37,6 +37,7 @@ from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.scales import suggest_asinh
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
@@ -350,4 +351,5 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
-    return [*notes, describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else notes
+    notes += [describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else []
+    return [*notes, *suggest_asinh(plan)]

@@ -140,8 +140,10 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         given: dict[str, Any] = {}
         for section in [*(policy.columns[pattern] for pattern in patterns), own]:
             given |= section.model_dump(exclude_unset=True)
-        if given.get("categories") or given.get("levels"):
-            meant = own.model_fields_set  # what patterns say of numbers is not about levels
+        meant = own.model_fields_set
+        if given.get("kind") not in (None, "continuous", "integer") and "transform" not in meant:
+            given.pop("transform", None)
+        if given.get("categories") or given.get("levels"):  # what patterns say of numbers is not about levels
             given = {entry: value for entry, value in given.items() if entry not in _OF_NUMBERS or entry in meant}
         try:
             entry = ColumnPolicy.model_validate(given)
@@ -163,7 +165,9 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     in_ball = privacy.l2_radius is not None and privacy.release == "rows"
     kind = entry.kind if not entry.holds.is_truth else "continuous" if in_ball else "integer"
     bounds = own.bounds if own.bounds is not None or in_ball else (0.0, 1.0)
-    return entry.model_copy(update={"kind": kind, "bounds": bounds})
+    if own.transform is not None:
+        raise PolicyError(f"transform, of column {name!r}, is for numbers: leave it out for truth values")
+    return entry.model_copy(update={"kind": kind, "bounds": bounds, "transform": None})
 
 
 def choose_columns(

@@ -63,6 +63,7 @@ _ALLOWED = {
     "columns.weight": "a number from 1e-9 to 1e9, such as 1",
     "columns.center": "a finite number, in data units",
     "columns.scale": f"{_POSITIVE}, in data units",
+    "columns.transform": '"asinh"',
     "columns.spread": "a number from 1e-6 to 0.5: the standard deviation as a share of the bounds' width",
     "columns.kind": _ONE_OF.format(", ".join(f'"{name}"' for name in get_args(KindName))),
     "columns.categories": 'a list of at least two different texts, such as ["f", "m"]',

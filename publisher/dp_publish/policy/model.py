@@ -176,7 +176,9 @@ class ColumnPolicy(_Model):
 
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
     `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`; in
-    a covariance release of two rounds they are public knowledge, which saves the cost of finding them.
+    a covariance release of two rounds they are public knowledge, which saves the cost of finding them. There
+    `transform` "asinh" replaces the values x by asinh((x - center) / scale), the center and the scale being those that
+    are declared or found.
     `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
     `missing` "category" makes gaps a level; "indicator" publishes beside a number where it has none. A word for gaps
     that is listed as a level is a value.
@@ -186,6 +188,7 @@ class ColumnPolicy(_Model):
     weight: Annotated[float, Field(ge=1e-9, le=1e9, strict=True)] = 1.0
     center: Finite = 0.0
     scale: Positive = 1.0
+    transform: Literal["asinh"] | None = None
     spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = None
     kind: KindName | None = None
     categories: Levels | None = None
@@ -225,6 +228,8 @@ class ColumnPolicy(_Model):
     @model_validator(mode="after")
     def _check(self) -> ColumnPolicy:
         self._check_levels()
+        if self.transform is not None and self.kind not in (None, "continuous", "integer"):
+            raise ValueError(f'transform = "{self.transform}" is for numbers: leave it out for kind = "{self.kind}"')
         if self.missing == "indicator" and self.holds.is_truth:
             raise ValueError(
                 'missing = "indicator" is for numbers: give a truth value kind = "category" and missing = "category"'
@@ -314,6 +319,7 @@ class Policy(_Model):
         if weighted and covariance:
             raise ValueError(f"weight, of {listed(weighted)}, means nothing in a covariance release: leave it out")
         self._check_places()
+        self._check_transforms()
         self._check_changes()
         self._check_words()
         return self
@@ -366,6 +372,17 @@ class Policy(_Model):
         half = [name for name, fields in placed.items() if fields and fields != given]
         if half:
             raise ValueError(f"center and scale go together in a covariance release: give both for {listed(half)}")
+
+    def _check_transforms(self) -> None:
+        """Refuse transforms where there are no two rounds."""
+        privacy = self.privacy
+        named = [name for name, entry in self.columns.items() if entry.transform is not None]
+        two_rounds = privacy.mechanism in ("auto", "two-round") and privacy.l2_radius is None
+        if named and not (privacy.release == "covariance" and two_rounds):
+            raise ValueError(
+                f'transform, of {listed(named)}, is for release = "covariance" with mechanism = "two-round" and '
+                "without l2_radius: leave it out"
+            )
 
     def column(self, name: str) -> ColumnPolicy:
         """Return what a column's own section says, by default for one that has none; see `sections.resolve`."""

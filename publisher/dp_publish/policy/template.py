@@ -148,7 +148,7 @@ def _section(name: str, kind: ColumnType, *, boolean: bool = False, explained: b
     if named_like_an_identifier(name):
         return [_heading(name), f"# {_IDENTIFIER}", "drop = true", ""]
 
-    hints = [_DATES[kind]] if kind in _DATES else [] if boolean else [_BOUNDS, _SPREAD, _PLACE]
+    hints = [_DATES[kind]] if kind in _DATES else [] if boolean else [_BOUNDS, _SPREAD, _PLACE, _TRANSFORM]
     hints += [_CHANGE] * (kind is ColumnType.INTEGER and not boolean)
     said = [_kind(kind, boolean=boolean), *(f"# {line}" for line in hints), 'unit = ""', 'description = ""', _MISSING]
     return [_heading(name), *said, "# drop = true", ""]
@@ -186,6 +186,7 @@ _MISSING = (
     '"midpoint", "center"'
 )
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
+_TRANSFORM = 'transform = "asinh"   # of second moments, for long tails: plan --look says which columns it helps'
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
 _OF_TEXT = ", ".join(f'"{name}"' for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from)
 _UNKNOWN = f'or "integer", {_OF_TEXT}: a text file does not say. Else drop = true'

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dp_bundle.base.errors import DataError
 from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.row_reader import to_numpy
-from dp_bundle.manifest.columns import Column, Standard
+from dp_bundle.manifest.columns import Asinh, Column, Standard
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
@@ -74,7 +74,10 @@ class CovarianceMaker:
         """Read the table, and write its second moments with noise. All is recorded at once, as contents."""
         mechanism, report = self._mechanism, self.work.report
         guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
-        raw_rows, witness = partial(self._pass, progress=making.progress), _Witness(making.drawing, report)
+        raw_rows, witness = (
+            partial(self._pass, progress=making.progress),
+            _Witness(making.drawing, report, list(self._kinds)),
+        )
         noisy = mechanism.release(raw_rows, making.keystream, witness)
         self.work.require_unchanged()
 
@@ -137,10 +140,12 @@ class _Witness(NamedTuple):
 
     drawing: Callable[[], None]
     report: RowReport
+    names: Sequence[str]
 
-    def clipped(self, n_rows: int) -> None:
-        """Report rows that were clipped."""
+    def clipped(self, n_rows: int, values: Sequence[int] = ()) -> None:
+        """Report rows that were clipped, and values of every column beyond what was found for it."""
         self.report.n_clipped_rows = n_rows
+        self.report.beyond = {name: number for name, number in zip(self.names, values, strict=False) if number}
 
 
 def state_moments(
@@ -166,7 +171,11 @@ def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[
         places = [(each.centers[index].item(), each.half_widths[index].item()) for each in rounds]
         standards = tuple(Standard(center=center, scale=scale) for center, scale in places)
         obtained = "declared" if declared else "private-quantiles"
-        stated.append(column.model_copy(update={"standards": standards, "standard_obtained": obtained}))
+        said: dict[str, Any] = {"standards": standards, "standard_obtained": obtained}
+        if index in released.earlier.transforms:
+            center, scale = released.earlier.transforms[index]
+            said["transform"] = Asinh(name="asinh", center=center, scale=scale)
+        stated.append(column.model_copy(update=said))
     return tuple(stated)
 
 

@@ -32,6 +32,7 @@ from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.describe.sentences import REPLACEMENT
 from dp_bundle.files.new_files import settle
 from dp_bundle.files.places import RemotePath
+from dp_bundle.manifest.base import version_for
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter
 from dp_publish.data.missing import RowReport
@@ -274,6 +275,7 @@ def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reser
 
         contents, parts = found
         release = Release(
+            format_version=version_for(column.transform.name for column in contents.columns if column.transform),
             dataset=order.policy.dataset.published(),
             lineage=reservation.lineage,
             kind=order.policy.privacy.release,

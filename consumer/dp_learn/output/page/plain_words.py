@@ -39,7 +39,9 @@ def summarize_plainly(found: Result, network: Network | None) -> list[str]:
 def _found(found: Result, network: Network | None, names: str) -> str:
     if network is None:
         pattern = _PREDICTED[found.summary["estimator"]]
-        return pattern.format(target=found.summary["target"], names=names)
+        scaled = any(bundle["transforms"] for bundle in found.summary["bundles"])
+        on_scale = " Values count on the scale of asinh where the release has them on it." if scaled else ""
+        return pattern.format(target=found.summary["target"], names=names) + on_scale
     pairs = f"the {math.comb(len(network.columns), 2):,} pairs of columns in {names}"
     if not network.n_edges:
         return f"No link was found among {pairs}."

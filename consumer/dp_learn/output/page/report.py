@@ -56,7 +56,7 @@ def describe_release(bundle: Bundle) -> list[tuple[str, str]]:
 def describe_promise(bundle: Bundle) -> list[str]:
     """Return the sentences on the guarantee of one bundle, and on its noise where that is on a matrix."""
     release = bundle.release
-    moments = [] if release.second_moments is None else describe_moments(release.second_moments)
+    moments = describe_moments(release.second_moments, release.columns)
     words = [] if release.guarantee is None else [describe_guess(release.guarantee, release.columns)]
     return [*words, *describe_guarantee(release), describe_total(release), *moments]
 

@@ -14,16 +14,14 @@ from dp_bundle.describe.sentences import (
     chance_of_guess,
     describe_bounds,
     describe_guarantee,
+    describe_scale,
     describe_size,
     describe_total,
 )
 from dp_bundle.describe.subject import licence_gap
 from dp_bundle.files.places import RemotePath
-from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_publish.covariance.calibration import set_mechanism
-from dp_publish.covariance.mechanisms.base import Mechanism
-from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, median_spread
@@ -55,6 +53,7 @@ def _sentences(receipt: Receipt, policy: Policy) -> Iterator[str]:
     release = receipt.release
     yield from describe_guarantee(release)
     yield from _describe_weakness(release)
+    yield from describe_scale(release.columns)
 
     # what was decided without her
     yield from _describe_left_out(receipt, policy)
@@ -87,6 +86,7 @@ def _describe_report(receipt: Receipt) -> list[str]:
     return [
         *(_describe_entities(report.n_entities) if report.n_entities else []),
         *_describe_cells(report.clipped, "clipped to its bounds"),
+        *_describe_cells(report.beyond, "clipped to what was found for it (see dp-bundle inspect)"),
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
         *_describe_rows(report.n_over_cap, "left out, beyond the max_rows of their entity"),
         *_describe_cells(report.filled, "without a value, set to the midpoint"),
@@ -120,6 +120,7 @@ def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None)
         "release": receipt.release.model_dump(mode="json"),
         "for_the_publisher_only": {
             "clipped": report.clipped,
+            "clipped_to_what_was_found": report.beyond,
             "filled": report.filled,
             "indicated": report.indicated,
             "rows_clipped": report.n_clipped_rows,
@@ -189,27 +190,12 @@ def _covariance_verdict(release: Release, policy: Policy) -> Iterator[str]:
         shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
         fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
         yield f"{assumed}, {fact} (see dp-publish plan)"
-        yield from _describe_narrow(release, mechanism)
         return
     yield "error bars: readers get none, as the noise of this mechanism does not act entry by entry"
     if moments is not None and moments.estimated_off_diagonal_error is not None:
         entry = moments.estimated_off_diagonal_error**2
         error = moments_error(n_rows, correlation_noise(entry, spread, mechanism.scaling))
         yield f"{assumed}, a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
-
-
-def _describe_narrow(release: Release, mechanism: Mechanism) -> Iterator[str]:
-    """Yield a line on columns that were clipped hard, as the published scales tell."""
-    if not isinstance(mechanism, TwoRound):
-        return
-    narrow = mechanism.narrowest([column.standards[0].scale for column in release.columns])
-    names = source_names([column for column, is_narrow in zip(release.columns, narrow, strict=True) if is_narrow])
-    if names:
-        yield (
-            f"{listed(names)}: more than 60 % of the values seem to be equal, or too close together for bounds so "
-            "wide, so that little else may be seen; if narrower bounds, or a center and a scale, are public knowledge, "
-            "declare them in the policy of another release"
-        )
 
 
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:

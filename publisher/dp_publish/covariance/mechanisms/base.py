@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar
@@ -56,8 +56,8 @@ class Witness(Protocol):
     def drawing(self) -> None:
         """From now on an error could reveal noisy numbers."""
 
-    def clipped(self, n_rows: int) -> None:
-        """So many rows were outside their bounds or their ball, which is private."""
+    def clipped(self, n_rows: int, values: Sequence[int] = ()) -> None:
+        """So many rows were outside their bounds or their ball, and values of each column clipped, which is private."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +108,8 @@ class FirstRound:
         By column: whether its center and scale were declared.
     choices_mu : float
         The mu of everything that was chosen privately, for the unit of privacy.
+    transforms : dict of int to (float, float)
+        By place, the center and the scale, in data units, of every column on the scale of asinh.
     """
 
     moments: NoisyMoments
@@ -118,6 +120,7 @@ class FirstRound:
     fourth_step: float
     declared: tuple[bool, ...]
     choices_mu: float
+    transforms: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

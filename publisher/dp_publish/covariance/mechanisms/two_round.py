@@ -15,6 +15,10 @@ would make their rows long, and the noise on all other columns large; shortened 
 its correlations. So a column's unit in the second round is at least such that its clip comes no farther out than
 `_FARTHEST` lengths of a typical row: its own correlations have more noise then, and no other's.
 
+Where a column has a transform, its values become asinh((x - center) / scale) before all else (`two_rounds.asinh`), with
+the center and the scale that were found or declared: a function of a row alone, given what step 1 released, so that it
+costs nothing, and the rows of later steps are clipped and shortened as any others.
+
 Both matrices are published, and a reader combines them. The number of rows is public. Gaps that are published count for
 no center and no scale, and stand at their column's center.
 
@@ -32,10 +36,10 @@ Dong, Roth & Su (2022). Biswas, Dong, Kamath & Ullman (2020), CoinPress, for rec
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +53,8 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism, NoisyMoments, RawRows, Witness
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around
-from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place, least_scales
+from dp_publish.covariance.two_rounds.asinh import Transforms, on_scale, place_on_scale
+from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place, transforms_of
 from dp_publish.covariance.two_rounds.rows import RoundMap, whiten
 from dp_publish.covariance.two_rounds.shares import (
     StepShares,
@@ -73,6 +78,7 @@ from dp_publish.covariance.two_rounds.sums import BinnedSums
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
+T = TypeVar("T")
 _FIRST_RADII, _SECOND_RADII = (0.5, 16.0), (0.5, 4.0)  # the least and the largest, in lengths of a typical row
 _FARTHEST, _FEWEST = 3.0, 5.0  # of a clip in the second round: times the root of p, or of this
 _LEAST_DEVIATION = 0.2  # of a column in the second round, in scales
@@ -224,15 +230,22 @@ class TwoRound(Mechanism):
         shares = self.shares(n_rows)
         witness.drawing()
         centers, scales = counts.find(shares.place, play)
-        p = len(scales)
-        reach = counts.find_clips(centers, scales, least_clip(self.row_mu, n_rows, p), shares.clip, play)
+        p, least = len(scales), least_clip(self.row_mu, n_rows, len(scales))
+        clips = counts.find_clips(centers, scales, least, shares.clip, play)
+
+        # from here on, what is said of columns with a transform is on its scale
+        low, high = counts.limits
+        transforms = transforms_of(self.places, centers, scales)
+        low, high, centers, scales = place_on_scale(transforms, low, high, centers, scales)
+        rows = _rows_on_scale(rows, transforms)
 
         # the first round
-        low, high = counts.limits
-        low, high = np.maximum(low, centers - reach * scales), np.minimum(high, centers + reach * scales)
-        typical = math.sqrt(float(np.mean(np.minimum(1.0, 1.0 / reach) ** 2)))  # length of a row, in clips times sqrt(p)
+        low, high = np.maximum(low, centers - clips * scales), np.minimum(high, centers + clips * scales)
+        typical = math.sqrt(
+            float(np.mean(np.minimum(1.0, 1.0 / clips) ** 2))
+        )  # length of a row, in clips times sqrt(p)
         largest = min(_FIRST_RADII[1] * typical, 1.0)
-        clip, units = 1 / (largest * math.sqrt(p)), reach * (largest * math.sqrt(p))
+        clip, units = 1 / (largest * math.sqrt(p)), clips * (largest * math.sqrt(p))
         frame = RoundMap(low, high, centers, scales * units)
         least = _FIRST_RADII[0] * typical / largest
         sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
@@ -246,7 +259,7 @@ class TwoRound(Mechanism):
         least = _SECOND_RADII[0] / _SECOND_RADII[1]
         sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)
         second, chosen = self._play_round("second", sums, frame, shares.second, _OFFSETS[1], play)
-        witness.clipped(int(sums.counts[chosen + 1 :].sum()))
+        witness.clipped(int(sums.counts[chosen + 1 :].sum()), counts.n_clipped)
         total, most = sums.fourth_powers(chosen)
         lengths = NoisyLengths(shares.lengths, most)
         noisy_total = play(lengths, total)
@@ -261,6 +274,7 @@ class TwoRound(Mechanism):
             fourth_step=2.0**-lengths.bits,
             declared=tuple(place.is_declared for place in self.places),
             choices_mu=costs,
+            transforms=transforms,
         )
         return replace(second, earlier=earlier)
 
@@ -279,11 +293,6 @@ class TwoRound(Mechanism):
 
         found = (1 - self.share_lost(n_rows, spread)) ** 2  # of pairs
         return noise if found >= 1 - _MOST_LOST else math.hypot(noise, n_rows * math.sqrt(_LOST_VARIANCE * (1 - found)))
-
-    def narrowest(self, half_widths: Sequence[float]) -> list[bool]:
-        """Return which columns' scales are the least that may be found, by the first round's half-widths.
-        """
-        raise NotImplementedError
 
     def share_lost(self, n_rows: int, spread: float) -> float:
         """Return the share of columns whose centers will probably not be found, from public facts alone.
@@ -314,6 +323,22 @@ def _count(batches: Batches, *, places: tuple[Place, ...], most_cells: int) -> P
     for values in batches:
         counts.add(values)
     return counts
+
+
+def _rows_on_scale(rows: RawRows, transforms: Transforms) -> RawRows:
+    """Return the rows of a table with transformed columns on their own scale, in every pass."""
+    if not transforms:
+        return rows
+
+    def mapped(add: Callable[[Batches], T], merge: Callable[[T, T], T], /) -> T:
+        return rows(partial(_add_on_scale, add=add, transforms=transforms), merge)
+
+    return mapped
+
+
+def _add_on_scale(batches: Batches, *, add: Callable[[Batches], T], transforms: Transforms) -> T:
+    """Return what comes of rows on their own scale; pickled where others run it."""
+    return add(on_scale(values, transforms) for values in batches)
 
 
 def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: NDArray[np.float64]) -> BinnedSums:

@@ -1,27 +1,29 @@
-"""The center and the scale of every column, declared, or found within its bounds; and what its values are clipped to."""
+"""The center and the scale of every column, declared or found within its bounds, and what its values are clipped to."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_publish.covariance.two_rounds.asinh import SCALE
+from dp_publish.covariance.two_rounds.shares import ClipSearch, clips
 from dp_publish.covariance.two_rounds.steps import Choice, Play
 from dp_publish.policy.model import ColumnPolicy
 from dp_publish.sampling.exponential import ExponentialMechanism
-from dp_publish.covariance.two_rounds.shares import ClipSearch, clips
 from dp_publish.sampling.places import (
     EqualCells,
     add_to_cells,
     cells_for,
     count_within,
-    least_scale,
     place_chosen,
 )
 
 MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
-_FAR = 60.0  # scales of a declared place, in which its values are counted
+_FAR = 1000.0  # scales of a declared place, in which its values are counted
 _HALF = 0.5  # of the distance of two integers
 
 
@@ -37,6 +39,8 @@ class Place:
         Declared both, or neither.
     floor : float
         The least distance from the center that its scale may be made of, such as half the distance of two integers.
+    transform : {"asinh"} or None
+        What its values become once its center and scale are public (`two_rounds.asinh`).
     """
 
     low: float
@@ -44,6 +48,7 @@ class Place:
     center: float | None = None
     scale: float | None = None
     floor: float = 0.0
+    transform: Literal["asinh"] | None = None
 
     @property
     def is_declared(self) -> bool:
@@ -56,8 +61,19 @@ def declared_place(entry: ColumnPolicy) -> Place:
     low, high = entry.bounds or (-1.0, 1.0)
     floor = _HALF if entry.holds.is_whole else 0.0
     if "scale" in entry.model_fields_set:
-        return Place(low, high, entry.center, entry.scale, floor)
-    return Place(low, high, floor=floor)
+        return Place(low, high, entry.center, entry.scale, floor, entry.transform)
+    return Place(low, high, floor=floor, transform=entry.transform)
+
+
+def transforms_of(
+    places: tuple[Place, ...], centers: NDArray[np.float64], scales: NDArray[np.float64]
+) -> dict[int, tuple[float, float]]:
+    """Return the center and the scale, in data units, of every column that has a transform, by its place."""
+    return {
+        index: (float(centers[index]), float(scales[index]))
+        for index, place in enumerate(places)
+        if place.transform is not None
+    }
 
 
 class PlaceCounts:
@@ -74,13 +90,15 @@ class PlaceCounts:
     ----------
     n_rows : int
         How many rows were counted.
+    n_clipped : list of int
+        How many values of each column are beyond the clip that was found, to the nearest cell.
     """
 
     def __init__(self, places: tuple[Place, ...], most_cells: int = MOST_CELLS) -> None:
         self._places = places
         self._grids = [_grid(place, len(places), most_cells) for place in places]
         self._counts = np.zeros((len(places), self._grids[0].cells), dtype=np.int64)
-        self.n_rows = 0
+        self.n_rows, self.n_clipped = 0, [0] * len(places)
 
     @property
     def limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -122,22 +140,17 @@ class PlaceCounts:
 
         It is no more than the distance of the farther bound.
         """
-        low, high = self.limits
-        farthest = np.maximum(high - centers, centers - low) / scales
         search, found = ClipSearch(ExponentialMechanism(mu_each, one_sided=True)), np.empty(len(scales))
-        for index, (counts, grid) in enumerate(zip(self._counts, self._grids, strict=True)):
-            limits = clips(least, farthest[index])
-            beyond = counts.sum() - count_within(counts, grid, centers[index], limits * scales[index])
-            found[index] = limits[play(Choice(f"clip of column {index + 1}", search.mechanism), search.scores(beyond))]
+        for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
+            center, scale = centers[index], scales[index]
+            limits = distances = clips(least, max(place.high - center, center - place.low) / scale)
+            if place.transform is not None:
+                limits = clips(least, math.asinh(distances[-1]) / SCALE)
+                distances = np.sinh(limits * SCALE)
+            beyond = counts.sum() - count_within(counts, grid, center, distances * scale)
+            chosen = play(Choice(f"clip of column {index + 1}", search.mechanism), search.scores(beyond))
+            found[index], self.n_clipped[index] = limits[chosen], beyond[chosen]
         return found
-
-
-def least_scales(places: tuple[Place, ...]) -> list[float]:
-    """Return the smallest scale that may be found for every column; 0 for those that are declared."""
-    return [
-        0.0 if place.is_declared else least_scale(_grid(place, len(places), MOST_CELLS), place.floor)
-        for place in places
-    ]
 
 
 def _grid(place: Place, n_columns: int, most_cells: int) -> EqualCells:

@@ -55,7 +55,11 @@ _WORTH_A_CLIP = 0.3  # over epsilon: values that a step to the next larger clip 
 _WORTH_A_RADIUS = 1.5
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65
 _FEW_COLUMNS = 8
-_FEW_ROWS, _FASTER, _LEAST_PART = 40.0, 0.75, 0.3  # with more of n mu / p, so much smaller a part, at the least, of these
+_FEW_ROWS, _FASTER, _LEAST_PART = (
+    40.0,
+    0.75,
+    0.3,
+)  # with more of n mu / p, so much smaller a part, at the least, of these
 _MOST_CELLS = 1 << 24  # of sums by length
 _LEAST_RADII, _NEXT_RADIUS = 4, 1.1  # times the one before it
 
@@ -269,7 +273,7 @@ def _target(mu: float, n_rows: int, n_columns: int) -> int:
 def _one_sided(
     numbers: NDArray[np.int64], worth: float, mechanism: ExponentialMechanism, first: float = 0.0
 ) -> NDArray[np.int64]:
-    """Return numbers that fall along the outcomes, and for every step along these what makes it so much less probable."""
+    """Return numbers that fall along the outcomes, and for each step what makes it so much less probable than none."""
     places = np.arange(len(numbers))
     less = (worth * places + first * (places > 0)) / max(mechanism.rate, 2.0**-40)
     scores: NDArray[np.int64] = numbers + np.ceil(less).astype(np.int64)

@@ -73,6 +73,18 @@ def test_a_later_mechanism_is_refused_in_older_manifests() -> None:
         Statement.from_bytes(spell(document))
 
 
+def test_a_transform_needs_version_6() -> None:
+    """A manifest of version 5 says nothing of a transform, so that no reader of version 5 overlooks one."""
+    document = json.loads(payload("bundle-v6-asinh-two-round-covariance.tar"))
+    document["predicate"]["format_version"], document["predicateType"] = "5", "dpgraph:release/v5"
+    with pytest.raises(BundleFormatError, match="asinh is no word of format version 5"):
+        Statement.from_bytes(spell(document))
+    for column in document["predicate"]["columns"]:
+        column["transform"] = None
+    with pytest.raises(BundleFormatError, match="has later ones"):
+        Statement.from_bytes(spell(document))
+
+
 def test_later_words_are_refused_in_older_manifests() -> None:
     """Bounds found by quantiles, which came with version 3, are refused in a manifest of version 2."""
     document = json.loads(payload("bundle-v2.tar"))
@@ -179,13 +191,13 @@ def test_older_versions_have_no_further_fields(version: str) -> None:
         Statement.from_bytes(spell(document))
 
 
-@pytest.mark.parametrize("version", ["6", "3.1", "03", "", "0"])
+@pytest.mark.parametrize("version", ["7", "3.1", "03", "", "0"])
 def test_unknown_major_versions_are_refused_by_name(version: str) -> None:
     """A version that is not known is named, whatever else is in the manifest."""
     document = {"predicate": {"format_version": version, "guarantee": {"better": 1}, "n_rows": "many"}}
     with pytest.raises(UnsupportedVersionError, match="version") as caught:
         Statement.from_bytes(spell(document))
-    assert (caught.value.version, caught.value.supported) == (version or '""', "1, 2, 3, 4 and 5")
+    assert (caught.value.version, caught.value.supported) == (version or '""', "1, 2, 3, 4, 5 and 6")
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("bundle-*.tar")), ids=lambda path: path.stem)
@@ -207,6 +219,6 @@ def test_stored_manifests_fit_the_schema(path: Path) -> None:
 
 def test_schema_is_the_stored_one() -> None:
     """The schema beside the format's page is the one that the command prints, under its own identifier."""
-    stored = json.loads((GOLDEN.parents[1] / "docs" / "manifest-v5.schema.json").read_text())
+    stored = json.loads((GOLDEN.parents[1] / "docs" / "manifest-v6.schema.json").read_text())
     assert stored == manifest_schema()
-    assert stored["$id"] == "dpgraph:release/v5/schema"
+    assert stored["$id"] == "dpgraph:release/v6/schema"

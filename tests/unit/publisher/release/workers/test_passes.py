@@ -46,7 +46,9 @@ BOUNDED = {"n": {"bounds": [0, 64]}, "x": {"bounds": [-4, 4], "missing": "drop"}
 MIXED = BOUNDED | {"level": {"kind": "category", "categories": LEVELS}}
 CASES = {
     "one sum": policy_for(BOUNDED, release="covariance", mechanism="gaussian", mu=1.0),
-    "two rounds": policy_for(BOUNDED, release="covariance", mechanism="two-round", mu=2.0),
+    "two rounds": policy_for(
+        {**BOUNDED, "x": {**BOUNDED["x"], "transform": "asinh"}}, release="covariance", mechanism="two-round", mu=2.0
+    ),
     "levels": policy_for(MIXED, release="covariance", mechanism="gaussian", mu=1.0),
     "gaps filled": policy_for(
         {**BOUNDED, "x": {"bounds": [-4, 4], "missing": "midpoint"}}, release="covariance", rho=1.0

@@ -1,0 +1,97 @@
+"""Columns on the scale of asinh from the policy to the graph: every page says so, and no other scale is claimed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dp_bundle import Bundle, open_bundle
+from dp_bundle.base.errors import SchemaError
+from dp_bundle.describe.readme import make_readme
+from dp_bundle.portals.portal_json import schema_org_document
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import bundle_source
+from dp_publish import Policy, publish
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+ON_SCALE = "On the scale of asinh((x - center) / scale)"
+
+
+def skewed(seed: int = 1) -> pd.DataFrame:
+    """Return lognormal columns, the first two related."""
+    normal = np.random.default_rng(seed).standard_normal((2000, 3))
+    normal[:, 1] += normal[:, 0]
+    return pd.DataFrame(np.exp(normal), columns=["income", "rent", "age"])
+
+
+def policy_for(name: str = "town", **income: Any) -> Policy:
+    """Return a policy with the column of incomes on the scale of asinh."""
+    columns: dict[str, Any] = {column: {"bounds": (-10.0, 300.0)} for column in skewed()}
+    columns["income"] |= {"transform": "asinh", "unit": "EUR"} | income
+    privacy = {"release": "covariance", "mechanism": "two-round", "mu": 5.0}
+    return Policy.model_validate({"dataset": {"name": name}, "privacy": privacy, "columns": columns})
+
+
+def published(path: Path, policy: Policy, key: Ed25519PrivateKey, seed: int = 1) -> Bundle:
+    """Return the bundle that is published of a table."""
+    return open_bundle(publish(skewed(seed), policy, out=path, key=key).path)
+
+
+def test_every_page_says_on_what_scale_a_column_is(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
+    """The formula is in what is inspected and read, in the summary and the report, and in what portals are given."""
+    with published(tmp_path / "town.tar", policy_for(), key) as bundle:
+        release, readme = bundle.release, make_readme(bundle.release, 3)
+        variables = schema_org_document(release, [])["variableMeasured"]
+    transform = release.columns[0].transform
+    formula = f"asinh((x - {transform.center:.6g}) / {transform.scale:.6g})"
+    assert release.format_version == "6"
+    assert variables[0]["description"] == f"Published on the scale of {formula}, x in EUR."
+    assert "unitText" not in variables[0]
+    assert formula in readme
+    assert ON_SCALE in readme
+
+    inspected, learned = command("dp-bundle", "inspect", "town.tar"), command("dp-learn", "town.tar", "--report")
+    assert learned.returncode == 0, learned.stderr
+    assert f"EUR, as {formula}" in inspected.stdout
+    for said in (inspected.stdout, learned.stdout, (tmp_path / "town.graph" / "report.html").read_text()):
+        assert ON_SCALE in said
+    (described,) = json.loads((tmp_path / "town.graph" / "summary.json").read_text())["bundles"]
+    assert described["transforms"] == {
+        "income": {"name": "asinh", "center": transform.center, "scale": transform.scale}
+    }
+    refused = command("dp-learn", "town.tar", "--estimator", "lda", "--target", "income")
+    assert "not one on the scale of asinh" in refused.stderr
+
+
+def test_plain_releases_say_nothing_of_scales(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Without a transform the manifest is one of version 5, byte for byte as before there were any."""
+    with published(tmp_path / "town.tar", policy_for(transform=None), key) as bundle:
+        assert bundle.release.format_version == "5"
+        assert "asinh" not in make_readme(bundle.release, 3)
+
+
+def test_one_scale_alone_is_pooled(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Columns whose centers were found in each table are refused by name; those declared alike are pooled."""
+    declared = {"center": 1.0, "scale": 0.8}
+    with contextlib.ExitStack() as stack:
+        found, plain, *alike = (
+            stack.enter_context(published(tmp_path / f"{seed}.tar", policy_for(f"town {seed}", **income), key, seed))
+            for seed, income in enumerate([{}, {"transform": None}, declared, declared])
+        )
+        with pytest.raises(SchemaError, match=r"column 'income' is asinh.* in .* and asinh.*on one scale only"):
+            bundle_source(found, like=alike[0])
+        with pytest.raises(SchemaError, match=r"column 'income' is as it is in .* and asinh"):
+            bundle_source(plain, like=found)
+        pooled = Sample([bundle_source(bundle, like=alike[0]) for bundle in alike]).pooled
+    rows = pd.concat([skewed(2), skewed(3)])
+    variance = np.var(np.arcsinh((rows["income"] - 1.0) / 0.8))
+    assert pooled.covariance[0, 0] == pytest.approx(variance, rel=0.1)

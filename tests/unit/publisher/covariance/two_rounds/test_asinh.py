@@ -1,0 +1,155 @@
+"""Columns on the scale of asinh: a function of each value alone, given what was released."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+from tests.unit.publisher.covariance.two_rounds.test_two_round import Passes, release
+
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.data.recovery import mean_and_covariance
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish import Policy
+from dp_publish.accounting.strength import GaussianDP
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.covariance.two_rounds.asinh import SCALE, on_scale, place_on_scale, to_asinh
+from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.covariance.two_rounds.shares import CLIPS
+from dp_publish.policy.columns import prepare
+
+BOUNDS = (-50.0, 400.0)
+TWO_ROUND = {"release": "covariance", "mechanism": "two-round", "mu": 1.0}
+
+
+def skewed(n: int) -> np.ndarray:
+    """Return rows of three lognormal columns, of which two are related."""
+    rng = np.random.default_rng(8)
+    normal = rng.standard_normal((n, 3))
+    normal[:, 1] += 0.8 * normal[:, 0]
+    return np.exp(normal)
+
+
+def mechanism(mu: float, *transformed: int) -> TwoRound:
+    """Return the mechanism for three columns, some of them on the scale of asinh."""
+    places = tuple(Place(*BOUNDS, transform="asinh" if index in transformed else None) for index in range(3))
+    return TwoRound(scaling_for([BOUNDS] * 3), Neighbours.REPLACE_ONE, GaussianDP(mu), places=places)
+
+
+def first_round(rows: np.ndarray, kind: TwoRound) -> tuple[np.ndarray, dict[int, tuple[float, float]]]:
+    """Return the correlations that the first round shows, and the transforms."""
+    released, _ = release(Passes(rows), kind)
+    earlier = released.earlier
+    moments, ones = earlier.moments, np.ones(3)
+    settings = {"n_rows": moments.n_rows, "off_diagonal_variance": moments.noise.off_diagonal_variance}
+    _, covariance, _ = mean_and_covariance(moments.matrix, 0.0 * ones, ones, moments.scaling.constant, **settings)
+    deviations = np.sqrt(np.diagonal(covariance))
+    return covariance / np.outer(deviations, deviations), earlier.transforms
+
+
+def test_released_correlations_are_those_of_asinh_scaled_columns() -> None:
+    """At a huge mu they are those of asinh((x - c) / s) with the center and scale released, and of no others."""
+    rows = skewed(4000)
+    found, transforms = first_round(rows, mechanism(1e4, 0, 1, 2))
+
+    def expected(times: float) -> np.ndarray:
+        scaled = [np.arcsinh((rows[:, index] - c) / (times * s)) for index, (c, s) in transforms.items()]
+        return np.corrcoef(scaled)
+
+    assert np.abs(found - expected(1.0)).max() < 1e-3
+    assert np.abs(found - expected(2.0)).max() > 1e-2
+    assert np.abs(found - np.corrcoef(rows.T)).max() > 0.05
+
+
+def test_centers_and_scales_are_those_that_are_found_anyway() -> None:
+    """With the same random bits a column has the same center and scale with a transform as without, at no cost."""
+    rows = skewed(4000)
+    plain, mixed = (release(Passes(rows), mechanism(3.0, *which))[0] for which in ((), (1,)))
+    center, scale = mixed.earlier.transforms[1]
+    scaling = plain.earlier.moments.scaling
+    assert center == scaling.centers[1]
+    assert any(scale == pytest.approx(scaling.half_widths[1] / (clip * 3**0.5), rel=1e-12) for clip in CLIPS)
+    assert mixed.earlier.choices_mu == plain.earlier.choices_mu
+    assert mixed.earlier.moments.scaling.centers[1] == 0.0
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_row_becomes_the_same_wherever_it_stands(order: Any) -> None:
+    """However rows lie in memory, and whichever stand beside it, each value becomes the same to the last bit."""
+    rows = np.array(skewed(1003), order=order)
+    transforms = {0: (1.0, 0.7), 2: (0.9, 0.3)}
+    whole = on_scale(rows, transforms)
+    alone = np.concatenate([on_scale(rows[index : index + 1], transforms) for index in range(len(rows))])
+    assert (whole == alone).all()
+    assert (whole == on_scale(rows[::-1], transforms)[::-1]).all()
+    assert (whole[:, 1] == rows[:, 1]).all()
+    assert math.isnan(to_asinh(np.array([np.nan]), 0.0, 1.0)[0])
+
+
+def test_bounds_are_mapped_as_values_are() -> None:
+    """A value at a bound or beyond it comes out as the bound, which may be too far away for a float."""
+    low, high, center, scale = (np.array([each]) for each in (-1.7e308, 1.7e308, 1.0, 1e-3))
+    mapped = place_on_scale({0: (1.0, 1e-3)}, low, high, center, scale)
+    assert mapped[0] == to_asinh(low, 1.0, 1e-3)
+    assert mapped[1] == to_asinh(np.array([np.inf]), 1.0, 1e-3)
+    assert (mapped[2], mapped[3]) == (0.0, SCALE)
+
+
+def test_a_far_declared_place_still_gives_finite_numbers() -> None:
+    """With bounds beyond what a float can be apart, and infinite values, all that is released is finite."""
+    places = (Place(-1.7e308, 1.7e308, 0.0, 1.0, transform="asinh"), Place(*BOUNDS))
+    kind = TwoRound(scaling_for([BOUNDS] * 2), Neighbours.REPLACE_ONE, GaussianDP(1.0), places=places)
+    rows = skewed(500)[:, :2]
+    rows[::50, 0] = np.inf
+    released, _ = release(Passes(rows), kind)
+    assert np.isfinite(released.matrix).all()
+
+
+@pytest.mark.parametrize(
+    ("privacy", "column", "said"),
+    [
+        ({"mu": 1.0}, {}, "is for release"),
+        (TWO_ROUND | {"mechanism": "gaussian"}, {}, "is for release"),
+        (TWO_ROUND | {"mechanism": "auto", "l2_radius": 1.0}, {}, "without l2_radius"),
+        (TWO_ROUND, {"kind": "boolean"}, "is for numbers"),
+        (TWO_ROUND, {"kind": "date"}, "is for numbers"),
+        (TWO_ROUND, {"kind": "category", "categories": ["a", "b"]}, "is for numbers"),
+    ],
+)
+def test_transforms_are_for_numbers_in_two_rounds(privacy: dict[str, Any], column: dict[str, Any], said: str) -> None:
+    """Elsewhere a policy with one is refused in a sentence."""
+    columns = {"x": {"transform": "asinh", **column}}
+    with pytest.raises(ValidationError, match=said):
+        Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+
+
+def test_a_transform_is_refused_where_another_mechanism_is_chosen() -> None:
+    """A pure epsilon, which two rounds do not give, is refused by the name of the column."""
+    columns = {name: {"bounds": (0.0, 1.0), "transform": "asinh"} for name in "xy"}
+    privacy = {"release": "covariance", "epsilon": 1.0}
+    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
+    with pytest.raises(PolicyError, match="transform, of 'x', 'y', is for two rounds, and this release is made by"):
+        set_mechanism(policy, dict.fromkeys("xy", "continuous"), lambda: 100)
+
+
+def test_patterns_put_numbers_alone_on_the_scale() -> None:
+    """A pattern for all columns skips categories, dates and truth values, whose own sections may not have one."""
+    frame = pd.DataFrame({"x": [0.5], "n": [3], "yes": [True], "town": ["a"], "day": ["2020-01-01"]})
+    columns: dict[str, Any] = {
+        "*": {"transform": "asinh", "bounds": (0.0, 9.0)},
+        "town": {"kind": "category", "categories": ["a", "b", "c"]},
+        "day": {"kind": "date", "bounds": (0.0, 30_000.0)},
+    }
+    said = {"dataset": {"name": "d"}, "privacy": TWO_ROUND, "columns": columns}
+    prepared = prepare(frame, Policy.model_validate(said))
+    transformed = {name for name in prepared.kinds if prepared.policy.column(name).transform is not None}
+    assert transformed == {"x", "n"}
+    columns["yes"] = {"transform": "asinh"}
+    with pytest.raises(PolicyError, match="leave it out for truth values"):
+        prepare(frame, Policy.model_validate(said))
