@@ -17,7 +17,7 @@ from dp_audit import books
 from dp_bundle.data.row_reader import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.covariance.mechanisms import two_round
-from dp_publish.covariance.two_rounds.shares import CLIPS
+from dp_publish.covariance.two_rounds import places as place_counts
 from dp_publish.data import contribution_cap, kinds, typed
 from dp_publish.policy import columns
 from dp_publish.policy.model import Policy
@@ -112,19 +112,15 @@ def _ranges_share_bits(patch: pytest.MonkeyPatch) -> None:
 
 
 def _best_clip(patch: pytest.MonkeyPatch) -> None:
-    honest = two_round.TwoRound._find_clip
+    honest = place_counts.PlaceCounts.find_clips
 
-    def find(self: Any, rows: Any, n_rows: int, frame: Any, play: Any) -> float:
-        best: list[int] = []
+    def find_clips(self: Any, centers: Any, scales: Any, least: float, mu_each: float, play: Any) -> Any:
+        def best(step: Any, statistic: Any) -> int:
+            return int(np.argmin(statistic)) if play(step, statistic) >= 0 else 0
 
-        def watched(step: Any, statistic: Any) -> Any:
-            best.append(int(np.argmin(statistic)))
-            return play(step, statistic)
+        return honest(self, centers, scales, least, mu_each, best)
 
-        drawn = honest(self, rows, n_rows, frame, watched)
-        return float(CLIPS[best[0]]) if best else drawn
-
-    patch.setattr(two_round.TwoRound, "_find_clip", find)
+    patch.setattr(place_counts.PlaceCounts, "find_clips", find_clips)
 
 
 def _releases_share_bits(patch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
+from dp_publish.covariance.two_rounds import places as place_counts
 from dp_publish.covariance.two_rounds import rows, shares, steps, sums
 from dp_publish.sampling import places
-from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
 
 __all__ = ["FAULTS_OF_TWO_ROUNDS"]
@@ -25,8 +25,39 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _limit_scores_doubled(patch: pytest.MonkeyPatch) -> None:
-    honest = shares.ThresholdSearch.scores
-    patch.setattr(shares.ThresholdSearch, "scores", lambda self, exceeding: 2 * honest(self, exceeding))
+    for search in (shares.ClipSearch, shares.RadiusSearch):
+        honest = search.scores
+        patch.setattr(search, "scores", lambda self, beyond, honest=honest: 2 * honest(self, beyond))
+
+
+def _radii_scored_on_both_sides(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(shares.RadiusSearch, "scores", lambda self, exceeding: np.abs(exceeding - self.target))
+
+
+def _radius_of_the_data(patch: pytest.MonkeyPatch) -> None:
+    honest = two_round.TwoRound._play_round
+
+    def play_round(self: Any, name: str, binned: Any, *rest: Any) -> Any:
+        *others, play = rest
+        longest = int(np.argmax(binned.counts_outside() == 0))
+
+        def fixed(step: Any, statistic: Any) -> Any:
+            return longest if step.name.endswith("radius") and play(step, statistic) >= 0 else play(step, statistic)
+
+        return honest(self, name, binned, *others, fixed)
+
+    patch.setattr(two_round.TwoRound, "_play_round", play_round)
+
+
+def _scales_floored_by_ties(patch: pytest.MonkeyPatch) -> None:
+    honest = place_counts.place_chosen
+
+    def place_chosen(counts: np.ndarray, grid: Any, *rest: Any, floor: float = 0.0) -> Any:
+        used = np.flatnonzero(counts)
+        nearest = grid.cell * int(np.diff(used).min()) if len(used) > 1 else 0.0
+        return honest(counts, grid, *rest, floor=max(floor, nearest))
+
+    patch.setattr(place_counts, "place_chosen", place_chosen)
 
 
 def _rank_moves_by_two(patch: pytest.MonkeyPatch) -> None:
@@ -93,7 +124,7 @@ def _less_noise_on_choices(*names: str) -> Plant:
         def draw(self: Any, statistic: Any, rng: Any) -> int:
             if not self.name.startswith(names):
                 return honest(self, statistic, rng)
-            return ExponentialMechanism(self.mu / 0.9).choose(statistic, rng)
+            return replace(self.mechanism, mu=self.mu / 0.9).choose(statistic, rng)
 
         patch.setattr(steps.Choice, "draw", draw)
 
@@ -181,6 +212,9 @@ def _entity_cap_ignored(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS_OF_TWO_ROUNDS: dict[str, Plant] = {
     "a row moves the scores of clip and radii by two": _limit_scores_doubled,
+    "radii are scored on both sides of the target": _radii_scored_on_both_sides,
+    "the radius is read off the data": _radius_of_the_data,
+    "scales are floored by the distance of the data's values": _scales_floored_by_ties,
     "a value moves its rank among the others by two": _rank_moves_by_two,
     "the first round has half its sensitivity": _sensitivity_times(0.5, "first"),
     "the second round has half its sensitivity": _sensitivity_times(0.5, "second"),

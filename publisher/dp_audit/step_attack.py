@@ -262,7 +262,7 @@ class _Nobody:
     def drawing(self) -> None:
         """Do nothing."""
 
-    def clipped(self, n_rows: int) -> None:
+    def clipped(self, n_rows: int, values: Sequence[int] = ()) -> None:
         """Do nothing."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -92,7 +93,7 @@ class _Witness:
         """Remember it."""
         self.told.append("drawing")
 
-    def clipped(self, n_rows: int) -> None:
+    def clipped(self, n_rows: int, values: Sequence[int] = ()) -> None:  # noqa: ARG002
         """Remember it."""
         assert n_rows >= 0
         self.told.append("clipped")

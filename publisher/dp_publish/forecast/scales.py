@@ -8,6 +8,7 @@ themselves, on the same scale. All of this is for the publisher alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -152,5 +153,5 @@ class _Nobody:
     def drawing(self) -> None:
         """Do nothing."""
 
-    def clipped(self, n_rows: int) -> None:
+    def clipped(self, n_rows: int, values: Sequence[int] = ()) -> None:
         """Do nothing."""

@@ -74,10 +74,8 @@ class CovarianceMaker:
         """Read the table, and write its second moments with noise. All is recorded at once, as contents."""
         mechanism, report = self._mechanism, self.work.report
         guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
-        raw_rows, witness = (
-            partial(self._pass, progress=making.progress),
-            _Witness(making.drawing, report, list(self._kinds)),
-        )
+        raw_rows = partial(self._pass, progress=making.progress)
+        witness = _Witness(making.drawing, report, list(self._kinds))
         noisy = mechanism.release(raw_rows, making.keystream, witness)
         self.work.require_unchanged()
 

@@ -10,10 +10,10 @@ d = 1, scores above the minimum move by -2 to 0, and weights by factors in [1, b
 [b^2, 1]. The weights' sum moves all log-probabilities alike. So the log-ratio of the two probabilities varies over the
 outcomes by at most eps = -2 ln b: the mechanism has the range eps. m moved rows make that m eps.
 
-**One-sided scores** all rise, or all fall, by 0 or 1: numbers of values beyond limits, of which one value is replaced, or
-what grows with these. Then e(o) is in {0, 1} for all outcomes or in {-1, 0} for all, and so is d, e(o) - d is in
-{-1, 0} for all or in {0, 1} for all, and weights move by factors in [b, 1] or in [1, 1/b]: the range is eps = -ln b,
-half as large. With the same eps, b is the square of what it is otherwise.
+**One-sided scores** all rise by 0 or 1, or all fall: the numbers of values beyond limits if one value is replaced, and
+what grows with these. If they rise, d is 0 and weights move by factors in [b, 1], or d is 1 and they move by factors in
+[1, 1/b]; if they fall, it is the other way round. So the range is eps = -ln b, half as large, and with the same eps b
+is the square of what it is otherwise.
 
 **mu.** Let P and Q be its laws on two neighbouring tables, and S any event. As P(S) / Q(S) is at most the largest
 ratio, and P(not S) / Q(not S) at least the smallest, logit P(S) <= logit Q(S) + eps: the trade-off between both errors

@@ -49,7 +49,8 @@ _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a 
 _FAR = 3.0  # standard deviations from its median: a center there is lost
 _POINTS = np.linspace(0.0, 1.0, 65) ** 2 * _FAR  # to integrate over
 _LARGEST_EXPONENT = 700.0
-_NEXT_CLIP, _MOST_LEAST_CLIP = 1.25, 5.0  # times the one before it; in scales
+_NEXT_CLIP = 1.25  # times the one before it
+_MOST_LEAST_CLIP, _MOST_CLIP = 5.0, 2.0**40  # in scales
 _WORTH_THE_FIRST = 2.0
 _WORTH_A_CLIP = 0.3  # over epsilon: values that a step to the next larger clip must leave as they are
 _WORTH_A_RADIUS = 1.5
@@ -238,6 +239,7 @@ def least_clip(mu: float, n_rows: int, n_columns: int) -> float:
 
 def clips(least: float, farthest: float) -> NDArray[np.float64]:
     """Return the clips of a column to choose from, in scales, ascending: from a least one to its farther bound."""
+    farthest = min(farthest, _MOST_CLIP)
     steps = math.ceil(math.log(max(farthest / least, 1.0)) / math.log(_NEXT_CLIP))
     found: NDArray[np.float64] = np.minimum(least * _NEXT_CLIP ** np.arange(steps + 1), farthest)
     return found
@@ -267,7 +269,8 @@ def radii(smallest: float, n_columns: int) -> NDArray[np.int64]:
 def _target(mu: float, n_rows: int, n_columns: int) -> int:
     p = max(n_columns, _FEW_COLUMNS)
     fewer = max(min((_FEW_ROWS * p / (n_rows * mu)) ** _FASTER, 1.0), _LEAST_PART)
-    return math.floor(min(fewer * _SHORTENED * p / mu, _MOST_SHORTENED * n_rows))
+    target: float = min(fewer * _SHORTENED * p / mu, _MOST_SHORTENED * n_rows)
+    return math.floor(target)
 
 
 def _one_sided(

@@ -1,57 +1,82 @@
-"""Limits that are chosen by how many rows exceed them."""
+"""Clips and radii that are chosen by how many values or rows are beyond them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from dp_publish.covariance.two_rounds.shares import (
-    CLIPS,
-    chooses_clip,
-    clip_search,
-    count_beyond_clips,
-    radii,
-    radius_search,
-)
+from dp_publish.covariance.two_rounds.places import Place, PlaceCounts
+from dp_publish.covariance.two_rounds.shares import ClipSearch, clips, least_clip, radii, radius_search
+from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
 
 
-def test_rows_are_counted_beyond_every_clip() -> None:
-    """A row is beyond a clip if any of its values is, in scales from its column's center."""
-    rng = np.random.default_rng(1)
-    centers, scales = np.array([1.0, -2.0, 0.0]), np.array([0.5, 2.0, 1.0])
-    values = np.asfortranarray(centers + scales * rng.standard_t(2, (500, 3)))
-    values[0] = centers + CLIPS[3] * scales  # at the clip, and not beyond it
-
-    counts = count_beyond_clips(values, centers, scales)
-
-    farthest = np.abs((values - centers) / scales).max(axis=1)
-    assert counts.tolist() == [int((farthest > clip * (1 + 1e-12)).sum()) for clip in CLIPS]
+def _clip_of(values: np.ndarray, place: Place, mu: float = 5.0, least: float = 2.0) -> float:
+    """Return the clip that is chosen for a column, in scales."""
+    counts, rng = PlaceCounts((place, place)), insecure_keystream(1)
+    counts.add(np.stack([values, values]).T)
+    center, scale = np.full(2, place.center), np.full(2, place.scale)
+    found = counts.find_clips(center, scale, least, mu, lambda step, scores: step.draw(scores, rng))
+    return float(found[0])
 
 
-@pytest.mark.parametrize(("search", "each", "most"), [(clip_search, 10, 0.7), (radius_search, 10, 0.65)])
-def test_target_depends_on_public_facts(search: type, each: float, most: float) -> None:
-    """The target is in proportion to columns over mu, at least as for eight, or a share of a small table."""
-    assert search(0.1, 1.0, 10**6, 30).target == each * 30
-    assert search(0.1, 2.0, 10**6, 3).target == each * 8 / 2
-    assert search(0.1, 1.0, 100, 30).target == int(most * 100)
+def test_column_is_clipped_where_few_of_its_values_are() -> None:
+    """Rare values that are far out are kept, a value that is alone is not, and nothing is clipped beyond the bounds."""
+    values = np.random.default_rng(1).uniform(-1.0, 1.0, 1000)
+    rare, one = values.copy(), values.copy()
+    rare[:50], one[0] = 30.0, 30.0
+
+    assert _clip_of(values, Place(-100.0, 100.0, 0.0, 1.0)) == 2.0
+    assert 30.0 <= _clip_of(rare, Place(-100.0, 100.0, 0.0, 1.0)) < 30.0 * 1.25**3
+    assert _clip_of(one, Place(-100.0, 100.0, 0.0, 1.0), mu=0.5) == 2.0
+    assert _clip_of(rare, Place(-1.5, 1.5, 0.0, 1.0)) == 1.5
 
 
-def test_clip_is_chosen_where_it_clips_enough() -> None:
-    """A large table is not read once more for a clip that would change less than one row in ten thousand."""
-    assert chooses_clip(1.0, 990_000, 10)
-    assert not chooses_clip(1.0, 1_010_000, 10)
-    assert chooses_clip(1.0, 1_010_000, 20)
-    assert not chooses_clip(2.0, 1_010_000, 20)
+def test_least_clip_is_that_of_normal_columns() -> None:
+    """Of normal rows with uncorrelated columns, so many have a value beyond it as a radius shall shorten."""
+    p, n = 10, 1000
+    target = radius_search(0.1, 1.0, n, p).target
+    share = 1 - (1 - 2 * stats.norm.sf(least_clip(1.0, n, p))) ** p
+    assert share * n == pytest.approx(target, rel=1e-9)
+
+
+def test_clips_ascend_by_a_quarter_to_the_farther_bound() -> None:
+    """They begin with the least one, unless the bounds are nearer."""
+    assert clips(2.0, 4.0) == pytest.approx([2.0, 2.5, 3.125, 3.90625, 4.0])
+    assert clips(2.0, 0.5).tolist() == [0.5]
+
+
+def test_target_depends_on_public_facts() -> None:
+    """It is in proportion to columns over mu, from eight on, less in large tables, and a share of small ones."""
+    assert radius_search(0.1, 1.0, 1200, 30).target == 300
+    assert radius_search(0.1, 2.0, 160, 3).target == 40
+    assert radius_search(0.1, 1.0, 100, 30).target == 65
+    assert radius_search(0.1, 1.0, 10**6, 30).target == 90
 
 
 def test_choice_comes_near_its_target() -> None:
-    """With strength enough the limit nearest to the target is chosen, and with none any of them."""
-    exceeding = np.array([900, 500, 130, 40, 3])
-    clear, vague = clip_search(5.0, 1.0, 10**4, 8), clip_search(1e-4, 1.0, 10**4, 8)
+    """With strength enough it is the smallest radius that no more rows than aimed at exceed, and with none any."""
+    exceeding = np.array([900, 500, 130, 40, 3, 0])
+    clear, vague = radius_search(5.0, 1.0, 10**4, 8), radius_search(1e-4, 1.0, 10**4, 8)
+    assert clear.target < 40
     rng = insecure_keystream(3)
-    assert {clear.mechanism.choose(clear.scores(exceeding), rng) for _ in range(50)} == {3}
-    assert {vague.mechanism.choose(vague.scores(exceeding), rng) for _ in range(200)} == {0, 1, 2, 3, 4}
+    assert {clear.mechanism.choose(clear.scores(exceeding), rng) for _ in range(50)} == {4}
+    assert len({vague.mechanism.choose(vague.scores(exceeding), rng) for _ in range(200)}) > 2
+
+
+def test_scores_move_to_one_side() -> None:
+    """A value or a row that is replaced moves all scores up by at most 1, or all down, which the law supposes."""
+    rng = np.random.default_rng(2)
+    clip, radius = ClipSearch(ExponentialMechanism(0.1, one_sided=True)), radius_search(0.1, 1.0, 60, 10)
+    for _ in range(200):
+        lengths = rng.exponential(5.0, 60)
+        moved = np.append(lengths[1:], rng.exponential(5.0))
+        limits = np.geomspace(1.0, 40.0, 12)
+        one, other = ((values[:, None] > limits).sum(axis=0) for values in (lengths, moved))
+        for search in (clip, radius):
+            change = search.scores(one) - search.scores(other)
+            assert set(change) <= {0, 1} or set(change) <= {0, -1}
 
 
 def test_radii_ascend_to_the_largest() -> None:
@@ -60,4 +85,4 @@ def test_radii_ascend_to_the_largest() -> None:
     assert narrow[0] == 13
     assert narrow[-1] == wide[-1] == 256
     assert (np.diff(narrow) > 0).all()
-    assert len(wide) < len(narrow) <= 16
+    assert len(wide) < len(narrow) <= 33

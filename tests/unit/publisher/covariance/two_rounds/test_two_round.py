@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -47,7 +47,7 @@ class Watch:
         """Note it."""
         self.drawn = True
 
-    def clipped(self, n_rows: int) -> None:
+    def clipped(self, n_rows: int, values: Sequence[int] = ()) -> None:  # noqa: ARG002
         """Note them."""
         self.n_clipped = n_rows
 

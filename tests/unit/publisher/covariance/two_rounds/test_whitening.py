@@ -14,7 +14,7 @@ def test_without_noise_it_is_a_power_of_the_correlations() -> None:
     correlation = 0.8 ** np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
     deviations = np.array([1.0, 2.0, 0.5, 3.0, 1.5, 0.7])
 
-    transform, found, length = whiten(correlation * np.outer(deviations, deviations), 1e-9)
+    transform, found, length = whiten(correlation * np.outer(deviations, deviations), 1e-9, np.zeros(6))
 
     assert found == pytest.approx(deviations)
     assert transform == pytest.approx(linalg.fractional_matrix_power(correlation, -0.375), abs=1e-5)
@@ -26,7 +26,7 @@ def test_noise_leaves_a_transform_that_can_be_undone(noise: float) -> None:
     """However indefinite the noisy covariance is, the transform is positive definite and well conditioned."""
     rng = np.random.default_rng(2)
     drawn = rng.normal(scale=noise, size=(20, 20))
-    transform, deviations, length = whiten(np.eye(20) + drawn + drawn.T, noise)
+    transform, deviations, length = whiten(np.eye(20) + drawn + drawn.T, noise, np.full(20, 0.2))
 
     assert (transform == transform.T).all()
     assert np.linalg.cond(transform) < 1e4
@@ -36,6 +36,6 @@ def test_noise_leaves_a_transform_that_can_be_undone(noise: float) -> None:
 
 
 def test_columns_without_variance_are_not_blown_up() -> None:
-    """A variance that the noise made negative, or nearly zero, counts as a part of a standardised column's."""
-    _, deviations, _ = whiten(np.diag([1.0, -3.0, 1e-9]), 0.1)
-    assert deviations[1] == deviations[2] == pytest.approx(0.15**0.5)
+    """A variance that the noise made negative, or nearly zero, counts as the least that a column is given."""
+    _, deviations, _ = whiten(np.diag([1.0, -3.0, 1e-9]), 0.1, np.array([0.1, 0.2, 0.3]))
+    assert deviations.tolist() == [1.0, 0.2, 0.3]
