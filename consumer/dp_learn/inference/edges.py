@@ -30,7 +30,12 @@ import numpy.typing as npt
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
-from dp_learn.covariance.standard_errors import form_errors, form_variances, universal_penalty
+from dp_learn.covariance.standard_errors import (
+    form_errors,
+    form_variances,
+    mechanism_variances,
+    universal_penalty,
+)
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.graph_fit import find_start, fit_on_graph, fit_unpenalised
 from dp_learn.glasso.problem import Problem, Solution
@@ -67,6 +72,8 @@ class EdgeInference:
         -T_ij / sqrt(T_ii T_jj), limited to [-1, 1]; NaN where T_ii or T_jj is not positive.
     errors : FormErrors
         Of -T_ij / sqrt(T_ii T_jj) and of what normalises it.
+    noise_error : ndarray of shape (n_features, n_features) or None
+        The standard error of the partial correlations that the noise alone makes, without the rows' sampling error.
     """
 
     columns: tuple[str, ...]
@@ -74,6 +81,7 @@ class EdgeInference:
     standard_error: FloatArray
     partial_correlation: FloatArray
     errors: FormErrors
+    noise_error: FloatArray | None = None
 
     @property
     def scores(self) -> FloatArray:
@@ -236,11 +244,13 @@ def infer_edges(pooled: PooledCovariance, precision: FloatArray, errors: FormErr
     """
     t = desparsify(pooled, precision)
     unit = _unit(t, precision)
+    forms = precision / unit[:, None]
     if errors is None:
-        errors = form_errors(pooled, precision / unit[:, None])
+        errors = form_errors(pooled, forms)
     partial = np.clip(_normalized(t), -1.0, 1.0)
     np.fill_diagonal(partial, 1.0)
-    return EdgeInference(pooled.columns, t, np.outer(unit, unit) * np.sqrt(errors.products), partial, errors)
+    noise = np.sqrt(np.maximum(mechanism_variances(pooled, forms, partial), 0.0))
+    return EdgeInference(pooled.columns, t, np.outer(unit, unit) * np.sqrt(errors.products), partial, errors, noise)
 
 
 def desparsify(pooled: PooledCovariance, precision: FloatArray) -> FloatArray:
