@@ -22,8 +22,8 @@ import numpy as np
 from dp_learn.inference.edges import EdgeInference, Pairs
 from dp_learn.matrices.linalg import FloatArray
 
-_FEWEST = 30  # pairs without an edge that can tell whether a graph is right
-_MOST_WITHOUT, _MOST_WITHIN = 1.1, 0.7  # mean squares in standard errors; within edges the fit follows r^
+_FEWEST = 60  # pairs without an edge that can tell whether a graph is right
+_MOST_WITHOUT, _MOST_WITHIN = 1.2, 1.0  # mean squares, in standard errors, at pairs without an edge and with one
 
 
 def shrink_weights(inference: EdgeInference, edges: Pairs, fitted: FloatArray) -> FloatArray | None:

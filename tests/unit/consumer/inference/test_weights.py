@@ -69,13 +69,13 @@ def test_no_edge_loses_its_weight_or_its_sign() -> None:
 
 
 def test_the_fit_is_the_weight_where_its_graph_is_right() -> None:
-    """With 45 pairs, of which only edges differ from zero by more than chance; not where other pairs do, too."""
+    """Where only edges differ from zero by more than chance, and not where other pairs do, too, or where nothing is known."""
     rng = np.random.default_rng(0)
-    truth = symmetric(np.where(np.arange(45) < 5, 0.4, 0.0), 10)
-    pairs = np.triu_indices(10, 1)
+    truth = symmetric(np.where(np.arange(66) < 5, 0.4, 0.0), 12)
+    pairs = np.triu_indices(12, 1)
     edges = tuple(each[:5] for each in pairs)
-    noise = np.full((10, 10), 0.02)
-    errors = symmetric(rng.normal(0.0, 0.05, 45), 10) - np.eye(10)
+    noise = np.full((12, 12), 0.02)
+    errors = symmetric(rng.normal(0.0, 0.05, 66), 12) - np.eye(12)
     right = inference_of(truth + 0.8 * errors, 0.05, noise)
     wrong = inference_of(truth + 3.0 * errors, 0.05, noise)
 
