@@ -69,7 +69,7 @@ def test_no_edge_loses_its_weight_or_its_sign() -> None:
 
 
 def test_the_fit_is_the_weight_where_its_graph_is_right() -> None:
-    """Where only edges differ from zero by more than chance, and not where other pairs do, too, or where nothing is known."""
+    """Where edges alone differ from zero by more than chance, and not where other pairs do, too."""
     rng = np.random.default_rng(0)
     truth = symmetric(np.where(np.arange(66) < 5, 0.4, 0.0), 12)
     pairs = np.triu_indices(12, 1)
