@@ -65,7 +65,7 @@ def _is_graph_right(inference: EdgeInference, edges: Pairs, fitted: FloatArray) 
     n_without = n_columns * (n_columns - 1) // 2 - len(fitted)
     if n_without < _FEWEST:
         return False
-    squares = np.sum(np.triu(scores, 1) ** 2) - np.sum(scores[edges] ** 2)
+    squares = (np.vdot(scores, scores) - np.sum(np.diagonal(scores) ** 2)) / 2.0 - np.sum(scores[edges] ** 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         within = (inference.partial_correlation[edges] - fitted) / inference.partial_error[edges]
     return bool(squares <= _MOST_WITHOUT * n_without and np.mean(within**2) <= _MOST_WITHIN)
