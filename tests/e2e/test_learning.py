@@ -64,7 +64,10 @@ def test_false_discovery_rate_lists_the_edges_with_their_errors(chain: Path, com
     table = pd.read_csv(tmp_path / "found" / "edges.csv")
 
     assert learned.returncode == 0, learned.stderr
-    assert "at a false discovery rate of 0.05; partial correlations of the surest, with desparsified" in learned.stdout
+    assert (
+        "at a false discovery rate of 0.05; partial correlations of the surest, shrunk for the noise, with"
+        in learned.stdout
+    )
     assert edges_in(tmp_path / "found") >= EDGES
     assert (table["q_value"] <= 0.05).all()
     assert (table["partial_correlation"] != 0).all()
@@ -76,8 +79,10 @@ def test_false_discovery_rate_lists_the_edges_with_their_errors(chain: Path, com
     assert "q_value" in next(iter(nx.read_graphml(tmp_path / "found" / "graph.graphml").edges(data=True)))[2]
 
 
-def test_weights_are_not_shrunk_unless_that_is_asked_for(chain: Path, command: Run, tmp_path: Path) -> None:
-    """All files hold the fit on the graph without the penalty; with --no-refit the penalised one, which is shrunk."""
+def test_the_penalty_does_not_shrink_weights_unless_that_is_asked_for(
+    chain: Path, command: Run, tmp_path: Path
+) -> None:
+    """The precision matrix is fitted without the penalty, and weights are shrunk by the noise alone."""
     learned = command("dp-learn", chain, "--alpha", "0.2", "--out", "refitted")
     shrunk = command("dp-learn", chain, "--alpha", "0.2", "--no-refit", "--out", "shrunk")
     files = [tmp_path / name / "edges.csv" for name in ("refitted", "shrunk")]
@@ -85,15 +90,19 @@ def test_weights_are_not_shrunk_unless_that_is_asked_for(chain: Path, command: R
     strong = [table.loc[sorted(EDGES), "partial_correlation"].to_numpy() for table in tables]
     weights = nx.get_edge_attributes(nx.read_graphml(tmp_path / "refitted" / "graph.graphml"), "weight")
 
-    assert "correlations of the surest, with desparsified estimates and 95 % intervals in brackets" in learned.stdout
+    assert "of the surest, shrunk for the noise, with desparsified estimates and 95 % intervals in" in learned.stdout
     assert "the surest, shrunk by the penalty, with desparsified estimates" in shrunk.stdout
     np.testing.assert_allclose(strong[0], -0.45, atol=0.1)
     assert (np.abs(strong[1]) < 0.35).all()
     assert max(weights.values()) == pytest.approx(np.abs(strong[0]).max())
-    for name, table, share in (("refitted", tables[0], 0.0), ("shrunk", tables[1], 1.0)):
+    for name, table, share, kind in (
+        ("refitted", tables[0], 0.0, "shrunk"),
+        ("shrunk", tables[1], 1.0, "penalised"),
+    ):
         precision = pd.read_csv(tmp_path / name / "precision.csv", index_col=0)
         assert [precision.loc[pair] for pair in table.index] == pytest.approx(list(table["precision"]))
-        assert json.loads((tmp_path / name / "summary.json").read_text())["penalty_share"] == share
+        summary = json.loads((tmp_path / name / "summary.json").read_text())
+        assert (summary["penalty_share"], summary["edge_weights"]) == (share, kind)
     assert set(tables[0]) >= {"desparsified", "standard_error", "ci_low", "ci_high", "p_value", "q_value"}
     assert command("dp-learn", chain, "--fdr", "0.05", "--no-refit").returncode == 2
 

@@ -8,15 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sklearn.datasets import load_diabetes
 from tests.statistical.worlds import gaussian_world, random_graph
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import EstimationError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.pipeline.learn import infer_pairs
 from dp_publish import Policy, publish
+from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS = 2000
 REPEATS = {10: 120, 30: 40}
@@ -59,3 +62,44 @@ def test_intervals_cover_as_often_as_they_say(
     assert 0.93 < (np.abs(errors) < 1.96).mean() < 0.97
     assert 0.93 < np.mean(covered) < 0.97
     assert (np.abs(errors) < 0.8 * 1.96).mean() < 0.93
+
+
+def collinear_population() -> tuple[np.ndarray, int]:
+    """Return the correlation of a table of which some columns nearly determine the others, and its number of rows."""
+    table = load_diabetes(scaled=False)
+    rows = np.column_stack([table.data, table.target])
+    return np.corrcoef(rows.T), len(rows)
+
+
+@pytest.mark.parametrize(
+    ("mu", "repeats", "least"),
+    [(2.0, 10, 0.9), *(pytest.param(mu, 100, 0.92, marks=pytest.mark.slow) for mu in (1.0, 2.0, 3.0, 5.0))],
+)
+def test_nearly_collinear_columns_are_tested_at_every_strength(
+    mu: float, repeats: int, least: float, key: Ed25519PrivateKey, tmp_path: Path
+) -> None:
+    """Nine of ten releases or more are tested, and nominal 95 % intervals hold nearly as many partial correlations."""
+    correlation, n_rows = collinear_population()
+    p = len(correlation)
+    partial, upper, names = -scaled(np.linalg.inv(correlation)), np.triu_indices(p, 1), [f"x{j}" for j in range(p)]
+    columns = {name: {"bounds": [-9, 9]} for name in names}
+    privacy = {"mu": mu, "release": "covariance", "mechanism": "two-round"}
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+    rng = np.random.default_rng(3)
+
+    covered = []
+    for repeat in range(repeats):
+        table = pd.DataFrame(rng.multivariate_normal(np.zeros(p), correlation, n_rows), columns=names)
+        publish(table, policy, out=tmp_path / "t.tar", key=key, keystream=insecure_keystream(repeat))
+        with open_bundle(tmp_path / "t.tar", UnsafeTrustAnyone()) as bundle:
+            sample = Sample([bundle_source(bundle)])
+        try:
+            low, high = infer_pairs(sample, sample.pooled, np.arange(p))[0].partial_intervals()
+        except EstimationError:
+            continue
+        finally:
+            (tmp_path / "t.tar").unlink()
+        covered.append(((low <= partial) & (partial <= high))[upper])
+
+    assert len(covered) >= 0.9 * repeats
+    assert np.mean(covered) > least

@@ -115,7 +115,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     ],
     default=True,
     show_default=True,
-    help="Report weights fitted on the chosen graph without the penalty, or the penalised estimate, which is shrunk.",
+    help="Fit the chosen graph again without the penalty, or report the penalised estimate, which is shrunk.",
 )
 @option(
     "--solver",

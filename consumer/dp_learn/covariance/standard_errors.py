@@ -146,6 +146,16 @@ def mechanism_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
     return by_rows(len(b), _mechanism(pooled, clean_forms(pooled, b), sparse_if_worth_it(b)))
 
 
+def mechanism_variances(pooled: PooledCovariance, b: FloatArray, r: FloatArray) -> FloatArray:
+    """Return `mechanism_errors(pooled, b).along(r)`, a few rows at a time to save memory."""
+    mechanism = _mechanism(pooled, clean_forms(pooled, b), sparse_if_worth_it(b))
+    variances = np.empty_like(r)
+    for start in range(0, len(r), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        variances[rows] = mechanism(rows).along(r[rows])
+    return variances
+
+
 def _mechanism(pooled: PooledCovariance, c: FloatArray, b: Any) -> Part:
     parts = [source.known_noise.form_errors(c, b) for source in pooled.sources]
     return lambda rows: sum_errors(

@@ -30,7 +30,12 @@ import numpy.typing as npt
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
-from dp_learn.covariance.standard_errors import form_errors, form_variances, universal_penalty
+from dp_learn.covariance.standard_errors import (
+    form_errors,
+    form_variances,
+    mechanism_variances,
+    universal_penalty,
+)
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.graph_fit import find_start, fit_on_graph, fit_unpenalised
 from dp_learn.glasso.problem import Problem, Solution
@@ -45,7 +50,8 @@ FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edge
 Pairs = tuple[npt.NDArray[np.intp], ...]  # the positions of first columns, and of second ones
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
-MISFIT = 0.2  # the share of pairs; on sparse graphs it is below a tenth
+MISFIT = 0.05  # the share of pairs; on sparse graphs it is none or one pair, and beyond 0.1 intervals miss strong edges
+_DENSER = (0.25, 0.0625, 0.015625)  # of the universal penalty
 LARGEST_SHARE = 0.3
 LARGEST_ERROR = 0.25  # of a diagonal entry of an inverse, relative to it: second-order errors are then small
 
@@ -66,6 +72,8 @@ class EdgeInference:
         -T_ij / sqrt(T_ii T_jj), limited to [-1, 1]; NaN where T_ii or T_jj is not positive.
     errors : FormErrors
         Of -T_ij / sqrt(T_ii T_jj) and of what normalises it.
+    noise_error : ndarray of shape (n_features, n_features) or None
+        The standard error of the partial correlations that the noise alone makes, without the rows' sampling error.
     """
 
     columns: tuple[str, ...]
@@ -73,6 +81,7 @@ class EdgeInference:
     standard_error: FloatArray
     partial_correlation: FloatArray
     errors: FormErrors
+    noise_error: FloatArray | None = None
 
     @property
     def scores(self) -> FloatArray:
@@ -235,11 +244,13 @@ def infer_edges(pooled: PooledCovariance, precision: FloatArray, errors: FormErr
     """
     t = desparsify(pooled, precision)
     unit = _unit(t, precision)
+    forms = precision / unit[:, None]
     if errors is None:
-        errors = form_errors(pooled, precision / unit[:, None])
+        errors = form_errors(pooled, forms)
     partial = np.clip(_normalized(t), -1.0, 1.0)
     np.fill_diagonal(partial, 1.0)
-    return EdgeInference(pooled.columns, t, np.outer(unit, unit) * np.sqrt(errors.products), partial, errors)
+    noise = np.sqrt(np.maximum(mechanism_variances(pooled, forms, partial), 0.0))
+    return EdgeInference(pooled.columns, t, np.outer(unit, unit) * np.sqrt(errors.products), partial, errors, noise)
 
 
 def desparsify(pooled: PooledCovariance, precision: FloatArray) -> FloatArray:
@@ -333,7 +344,8 @@ def fit_for_inference(pooled: PooledCovariance) -> InferenceFit:
 
     Where S^ is so indefinite that the unpenalised fit does not exist, the smallest share of the penalty with which it
     does is kept, and reported. Where the graph explains S^ badly, because it is dense or columns are nearly collinear,
-    the inverse of S^ takes the fit's place if it is well determined.
+    the inverse of S^ takes the fit's place if it is well determined, and else the fit on the first of the denser graphs
+    of smaller penalties that explains S^.
 
     Parameters
     ----------
@@ -345,30 +357,56 @@ def fit_for_inference(pooled: PooledCovariance) -> InferenceFit:
     NotConvergedError
         The solver stopped before its tolerance at the universal penalty.
     """
-    fitted, share = _fit(pooled)
-    misfit = _misfit(pooled, fitted)
-    if misfit > MISFIT and (inverse := _well_determined_inverse(pooled)) is not None:
+    usual = _fit(pooled)
+    if usual.misfit <= MISFIT:
+        return usual
+    if (inverse := _well_determined_inverse(pooled)) is not None:
         return InferenceFit(inverse, 0.0)
-    return InferenceFit(fitted, share, misfit)
+    for factor in _DENSER:
+        denser = _fit_denser(pooled, factor)
+        if denser is None:
+            break
+        if denser.is_reliable:
+            return denser
+    return usual
 
 
-def _fit(pooled: PooledCovariance) -> tuple[FloatArray, float]:
-    """Return the fit in inverse data units, and the share of the penalty that it keeps."""
-    alpha, penalty = universal_penalty(pooled)
-    penalty *= alpha
-    np.fill_diagonal(penalty, 0.0)
-    correlation, d = pooled.correlation, pooled.deviations
-    chosen = _solve(correlation, penalty)
+def _fit(pooled: PooledCovariance) -> InferenceFit:
+    """Return the fit on the graph of the universal penalty, or of the smallest larger one that has a solution."""
+    penalty = _off_diagonal_penalty(pooled)
+    chosen = _solve(pooled.correlation, penalty)
     if chosen is None:  # the noise is larger than the universal penalty allows for
-        smallest = smallest_solvable_alpha(correlation, weights=penalty, penalize_diagonal=False)
+        smallest = smallest_solvable_alpha(pooled.correlation, weights=penalty, penalize_diagonal=False)
         penalty = _MARGIN * smallest * penalty
-        chosen = _solve(correlation, penalty)
+        chosen = _solve(pooled.correlation, penalty)
     if chosen is None or not chosen.converged:
         raise NotConvergedError(
             "the fit that tests of the edges need did not converge: leave out columns that others determine", chosen
         )
-    precision, share = _refit(correlation, chosen.precision, penalty)
-    return precision / np.outer(d, d), share
+    return _fit_on_chosen(pooled, chosen, penalty)
+
+
+def _fit_denser(pooled: PooledCovariance, factor: float) -> InferenceFit | None:
+    """Return the fit on the graph of a factor of the universal penalty; None if that has no solution."""
+    penalty = factor * _off_diagonal_penalty(pooled)
+    chosen = _solve(pooled.correlation, penalty)
+    return _fit_on_chosen(pooled, chosen, penalty) if chosen is not None and chosen.converged else None
+
+
+def _off_diagonal_penalty(pooled: PooledCovariance) -> FloatArray:
+    """Return the universal penalty of every correlation."""
+    alpha, penalty = universal_penalty(pooled)
+    penalty *= alpha
+    np.fill_diagonal(penalty, 0.0)
+    return penalty
+
+
+def _fit_on_chosen(pooled: PooledCovariance, chosen: Solution, penalty: FloatArray) -> InferenceFit:
+    """Return the fit on a chosen graph in inverse data units, with the share of the penalty that it keeps."""
+    d = pooled.deviations
+    precision, share = _refit(pooled.correlation, chosen.precision, penalty)
+    precision = precision / np.outer(d, d)
+    return InferenceFit(precision, share, _misfit(pooled, precision))
 
 
 def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray) -> tuple[FloatArray, float]:

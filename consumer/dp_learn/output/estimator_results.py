@@ -24,7 +24,7 @@ from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.messages import NOISE, PENALTY, describe_edges, describe_number
-from dp_learn.output.summary import Result, Summary, describe_origin, noise_shares
+from dp_learn.output.summary import Result, Summary, describe_origin, name_weights, noise_shares
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import infer_if_possible
 from dp_learn.pipeline.settings import REFIT_MAX_ITER
@@ -101,8 +101,11 @@ def learn_alternative(
     with few_threads(len(kept)):  # any estimate is judged by the same tests and evidence
         inference, doubts = infer_if_possible(sample, pooled, kept)
         evidence = score_pairs(pooled) if pooled.has_errors else None
-    graph = GraphEstimate(pooled.columns, precision, pooled.covariance, inference, evidence=evidence)
+    graph = GraphEstimate(
+        pooled.columns, precision, pooled.covariance, inference, evidence=evidence, shrinks=share < 1.0
+    )
     summary |= {"penalty_share": share, "n_edges": len(graph.edge_columns["source"]), "notes": [*notes, *doubts]}
+    summary["edge_weights"] = name_weights(graph, share)
     lines = describe_edges(graph, shrunk=share > 0.0, why_none=NOISE if alpha is None else PENALTY)
     return Result(bundles, summary, graph, lines=lines)
 

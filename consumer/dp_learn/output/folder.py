@@ -40,6 +40,14 @@ _MARKER = ".dpgraph-result.json"
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _SCHEMA = "http://www.w3.org/2001/XMLSchema-instance"
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
+_SHRUNK = (
+    "the partial correlation given all other columns, shrunk for the noise: that of precision.csv as far as it lies "
+    "between desparsified and this shrunk, else the nearer of the two"
+)
+_OF_PRECISION = (
+    "the partial correlation given all other columns, of precision.csv; of a category the largest of its columns"
+)
+_SIZE = "the size of partial_correlation"
 _AT_ONCE = 512  # lines: each batch has its price for every column
 
 
@@ -252,16 +260,22 @@ def write_square(matrix: FloatArray, names: Sequence[str], path: Path) -> None:
 
 
 def write_graphml(
-    nodes: Sequence[str], sources: Sequence[str], targets: Sequence[str], numbers: Mapping[str, FloatArray], path: Path
+    nodes: Sequence[str],
+    sources: Sequence[str],
+    targets: Sequence[str],
+    numbers: Mapping[str, FloatArray],
+    path: Path,
+    about: Mapping[str, str] | None = None,
 ) -> None:
-    """Write an undirected graph by its nodes, and by the ends and the numbers of its edges."""
+    """Write an undirected graph by its nodes, and by the ends and the numbers of its edges, some with a description."""
+    ends_of_key = {name: f"><desc>{text.translate(_ESCAPES)}</desc></key>" for name, text in (about or {}).items()}
     lines = [
         "<?xml version='1.0' encoding='utf-8'?>",
         f'<graphml xmlns="{_NAMESPACE}" xmlns:xsi="{_SCHEMA}" '
         f'xsi:schemaLocation="{_NAMESPACE} {_NAMESPACE}/1.0/graphml.xsd">',
     ]
     lines += [
-        f'  <key id="d{index}" for="edge" attr.name={_quoted(name)} attr.type="double" />'
+        f'  <key id="d{index}" for="edge" attr.name={_quoted(name)} attr.type="double"{ends_of_key.get(name, " />")}'
         for index, name in enumerate(numbers if sources else ())
     ]
     lines.append('  <graph edgedefault="undirected">')
@@ -296,4 +310,6 @@ def write_estimate(estimate: GraphEstimate, folder: Path) -> None:
         write_table(variables.loadings, folder / "loadings.csv")
     write_square(precision, names, folder / "precision.csv")
     write_square(covariance, names, folder / "covariance.csv")
-    write_graphml(labels(estimate.columns), *labelled_edges(estimate), folder / "graph.graphml")
+    weight = _SHRUNK if estimate.shrunk_weights is not None else _OF_PRECISION
+    about = {"partial_correlation": weight, "weight": _SIZE}
+    write_graphml(labels(estimate.columns), *labelled_edges(estimate), folder / "graph.graphml", about)

@@ -188,19 +188,21 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
     with_evidence, with_intervals = "evidence" in edges, "ci_low" in edges
     several = ", where an end has several columns the largest one, without a sign"
     ranked = f"partial correlations of the {'surest' if fdr or with_evidence else 'strongest'}"
-    ranked += ", shrunk by the penalty" if shrunk else ""
+    for_noise = graph.shrunk_weights is not None
+    ranked += ", shrunk for the noise" if for_noise else ", shrunk by the penalty" if shrunk else ""
     ranked += several if graph.variables is not None else ""
     if with_intervals:
         ranked += ", with desparsified estimates and 95 % intervals in brackets"
     elif with_evidence:
-        ranked += ", ranked by evidence; there are no intervals"
+        ranked += f", ranked by {'the tests' if fdr else 'evidence'}; there are no intervals"
     shown = [{name: values[place] for name, values in edges.items()} for place in sure[:_SHOWN]]
     lines = [line for edge in shown for line in (_describe_edge(edge), *_describe_levels(graph, edge))]
     if with_intervals and not all(edge["ci_low"] <= edge["partial_correlation"] <= edge["ci_high"] for edge in shown):
         penalty = ", and the penalty shrinks it" if shrunk else ""
+        why = f"it assumes that pairs without an edge are unrelated{penalty}"
+        why = "it is shrunk for the noise" if for_noise else why
         lines.append(
-            "    a weight can lie outside its interval, as it assumes that pairs without an edge are unrelated"
-            f"{penalty}; what is in brackets does not depend on that"
+            f"    a weight can lie outside its interval, as {why}; what is in brackets does not depend on that"
         )
     if len(sure) > _SHOWN:
         judged = " whose sign is sure" if with_intervals or with_evidence else ""

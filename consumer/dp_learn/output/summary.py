@@ -81,6 +81,7 @@ class Summary(TypedDict, total=False):
     # of a graph
     n_edges: int
     penalty_share: float
+    edge_weights: str
     n_features: int
     collinear_columns: list[str]
     smallest_solvable_alpha: float | None
@@ -165,6 +166,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
         "objective": solution.objective,
         "duality_gap": solution.duality_gap,
         "penalty_share": learned.penalty_share,
+        "edge_weights": name_weights(learned.estimate, learned.penalty_share),
         "n_edges": len(learned.estimate.edge_columns["source"]),
         "fdr": learned.estimate.fdr,
         "error_bars": learned.estimate.inference is not None,
@@ -174,6 +176,13 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
         "refit": settings.refit,
         "penalize_diagonal": settings.penalize_diagonal,
     }
+
+
+def name_weights(graph: GraphEstimate, penalty_share: float) -> str:
+    """Return "shrunk" for weights of edges that are shrunk for the noise, else "refitted" or "penalised"."""
+    if graph.shrunk_weights is not None:
+        return "shrunk"
+    return "penalised" if penalty_share == 1.0 else "refitted"
 
 
 def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summary:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dp_learn.inference.edges import EdgeInference, Pairs
 from dp_learn.inference.nodes import NodeInference, node_strengths
+from dp_learn.inference.weights import shrink_weights
 from dp_learn.matrices.linalg import FloatArray
 
 if TYPE_CHECKING:  # slow to import, and the command has no use for it
@@ -75,6 +76,8 @@ class GraphEstimate:
         as partial correlations, and correlations; see `graph_of_nodes`.
     tests : NodeInference or None
         Tests of every pair of such nodes.
+    shrinks : bool
+        Whether the weights of edges may differ from the precision matrix; see `shrink_weights`.
     """
 
     columns: tuple[str, ...]
@@ -85,6 +88,7 @@ class GraphEstimate:
     evidence: FloatArray | None = None
     variables: Variables | None = None
     tests: NodeInference | None = None
+    shrinks: bool = False
 
     @cached_property
     def categories(self) -> frozenset[str]:
@@ -100,10 +104,10 @@ class GraphEstimate:
         Returns
         -------
         DataFrame
-            source, target; partial_correlation and precision of the reported estimate; `evidence` where it is known;
-            with inference also `desparsified`, the partial correlation that the tests are about, which assumes no
-            graph, and its standard_error, ci_low, ci_high (95 %), p_value and q_value. Surest first: by the tests at a
-            rate, else by the evidence, else by strength.
+            source, target; partial_correlation, the weight (see `shrunk_weights`), and the entry of the precision
+            matrix; `evidence` where it is known; with inference also `desparsified`, the partial correlation that the
+            tests are about, which assumes no graph, and its standard_error, ci_low, ci_high (95 %), p_value and
+            q_value. Surest first: by the tests at a rate, else by the evidence; strongest first where neither is known.
         """
         import pandas as pd
 
@@ -115,11 +119,8 @@ class GraphEstimate:
 
         Between nodes of several columns the partial correlation has no sign.
         """
-        judge = None if self.fdr is None else self.tests or self.inference
-        chosen = self.precision != 0.0 if judge is None else judge.q_values <= (self.fdr or 0.0)
-        pairs = np.nonzero(np.triu(chosen, 1))
-        root = np.sqrt(np.diagonal(self.precision))
-        partial = 0.0 - self.precision[pairs] / (root[pairs[0]] * root[pairs[1]])
+        judge, pairs = self._judge, self._edges
+        partial = self._fitted_weights if self.shrunk_weights is None else self.shrunk_weights
         numbers: dict[str, Any] = {"partial_correlation": partial}
         if self.variables is None:
             numbers["precision"] = self.precision[pairs]
@@ -132,6 +133,32 @@ class GraphEstimate:
         if self.tests is not None:
             numbers |= self.tests.at(pairs)
         return self._ranked(pairs, numbers, scores if judge is None else judge.scores[pairs])
+
+    @cached_property
+    def shrunk_weights(self) -> FloatArray | None:
+        """The partial correlations of edges that `shrink_weights` found; None where they are the precision matrix's."""
+        if self.inference is None or not self.shrinks:
+            return None
+        return shrink_weights(self.inference, self._edges, self._fitted_weights)
+
+    @property
+    def _judge(self) -> EdgeInference | NodeInference | None:
+        """The tests that list the edges, if tests do."""
+        return None if self.fdr is None else self.tests or self.inference
+
+    @cached_property
+    def _edges(self) -> Pairs:
+        """The positions of the edges' ends."""
+        judge = self._judge
+        chosen = self.precision != 0.0 if judge is None else judge.q_values <= (self.fdr or 0.0)
+        return np.nonzero(np.triu(chosen, 1))
+
+    @property
+    def _fitted_weights(self) -> FloatArray:
+        """The partial correlations of the edges by the precision matrix."""
+        root = np.sqrt(np.diagonal(self.precision))
+        fitted: FloatArray = 0.0 - self.precision[self._edges] / (root[self._edges[0]] * root[self._edges[1]])
+        return fitted
 
     def ranking(self) -> pd.DataFrame | None:
         """Return the pairs of columns by the evidence for an edge, edges or not, at most the 10,000 surest.

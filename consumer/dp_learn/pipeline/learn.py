@@ -176,7 +176,7 @@ def learn_sample(
     collinear, sentences = describe_collinearity(fit.pooled, names, None if nodes.are_numbers else nodes.units)
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
-        estimate=_graph(sample, fit, precision, evidence, tests, fdr),
+        estimate=_graph(sample, fit, precision, evidence, tests, fdr, shrinks=share < 1.0),
         fit=fit,
         settings=settings,
         penalty_share=share,
@@ -309,11 +309,13 @@ def _graph(
     evidence: FloatArray | None,
     tests: EdgeInference | NodeInference | None,
     fdr: float | None,
+    *,
+    shrinks: bool,
 ) -> GraphEstimate:
     """Return the graph, of categories with the effects of their levels."""
     nodes, pooled = fit.nodes, fit.pooled
     if not isinstance(tests, NodeInference) and nodes.are_numbers:
-        return GraphEstimate(pooled.columns, precision, pooled.covariance, tests, fdr, evidence)
+        return GraphEstimate(pooled.columns, precision, pooled.covariance, tests, fdr, evidence, shrinks=shrinks)
     of_nodes = tests if isinstance(tests, NodeInference) else None
     linked = of_nodes.q_values <= fdr if of_nodes is not None and fdr is not None else nodes.linked(fit.precision)
     loadings = tabulate_loadings(nodes, linked, precision, pooled.covariance, sample.location)

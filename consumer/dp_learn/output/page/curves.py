@@ -19,6 +19,7 @@ from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.summary import Result
 from dp_learn.pipeline.learn import Learned
 from dp_learn.selection.path import Selection
+from dp_learn.selection.rules import Rule
 
 _ROOM = 1.15  # beyond the path, on either side
 _SIZE = 0.1  # the partial correlation that readers ask about
@@ -40,7 +41,7 @@ def explain_alpha(found: Result) -> list[str]:
         said.append(f"Of {len(selection.alphas)} penalties, alpha = {alpha} was chosen by {selection.rule}.")
 
     estimates = (learned.fit.solution.precision, learned.fit.precision)
-    chosen, left = (int(np.count_nonzero(np.triu(each, 1))) for each in estimates)
+    chosen, left = (int(np.count_nonzero(np.triu(learned.fit.nodes.linked(each), 1))) for each in estimates)
     if left != chosen:
         said.append(
             f"It leaves {counted(chosen, 'link')}; the fit on these that followed keeps {learned.fit.share:.0%} of the "
@@ -81,13 +82,20 @@ def draw_paths(found: Result) -> list[Figure]:
     plot = _draw_path(selection, selection.scores, smallest, "score (larger is better)")
     scores = Figure("alpha-scores", "Score of each penalty", caption, told, plot)
 
+    what = "link" if learned.fit.nodes.are_numbers or learned.settings.select == Rule.STARS else "parameter"
     n_chosen, most = int(selection.n_edges[best]), int(np.nanmax(selection.n_edges))
     are = "is" if n_chosen == 1 else "are"
-    told = f"There {are} {counted(n_chosen, 'link')} at the chosen penalty, and up to {most:,} at others."
+    told = f"There {are} {counted(n_chosen, what)} at the chosen penalty, and up to {most:,} at others."
     shaded = " The shaded range has no solution." if 0.0 < smallest < math.inf else ""
-    caption = f"The number of links at each penalty: a smaller penalty allows more of them.{shaded}"
-    plot = _draw_path(selection, selection.n_edges, smallest, "links")
-    return [scores, Figure("alpha-edges", "Links at each penalty", caption, told, plot)]
+    allows = f"The number of {what}s at each penalty: a smaller penalty allows more of them."
+    several = (
+        "" if what == "link" else " A link of a category has one for each level but one, or for each pair of these."
+    )
+    plot = _draw_path(selection, selection.n_edges, smallest, f"{what}s")
+    return [
+        scores,
+        Figure("alpha-edges", f"{what.capitalize()}s at each penalty", allows + several + shaded, told, plot),
+    ]
 
 
 def _draw_path(selection: Selection, values: FloatArray, smallest: float, label: str) -> Any:

@@ -31,13 +31,19 @@ _DROWNED = "left out: its variance cannot be told from the noise"
 _GROUP = "columns linked among each other."
 _COLLINEAR = "others determine it: its links cannot be told apart"
 _EDGES = {
-    "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, on this graph."),
+    "partial_correlation": ("Partial correlation", "+.3f", "of the pair given all other columns, {weight}."),
     "evidence": ("Evidence", ".2f", "an estimate divided by its standard error; it ranks, and is not a test."),
     "degrees_of_freedom": ("Entries", ".0f", "of the test: for a category each level but one."),
     "desparsified": ("Desparsified", "+.3f", "an estimate that assumes no graph; intervals and tests are about it."),
     "ci_low": ("95 % from", "+.3f", ""),
     "ci_high": ("to", "+.3f", ""),
     "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
+}
+_SHORT = {False: "on this graph", True: "shrunk for the noise"}  # of the weights of links
+_CROSS = {
+    False: "Each cross is the estimate on this graph, which supposes that all other links are absent.",
+    True: "Each cross is the weight of the link, shrunk for the noise: the estimate on this graph as far as it lies "
+    "between the disc’s and this shrunk.",
 }
 _MOST = 30
 _LINE = 36  # pixels, a name and its interval
@@ -46,12 +52,13 @@ _LONGEST_NAME = 24
 
 
 def edges_table(graph: GraphEstimate) -> PageTable:
-    """Return the table of edges, surest first."""
+    """Return the table of edges, in their order."""
     edges = graph.edge_columns
     n_edges = len(edges["source"])
     shown = min(n_edges, MOST_ROWS)
     columns = [TableColumn("Column", edges["source"][:shown]), TableColumn("linked to", edges["target"][:shown])]
-    described = dict(_EDGES)
+    label, form, about = _EDGES["partial_correlation"]
+    described = _EDGES | {"partial_correlation": (label, form, about.format(weight=_SHORT[_is_shrunk(graph)]))}
     if graph.categories:
         label, _, about = described["partial_correlation"]
         without = f"{about[:-1]}; of a category, or a number with gaps, the largest of its columns, without a sign."
@@ -61,8 +68,15 @@ def edges_table(graph: GraphEstimate) -> PageTable:
         for name, (label, form, about) in described.items()
         if name in edges
     ]
-    more = "" if shown == n_edges else f"The {shown} surest of {n_edges:,} links; edges.csv has all of them."
-    return PageTable("edges-table", "The links of the graph, surest first.", columns, more, headings=2)
+    first, by = ("surest", " by the tests") if graph.fdr is not None else ("surest", " by the evidence")
+    if graph.fdr is None and graph.evidence is None:
+        first, by = "strongest", ""
+    more = "" if shown == n_edges else f"The {shown} {first} of {n_edges:,} links; edges.csv has all of them."
+    return PageTable("edges-table", f"The links of the graph, {first} first{by}.", columns, more, headings=2)
+
+
+def _is_shrunk(graph: GraphEstimate) -> bool:
+    return graph.shrunk_weights is not None
 
 
 def loadings_table(graph: GraphEstimate) -> PageTable | None:
@@ -186,15 +200,19 @@ def draw_forest(graph: GraphEstimate) -> Figure | None:
     discs = plot.scatter("value", "row", source=source, size=9, fill_color=colour, line_color=shade("paper").light)
     cross = {"marker": "x", "size": 11, "line_color": shade("ink").light, "fill_color": None, "line_width": 1.5}
     plot.scatter("fitted", "row", source=source, **cross)
-    lines = [("", "<b>@ends</b>"), ("without a graph, 95 %", "@words"), ("on this graph", "@graph"), ("q-value", "@q")]
+    lines = [
+        ("", "<b>@ends</b>"),
+        ("without a graph, 95 %", "@words"),
+        (_SHORT[_is_shrunk(graph)], "@graph"),
+        ("q-value", "@q"),
+    ]
     plot.add_tools(hover(lines, renderers=[discs]))
 
     penalised = " The links were chosen by the sparse estimate, not by tests: an interval may hold zero."
     caption = (
         "Each disc is an estimate that assumes no graph, with its 95 % interval, which accounts for the noise; blue is "
-        "positive and orange negative. Each cross is the estimate on this graph, which supposes that all other links "
-        f"are absent.{'' if graph.fdr is not None else penalised} An interval holds for one pair at a time, not for "
-        "all of them at once."
+        f"positive and orange negative. {_CROSS[_is_shrunk(graph)]}{'' if graph.fdr is not None else penalised} An "
+        "interval holds for one pair at a time, not for all of them at once."
     )
     sure = int(np.count_nonzero((low > 0.0) | (high < 0.0)))
     whole = f"{sure} of these {shown} intervals exclude"

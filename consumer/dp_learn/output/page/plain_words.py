@@ -94,7 +94,7 @@ def _certainty(found: Result, network: Network | None) -> str:
         return f"{surest}."
     unsure = int(np.count_nonzero(~sure))
     if "ci_low" not in edges and "evidence" not in edges:
-        return f"{surest}; how sure the others are is not known."
+        return f"The strongest link is between {ends} ({network.measure} {strength}); how sure it is is not known."
     if not unsure:
         return f"{surest}, and no link listed is in doubt."
     others = f"{unsure:,} of the {network.n_edges:,} links" if network.n_edges > 1 else "it"

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
+from tests.unit.consumer.pipeline.mixed import mixed_sample
 
 from dp_bundle import Bundle, open_bundle
 from dp_learn import learn_graph
+from dp_learn.output.messages import describe_edges
 from dp_learn.output.page.curves import (
     Visibility,
     describe_visibility,
@@ -23,9 +25,11 @@ from dp_learn.output.page.curves import (
     find_visibility,
 )
 from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
-from dp_learn.output.page.links import draw_forest
+from dp_learn.output.page.links import draw_forest, edges_table
 from dp_learn.output.summary import Result, summarize
 from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.pipeline.learn import learn_sample
+from dp_learn.pipeline.settings import Settings
 from dp_learn.selection.path import Selection
 from dp_publish import publish
 
@@ -119,6 +123,42 @@ def test_path_has_scores_and_numbers_of_edges(opened: Bundle, select: str) -> No
     assert selection.n_edges[0] == pytest.approx(0.0, abs=2.0)
     assert [figure.name for figure in draw_paths(findings)] == ["alpha-scores", "alpha-edges"]
     assert selection.rule in explain_alpha(findings)[0]
+
+
+@pytest.mark.parametrize("select", ["ebic", "stars"])
+def test_links_of_categories_are_counted_by_pairs_of_columns(select: str) -> None:
+    """Of a table with categories the page counts links as the terminal does, and calls all else by another name."""
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 4, 2000)
+    table = {"a": level, "b": (level + rng.integers(0, 2, 2000)) % 4, "c": rng.normal(size=2000) + level}
+    learned = learn_sample(mixed_sample(table | {"d": rng.integers(0, 3, 2000)}, 0.2), Settings(select=select))
+    fit = replace(learned.fit, precision=np.eye(len(learned.fit.precision)))  # as if the refit had left no link
+    result = Result([], {}, learned.estimate, replace(learned, fit=fit))  # type: ignore[typeddict-item]
+
+    n_links = len(learned.estimate.edge_columns["source"])
+    links = next(each for each in draw_paths(result) if each.name == "alpha-edges")
+
+    assert 0 < n_links <= 6
+    assert describe_edges(learned.estimate, shrunk=False)[0].startswith(f"  {n_links} of 6 possible edges")
+    assert f"It leaves {n_links} link" in " ".join(explain_alpha(result))
+    assert links.title == ("Links at each penalty" if select == "stars" else "Parameters at each penalty")
+    assert ("link" in links.alternative) == (select == "stars")
+
+
+def test_lists_say_what_they_are_sorted_by(opened: Bundle) -> None:
+    """By the tests at a rate, else by the evidence, and by size where neither is known."""
+    found, listed = (findings_of(opened, fdr=rate).graph for rate in (0.5, None))
+    plain = GraphEstimate(listed.columns, listed.precision, listed.covariance)
+
+    assert np.all(np.diff(found.edge_columns["p_value"]) >= 0.0)
+    assert np.all(np.diff(listed.edge_columns["evidence"]) <= 0.0)
+    assert np.all(np.diff(np.abs(plain.edge_columns["partial_correlation"])) <= 0.0)
+    captions = [edges_table(graph).caption for graph in (found, listed, plain)]
+    assert captions == [
+        "The links of the graph, surest first by the tests.",
+        "The links of the graph, surest first by the evidence.",
+        "The links of the graph, strongest first.",
+    ]
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.004, 0.9), (0.18, 0.9), (0.21, 0.43), (2e-5, 3e-4)])

@@ -178,3 +178,8 @@ def test_the_surest_link_is_none_that_may_be_absent(p_values: list[float], sures
     said = summarize_plainly(found, network)[-1]
     assert f"The surest link is between {surest} (" in said
     assert said.endswith(f"; {unsure} of the 3 links may be absent, or have the opposite sign.")
+
+    for name in ("evidence", "p_value"):
+        del edges[name]
+    said = summarize_plainly(found, network)[-1]
+    assert said == "The strongest link is between “a” and “b” (partial correlation +0.96); how sure it is is not known."
