@@ -24,7 +24,7 @@ from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
-from dp_learn.pipeline.stages import evidence_weights, select_one_stage, select_second_stage
+from dp_learn.pipeline.stages import estimate_first_stage, evidence_weights, select_one_stage, select_second_stage
 from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import SMALLEST, PathOptions, Selection, alpha_grid
@@ -33,7 +33,6 @@ from dp_learn.selection.rules import Rule, Weights
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
 PATIENCE = 8  # graphs; the path is short
 AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"
-EVIDENCE = "evidence"  # the weights of the second stage
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 
 
@@ -56,7 +55,11 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     nodes, pooled, debiased = _lay_out(sample, settings)
     repair = repair_covariance(debiased, settings.repair)
     debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # one copy of the same numbers
-    weighting, weights = _weights(sample, pooled, nodes, debiased, settings)
+    first = estimate_first_stage(pooled, nodes, debiased) if settings.in_stages else None
+    if first is None:
+        weighting, weights = _weights(sample, pooled, nodes, settings)
+    else:
+        weighting, weights = "evidence", evidence_weights(first.evidence, nodes.sizes)
     problem = PathOptions(
         solver=settings.solver,
         weights=weights,
@@ -66,8 +69,11 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
 
     alpha, selection = settings.alpha, None
     if alpha is None:
-        in_two = weighting == EVIDENCE
-        selection = _select(sample, pooled, nodes, repair.covariance, weights, problem, settings, in_two=in_two)
+        if first is None:
+            selection = _select(sample, pooled, nodes, repair.covariance, weights, problem, settings)
+        else:
+            alphas = _alphas(settings, repair.covariance, weights, nodes)
+            selection = select_second_stage(repair.covariance, pooled, alphas, problem)
         alpha = selection.alpha
 
     solution = graphical_lasso(repair.covariance, alpha, tol=settings.tol, max_iter=settings.max_iter, **problem)
@@ -80,8 +86,10 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
 
     refitted = _refit(repair.covariance, solution, nodes, weights, settings) if settings.refit else None
     reported = refitted or GraphFit(solution.precision, 1.0)
-    precision = nodes.in_data_units(reported.precision)
-    return Fit(pooled, nodes, precision, reported.share, solution, selection, repair, debiased, weights, weighting)
+    precision, start = nodes.in_data_units(reported.precision), None if first is None else first.start
+    return Fit(
+        pooled, nodes, precision, reported.share, solution, selection, repair, debiased, weights, weighting, start
+    )
 
 
 def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
@@ -126,7 +134,7 @@ def _require_settings_of_nodes(settings: Settings) -> None:
 
 
 def _weights(
-    sample: Sample, pooled: PooledCovariance, nodes: Nodes, debiased: FloatArray, settings: Settings
+    sample: Sample, pooled: PooledCovariance, nodes: Nodes, settings: Settings
 ) -> tuple[str, FloatArray | None]:
     """Return what the weights of the nodes are, and these; those given with labels are of all columns."""
     chosen = settings.weights_for(blocks=not nodes.are_numbers)
@@ -136,9 +144,6 @@ def _weights(
             given = given[np.ix_(nodes.columns.kept, nodes.columns.kept)]
         return "a matrix", given
 
-    by_evidence = evidence_weights(pooled, nodes, debiased) if settings.in_stages else None
-    if by_evidence is not None:
-        return EVIDENCE, by_evidence
     if chosen == Weights.EQUAL:
         return chosen, None
     if nodes.are_numbers:
@@ -154,15 +159,10 @@ def _select(
     weights: FloatArray | None,
     problem: PathOptions,
     settings: Settings,
-    *,
-    in_two: bool,
 ) -> Selection:
     """Choose alpha by the rule of the settings; the path of EBIC ends where chance would make edges."""
     path, kept = settings.alphas, np.ix_(nodes.columns.kept, nodes.columns.kept)
-    if isinstance(path, int):
-        alphas = alpha_grid(matrix, path, weights=weights, groups=nodes.labels)
-    else:
-        alphas = np.asarray(path, dtype=float)
+    alphas = _alphas(settings, matrix, weights, nodes)
 
     def repaired(covariance: FloatArray) -> FloatArray:
         return repair_covariance(nodes.rescale(covariance[kept]), settings.repair).covariance
@@ -175,8 +175,6 @@ def _select(
         score = "mse" if settings.select == Rule.MSE else "likelihood"
         return cross_validate(splits, alphas, score=score, **problem)
     if settings.in_stages:
-        if in_two:
-            return select_second_stage(matrix, pooled, alphas, problem)
         return select_one_stage(matrix, pooled, nodes, alphas, weights, problem)
 
     if isinstance(path, int):
@@ -196,6 +194,13 @@ def _select(
         why_last=AT_CHANCE if isinstance(path, int) else SMALLEST,
         **problem,
     )
+
+
+def _alphas(settings: Settings, matrix: FloatArray, weights: FloatArray | None, nodes: Nodes) -> FloatArray:
+    """Return the path of the settings."""
+    if isinstance(settings.alphas, int):
+        return alpha_grid(matrix, settings.alphas, weights=weights, groups=nodes.labels)
+    return np.asarray(settings.alphas, dtype=float)
 
 
 def _refit(

@@ -13,6 +13,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.glasso.problem import Solution
+from dp_learn.inference.edges import InferenceFit
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import Repair
 from dp_learn.selection.path import Selection
@@ -189,6 +190,8 @@ class Fit:
         The weights of the penalty on that scale.
     weighting : str
         What these are: "equal", "noise", "evidence" or "a matrix".
+    start : InferenceFit or None
+        What the tests of numbers start from, where it was needed before.
     """
 
     pooled: PooledCovariance
@@ -201,6 +204,7 @@ class Fit:
     debiased: FloatArray
     weights: FloatArray | None
     weighting: str
+    start: InferenceFit | None = None
 
     @property
     def kept(self) -> npt.NDArray[np.int64]:

@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.privacy.normal import normal_quantile
@@ -39,7 +40,7 @@ from dp_learn.covariance.standard_errors import (
     mechanism_entry_variances,
     null_standard_errors,
 )
-from dp_learn.inference.edges import fit_for_inference
+from dp_learn.inference.edges import InferenceFit, fit_for_inference
 from dp_learn.inference.evidence import scores_from
 from dp_learn.inference.nodes import block_statistics, normal_scores
 from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
@@ -54,8 +55,8 @@ PATIENCE = 8  # graphs; the path is short
 CHANCE_SHARE = 0.1  # of the entries that exceed their penalty
 _LEAST = 0.1  # of the evidence: the largest weight is then finite
 WEAKEST = (
-    "the smallest alpha of the path was chosen: links far weaker than the strongest are left out, and tests at a false "
-    "discovery rate list them, too"
+    "the smallest alpha of the path was chosen: links far weaker than the strongest may be left out (--fdr lists what "
+    "tests find)"
 )
 AT_CHANCE_SHARE = "the smallest alpha of the path was chosen: at a smaller one, chance would make too many of the edges"
 
@@ -70,12 +71,25 @@ def noise_error(pooled: PooledCovariance, nodes: Nodes) -> float:
     return math.sqrt(max(median_above_diagonal(variances), 0.0))
 
 
-def evidence_weights(pooled: PooledCovariance, nodes: Nodes, matrix: FloatArray) -> FloatArray | None:
-    """Return weights of the second stage, in inverse proportion to the evidence; None where there is to be one stage.
+@dataclass(frozen=True, eq=False)
+class FirstStage:
+    """Estimates of all pairs without a graph.
 
-    A pair with as much evidence as chance makes, z*, has the weight that equal ones give it: with z the size of its
-    desparsified estimate over the standard error, z* / z for numbers, times sqrt(k_g k_h) for blocks. Variances have
-    the smallest weight of a pair of numbers, as no link is surer.
+    Attributes
+    ----------
+    evidence : ndarray of shape (G, G)
+        The size of the desparsified estimate of every pair of nodes over its standard error, of blocks as a normal
+        score; zero on the diagonal.
+    start : InferenceFit or None
+        What the estimates of numbers start from, and the tests of the same pairs can start from.
+    """
+
+    evidence: FloatArray
+    start: InferenceFit | None = None
+
+
+def estimate_first_stage(pooled: PooledCovariance, nodes: Nodes, matrix: FloatArray) -> FirstStage | None:
+    """Return the first stage; None where there is to be one stage.
 
     Parameters
     ----------
@@ -88,34 +102,41 @@ def evidence_weights(pooled: PooledCovariance, nodes: Nodes, matrix: FloatArray)
 
     Returns
     -------
-    ndarray of shape (G, G) or None
+    FirstStage or None
         None if the noise is too large, or the pairs cannot be estimated without a graph.
     """
     if noise_error(pooled, nodes) > LARGEST_NOISE:
         return None
     try:
-        evidence = _evidence(pooled, nodes, matrix)
+        if nodes.are_numbers:
+            start = fit_for_inference(pooled)
+            return FirstStage(scores_from(pooled, start.precision), start)
+        theta = nodes.rescale(start_of_tests(pooled, nodes, matrix)[0])
     except EstimationError:
         return None
+    statistics = block_statistics(pooled, theta, nodes.labels, len(nodes.names))
+    return FirstStage(np.maximum(normal_scores(*statistics), 0.0))
+
+
+def evidence_weights(evidence: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray:
+    """Return weights of the penalty in inverse proportion to the evidence, shape (G, G).
+
+    A pair with as much evidence as chance makes, z*, has the weight of an equal penalty: z* / z times sqrt(k_g k_h)
+    with k the numbers of columns. Variances have the smallest z* / z of a pair, as no link is surer.
+
+    Parameters
+    ----------
+    evidence : ndarray of shape (G, G)
+        z, as of `FirstStage`.
+    sizes : ndarray of int, shape (G,)
+        The number of columns of each node.
+    """
     n_pairs = len(evidence) * (len(evidence) - 1) / 2
-    relative = -normal_quantile(CHANCE_EDGES / (2.0 * n_pairs)) / np.maximum(evidence, _LEAST)
-    np.fill_diagonal(relative, np.inf)
-    least = float(relative.min())
-    np.fill_diagonal(relative, least)
-    weights: FloatArray = relative if nodes.are_numbers else relative * np.sqrt(np.outer(nodes.sizes, nodes.sizes))
-    np.fill_diagonal(weights, least)
+    at_chance = -normal_quantile(CHANCE_EDGES / (2.0 * n_pairs))
+    z = np.maximum((evidence + evidence.T) / 2.0, _LEAST)
+    weights: FloatArray = at_chance / z * np.sqrt(np.outer(sizes, sizes))
+    np.fill_diagonal(weights, at_chance / z.max())
     return weights
-
-
-def _evidence(pooled: PooledCovariance, nodes: Nodes, matrix: FloatArray) -> FloatArray:
-    """Return the desparsified estimates over their standard errors, of blocks as normal scores, shape (G, G)."""
-    if nodes.are_numbers:
-        scores = scores_from(pooled, fit_for_inference(pooled).precision)
-    else:
-        start, _ = start_of_tests(pooled, nodes, matrix)
-        statistics = block_statistics(pooled, nodes.rescale(start), nodes.labels, len(nodes.names))
-        scores = np.maximum(normal_scores(*statistics), 0.0)
-    return (scores + scores.T) / 2.0
 
 
 def select_second_stage(
@@ -125,7 +146,7 @@ def select_second_stage(
     chosen = select_ebic(
         matrix, effective_rows(pooled), alphas, gamma=GAMMA, patience=PATIENCE, why_last=WEAKEST, **options
     )
-    return replace(chosen, rule=f"{chosen.rule}, in two stages as the noise is small")
+    return replace(chosen, rule=f"{chosen.rule}, in two stages")
 
 
 def select_one_stage(
@@ -153,7 +174,7 @@ def select_one_stage(
     chosen = select_ebic(
         matrix, effective_rows(pooled), alphas, gamma=0.0, patience=PATIENCE, why_last=AT_CHANCE_SHARE, **options
     )
-    return replace(chosen, rule=f"{chosen.rule}, in one stage as the noise is large")
+    return replace(chosen, rule=f"{chosen.rule}, in one stage")
 
 
 def _alpha_at_chance_share(sizes: FloatArray, alpha_at: Callable[[float], float]) -> float:
