@@ -49,7 +49,7 @@ from dp_learn.pipeline.settings import Nodes
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import PathOptions, Selection
 
-LARGEST_NOISE = 0.05  # of a correlation; the crossing of both rules on real and simulated tables
+LARGEST_NOISE = 0.06  # of a correlation; where the rules cross on real and simulated tables
 GAMMA = 0.5  # of EBIC in the second stage, whose path does not end at chance
 PATIENCE = 8  # graphs; the path is short
 CHANCE_SHARE = 0.1  # of the entries that exceed their penalty
