@@ -7,6 +7,8 @@ reference.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -169,11 +171,12 @@ def _select(
 
     if settings.select == Rule.STARS:
         share = stars_subsample_share(effective_rows(pooled))
-        return select_stars([repaired(drawn) for drawn in sample.subsamples(N_SUBSAMPLES, share)], alphas, **problem)
+        matrices = [repaired(drawn) for drawn in sample.subsamples(N_SUBSAMPLES, share)]
+        return _say_if_drawn(sample, select_stars(matrices, alphas, **problem))
     if settings.select in {Rule.CV, Rule.MSE}:  # scores are unbiased, as what is held out is not repaired
         splits = [Split(repaired(split.train), nodes.rescale(split.test[kept])) for split in sample.splits()]
         score = "mse" if settings.select == Rule.MSE else "likelihood"
-        return cross_validate(splits, alphas, score=score, **problem)
+        return _say_if_drawn(sample, cross_validate(splits, alphas, score=score, **problem))
     if settings.in_stages:
         return select_one_stage(matrix, pooled, nodes, alphas, weights, problem)
 
@@ -193,6 +196,15 @@ def _select(
         patience=PATIENCE,
         why_last=AT_CHANCE if isinstance(path, int) else SMALLEST,
         **problem,
+    )
+
+
+def _say_if_drawn(sample: Sample, selection: Selection) -> Selection:
+    """Return a selection that says where its parts of the rows are none, but draws."""
+    return (
+        selection
+        if sample.has_rows
+        else replace(selection, rule=f"{selection.rule}, on parts drawn from the law of the errors")
     )
 
 
