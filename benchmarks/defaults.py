@@ -348,7 +348,8 @@ def print_done(real: pd.DataFrame) -> None:
     print(f"slope of the default's weights against the clean ones: mean {slopes.mean():.3f}, by table")
     print(slopes.round(3).to_string())
     print(
-        f"F1 against the clean table's strong links: default {by_rule['default']:.3f}; the best rule, {best}, {by_rule[best]:.3f}"
+        f"F1 against the clean table's strong links: default {by_rule['default']:.3f}; the best rule, {best}, "
+        f"{by_rule[best]:.3f}"
     )
     met = 0.9 <= slopes.mean() <= 1.1 and by_rule["default"] >= by_rule[best]
     print("met" if met else "NOT met", "(slope .9 to 1.1, and F1 at least the best rule's)")
