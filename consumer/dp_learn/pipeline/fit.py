@@ -26,14 +26,19 @@ from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
-from dp_learn.pipeline.stages import estimate_first_stage, evidence_weights, select_one_stage, select_second_stage
+from dp_learn.pipeline.stages import (
+    PATIENCE,
+    estimate_first_stage,
+    evidence_weights,
+    select_one_stage,
+    select_second_stage,
+)
 from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import SMALLEST, PathOptions, Selection, alpha_grid
 from dp_learn.selection.rules import Rule, Weights
 
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
-PATIENCE = 8  # graphs; the path is short
 AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 

@@ -8,7 +8,7 @@ strongest, which many rows would show whatever their size.
 Noise makes the first stage unreliable before it hides the correlations themselves. Where its part of the standard error
 of a correlation that is zero, `noise_error`, is above `LARGEST_NOISE`, all pairs are penalised equally. The path goes
 on past `chance_alpha` as long as chance makes at most a tenth of the entries that exceed their penalty: a graph of many
-links may hold a few of chance, and one without links still holds none.
+links may hold a few of chance, and of five tables without links four still have none.
 
 Both count the rows that the entries are worth, `effective_rows`, whatever the graph: where columns are nearly collinear
 those that the graph's own conditional variances are worth are so few that hardly an edge is worth its parameter.
