@@ -40,14 +40,14 @@ def test_default_rarely_sees_edges_of_chance() -> None:
 @pytest.mark.data
 @pytest.mark.slow
 def test_default_survives_the_noise_on_real_tables(data_folder: Path) -> None:
-    """Where noise is below 30 %, the mean slope is .9 to 1.1, and F1 no worse than the best rule's minus .03."""
+    """Where noise is below 30 %, no rule is nearer to the strong links of the clean tables; the slope is .9 to 1.1."""
     names = ["adult", "airfoil", "congress", "ionosphere", "sachs", "soil", "wine", "diabetes"]
     tables = BENCHMARK["real_tables"](data_folder)
     rules = ("default", "cv", "mse", "neighborhood, or", "neighborhood, and", "ebic, whole path, gamma .5")
     found = measure({name: tables[name] for name in names}, *rules)
     little = found[(found["level"] != BENCHMARK["CLEAN"]) & (found["share"] < BENCHMARK["LITTLE_NOISE"])]
-    f1 = little.groupby("rule")["F1"].mean()
+    f1, own = little.groupby("rule")["F1 truth"].mean(), little.groupby("rule")["F1"].mean()
 
     assert 0.9 <= little[little["rule"] == "default"]["slope"].mean() <= 1.1
-    assert f1["default"] >= f1.max() - 0.03
-    assert f1["default"] > f1["ebic, whole path, gamma .5"]
+    assert f1["default"] >= f1.drop("default").max() + 0.03
+    assert own["default"] >= 0.9  # against its own graph without noise

@@ -79,10 +79,10 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     "--select",
     applies=[_GRAPHICAL_LASSO, With("alpha", ("auto",))],
     type=click.Choice([rule.value for rule in Rule]),
-    default="ebic",
+    default="auto",
     show_default=True,
-    help="The rule that chooses alpha: EBIC, held-out likelihood (cv), held-out error of the covariance (mse), or "
-    "stability over subsamples (stars).",
+    help="The rule that chooses alpha: EBIC, in two stages where the noise is small (auto) or always in one (ebic), "
+    "held-out likelihood (cv), held-out error of the covariance (mse), or stability over subsamples (stars).",
 )
 @option(
     "--fdr",
@@ -97,7 +97,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     default="auto",
     show_default=True,
     help="Penalise all pairs equally, or in proportion to their standard errors (noise); auto is noise for tables with "
-    "categories, and equal for those of numbers.",
+    "categories, and equal for those of numbers, unless --select auto takes the evidence.",
 )
 @option(
     "--repair",

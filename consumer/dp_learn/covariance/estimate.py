@@ -321,6 +321,9 @@ class NoiseLaw(Protocol):
     def keep(self, kept: npt.NDArray[np.int64]) -> NoiseLaw:
         """Return the noise on some of the columns."""
 
+    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
+        """Return noise drawn from the law, shape (n_features, n_features), for rows of this covariance."""
+
 
 @dataclass(frozen=True)
 class ReleasedCovariance:
@@ -363,7 +366,8 @@ class ReleasedCovariance:
         if self.noise is None:
             raise EstimationError(
                 "the release states neither the noise of single entries nor an estimate of it, so there are no "
-                "standard errors, and no EBIC (give --alpha), --fdr, --weights noise or pooling, which need them"
+                "standard errors, and no rule for alpha (give --alpha), --fdr, --weights noise or pooling, which need "
+                "them"
             )
         return self.noise
 

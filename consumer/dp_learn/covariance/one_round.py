@@ -28,7 +28,7 @@ from dp_learn.covariance.estimate import (
     one_entry,
     squares_of_pairs,
 )
-from dp_learn.matrices.linalg import FloatArray, dense, scale_columns
+from dp_learn.matrices.linalg import FloatArray, dense, draw_symmetric, sandwich, scale_columns
 
 
 def debias_one_round(
@@ -115,6 +115,23 @@ class OneRound:
     def keep(self, kept: npt.NDArray[np.int64]) -> OneRound:
         """Return the noise on some of the columns."""
         return replace(self, half_widths=self.half_widths[kept], scaled_mean=self.scaled_mean[kept])
+
+    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
+        """Return noise drawn from the law: B~ E B~' / n, with the error of an inexact row count."""
+        scaled = np.diag(self.half_widths)
+        corner = np.zeros(len(scaled))
+        if self.constant:
+            corner = -self.half_widths * self.scaled_mean / self.constant
+            scaled = np.column_stack([scaled, corner])
+        noise = draw_symmetric(rng, scaled.shape[1])
+        diagonal = noise.diagonal() * np.sqrt(self.diagonal_variance / 2.0)
+        noise *= np.sqrt(self.off_diagonal_variance)
+        np.fill_diagonal(noise, diagonal)
+        drawn = sandwich(scaled, noise)
+        if self.constant:
+            exact = np.outer(corner, corner) if self.exact_count else covariance / self.constant**2
+            drawn -= noise[-1, -1] * exact
+        return drawn / self.n_rows
 
     def form_errors(self, c: FloatArray, b: Any) -> Part:
         """Return the errors of b~_i' E b~_j / n, with those that an inexact row count causes.

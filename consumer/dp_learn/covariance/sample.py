@@ -8,6 +8,7 @@ The first pass over the rows gives the covariance and the folds; subsamples and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -37,7 +38,15 @@ from dp_learn.covariance.standard_errors import (
     mechanism_entry_variances,
     sum_over_pairs,
 )
-from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.matrices.linalg import (
+    FloatArray,
+    draw_symmetric,
+    eigendecomposition,
+    few_threads,
+    sandwich,
+)
+
+DRAWS = 20261127  # the seed: the same release has the same draws
 
 
 def pool_sources(
@@ -132,6 +141,53 @@ class Split:
     test: FloatArray
 
 
+def draw_splits(pooled: PooledCovariance, n_folds: int) -> list[Split]:
+    """Return matrices that vary as those of folds of the rows would, from a released covariance S^ alone.
+
+    With errors E_k of the law of S^ whose sum over K folds is zero, S^ - sqrt(K - 1) E_k are uncorrelated, each with K
+    times the error of S^, and have the mean S^: as those of K folds of the rows. Each is held out from the mean of the
+    others. The error of each is noise and sampling of Gaussian rows.
+
+    References
+    ----------
+    Rasines & Young (2023), Splitting strategies for post-selection inference, Biometrika 110(3). Oliveira, Lei &
+    Tibshirani (2024), Unbiased risk estimation in the normal means problem via coupled bootstrap techniques, Electronic
+    Journal of Statistics 18.
+    """
+    errors = np.array(_draw_errors(pooled, n_folds))
+    errors -= errors.mean(axis=0)
+    errors *= math.sqrt(n_folds / (n_folds - 1))  # as large as before the mean was subtracted
+    tests = [pooled.covariance - math.sqrt(n_folds - 1) * error for error in errors]
+    return [Split((n_folds * pooled.covariance - test) / (n_folds - 1), test) for test in tests]
+
+
+def draw_subsamples(pooled: PooledCovariance, count: int, share: float) -> list[FloatArray]:
+    """Return matrices that vary about a released covariance as those of subsamples of a share of the rows would.
+
+    The variance about S^ of the covariance of a share of the rows is that of S^ itself times (1 - share) / share.
+    """
+    factor = math.sqrt((1.0 - share) / share)
+    return [pooled.covariance + factor * error for error in _draw_errors(pooled, count)]
+
+
+def _draw_errors(pooled: PooledCovariance, count: int) -> list[FloatArray]:
+    """Return draws of the error of S^, in data units: sampling of Gaussian rows, times their kurtosis, and noise.
+
+    Releases of the same rows share the sampling error, as `sampling_factor` knows.
+    """
+    rng = np.random.default_rng(DRAWS)
+    values, vectors = eigendecomposition(pooled.covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    drawn = []
+    for _ in range(count):
+        error = math.sqrt(pooled.sampling_factor) * sandwich(root, draw_symmetric(rng, len(root)))
+        for source, weight in zip(pooled.sources, pooled.weights, strict=True):
+            if isinstance(source, ReleasedCovariance):
+                error += weight * source.known_noise.draw(rng, pooled.covariance)
+        drawn.append(error)
+    return drawn
+
+
 class Sample:
     """The pooled covariance of all sources, and resamples of it; every covariance is debiased and in data units.
 
@@ -156,6 +212,7 @@ class Sample:
         self, sources: Sequence[RowSource | CovarianceSource], *, n_folds: int = 1, same_rows: bool = False
     ) -> None:
         self.sources = tuple(sources)
+        self.n_folds = n_folds
         with few_threads(len(sources[0].columns)):
             self._folds = [source.moments(n_folds) for source in sources]
         self.moments = [reduce(merge_moments, folds) for folds in self._folds]
@@ -166,6 +223,11 @@ class Sample:
     def levels(self) -> Levels:
         """What the columns indicate."""
         return self.sources[0].levels
+
+    @property
+    def has_rows(self) -> bool:
+        """True if any source is rows: else folds and subsamples are drawn from the errors of what was released."""
+        return any(isinstance(source, RowSource) for source in self.sources)
 
     @property
     def location(self) -> FloatArray:
@@ -181,8 +243,10 @@ class Sample:
             self._folds = [[replace(fold, scatter=nothing) for fold in folds] for folds in self._folds]
 
     def splits(self) -> list[Split]:
-        """Return each fold's covariance, and that of the other folds."""
-        self._require_rows("held-out rows")
+        """Return each fold's covariance, and that of the other folds; of released covariances as if of folds."""
+        self._require_one_kind("held-out rows")
+        if not self.has_rows:
+            return draw_splits(self.pooled, self.n_folds)
         n_folds = len(self._folds[0])
         if min(fold.n_rows for fold in chain.from_iterable(self._folds)) < 2:
             raise EstimationError(
@@ -195,8 +259,10 @@ class Sample:
         return splits
 
     def subsamples(self, count: int, share: float) -> list[FloatArray]:
-        """Return the covariances of random subsamples of a share of the rows, in one more pass."""
-        self._require_rows("subsamples of the rows")
+        """Return the covariances of random subsamples of a share of the rows, or as if of these, in one more pass."""
+        self._require_one_kind("subsamples")
+        if not self.has_rows:
+            return draw_subsamples(self.pooled, count, share)
         drawn = [
             subsample_moments(source.matrices(), len(source.columns), count, share)
             for source in self.sources
@@ -237,11 +303,11 @@ class Sample:
         combined = combine_row_errors(pooled, b, each)
         return at_least_model(combined, pooled, b) if at_least else combined
 
-    def _require_rows(self, wanted: str) -> None:
-        if not all(isinstance(source, RowSource) for source in self.sources):
+    def _require_one_kind(self, wanted: str) -> None:
+        if self.has_rows and not all(isinstance(source, RowSource) for source in self.sources):
             raise EstimationError(
-                f"a covariance release has no rows, and this rule needs {wanted}: choose alpha by EBIC "
-                '(--select ebic, or select="ebic"), or give alpha'
+                f"rows are pooled with a covariance release, which has none, and this rule needs {wanted} of all: "
+                'choose alpha by EBIC (--select auto, or select="auto"), or give alpha'
             )
 
     def _pooled(self, moments: Sequence[Moments]) -> FloatArray:

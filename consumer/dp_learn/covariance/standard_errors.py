@@ -352,11 +352,12 @@ def penalty_weights(pooled: PooledCovariance) -> FloatArray:
     return universal_penalty(pooled)[1]
 
 
-def chance_alpha(errors: FloatArray, weights: FloatArray | None = None) -> float:
+def chance_alpha(errors: FloatArray, weights: FloatArray | None = None, n_edges: float = CHANCE_EDGES) -> float:
     """Return the alpha at which chance alone is expected to make a fifth of an edge among unrelated columns.
 
     The entry (i, j) exceeds alpha w_ij by chance with probability ``2 Phi(-alpha w_ij / se_ij)``, and alpha makes these
-    sum to 0.2. For equal errors it is nearly sqrt(2 log m) of them, m the number of pairs: the largest of m errors.
+    sum to 0.2, or to `n_edges`. For equal errors it is nearly sqrt(2 log m) of them, m the number of pairs: the largest
+    of m errors.
 
     Parameters
     ----------
@@ -364,6 +365,8 @@ def chance_alpha(errors: FloatArray, weights: FloatArray | None = None) -> float
         `null_standard_errors`, on the scale of the penalty.
     weights : ndarray of shape (n_features, n_features), optional
         Of the penalty, ones by default; pairs with weight 0 or inf play no part.
+    n_edges : float
+        How many edges chance is to make, positive and at most half of all pairs.
 
     References
     ----------
@@ -378,9 +381,9 @@ def chance_alpha(errors: FloatArray, weights: FloatArray | None = None) -> float
         return 0.0
     limits = np.geomspace(each.min(), each.max() * (1.0 + 1e-9), _BINS + 1)
     counts = np.histogram(each, limits)[0] / 2.0  # each pair is there twice
-    low, high = 0.0, -normal_quantile(CHANCE_EDGES / each.size) * limits[-1]
+    low, high = 0.0, -normal_quantile(n_edges / each.size) * limits[-1]
     while high - low > 1e-6 * high:
         middle = 0.5 * (low + high)
         expected = float(counts @ normal_tails(middle / limits[1:])) * 2.0
-        low, high = (middle, high) if expected > CHANCE_EDGES else (low, middle)
+        low, high = (middle, high) if expected > n_edges else (low, middle)
     return float(high)

@@ -57,7 +57,7 @@ from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.normal import normal_tail, scaled_tail
 from dp_learn.covariance.estimate import FormErrors, Part, ReleasedCovariance, isserlis_of, one_entry, sum_errors
-from dp_learn.matrices.linalg import FloatArray, dense, eigendecomposition
+from dp_learn.matrices.linalg import FloatArray, dense, draw_symmetric, eigendecomposition, sandwich
 
 RANK_TOLERANCE = 1e-9  # of W's eigenvalues, relative to the largest
 PRIOR_MEAN = 1.0  # of kappa
@@ -139,6 +139,19 @@ class TwoRounds:
         diagonal = known.diagonal()
         return (both - own - float(np.vdot(known, known)) + float(diagonal @ diagonal)) / 2.0
 
+    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:  # noqa: ARG002
+        """Return noise drawn from the law, less its regression on the constant's own entry, which has none."""
+        noise = np.sqrt(self.variances) * draw_symmetric(rng, len(self.variances))
+        v = self.constant
+        noise -= 2.0 * self.variances * np.outer(v, v) * (float(v @ noise @ v) / self._own_variance)
+        return sandwich(self.basis, noise)
+
+    @property
+    def _own_variance(self) -> float:
+        """The variance that the constant's own entry would have."""
+        squares = self.constant * self.constant
+        return 2.0 * float(squares @ self.variances @ squares)
+
     @cached_property
     def _entries(self) -> FloatArray:
         """The variances of the entries, in data units to the fourth."""
@@ -158,9 +171,8 @@ class TwoRounds:
     def _known(self, beta: FloatArray) -> FloatArray:
         """Return what is known of the forms' noise by the constant's own entry, in standard deviations of that."""
         v = self.constant
-        own = 2.0 * float((v * v) @ self.variances @ (v * v))
         crossed = (beta * v) @ self.variances @ (beta * v).T
-        known: FloatArray = 2.0 * crossed / np.sqrt(own)
+        known: FloatArray = 2.0 * crossed / np.sqrt(self._own_variance)
         return known
 
 

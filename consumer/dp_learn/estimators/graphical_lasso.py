@@ -149,15 +149,16 @@ class DebiasedGraphicalLasso(_GraphicalLassoEstimator):
 class DebiasedGraphicalLassoCV(_GraphicalLassoEstimator):
     """Sparse precision matrix of the rows before the noise, at a penalty chosen from the data.
 
-    Prefer ``select="ebic"`` for the graph and "cv" for prediction, which keeps more edges than the graph has.
+    Prefer ``select="auto"`` for the graph and "cv" for prediction, which keeps more edges than the graph has.
 
     Parameters
     ----------
     alphas : int or sequence of float
         The number of alphas between the one that empties the graph and a hundredth of it, or the alphas themselves.
-    select : {"cv", "mse", "ebic", "stars"}
+    select : {"cv", "mse", "auto", "ebic", "stars"}
         The rule: cross-validated likelihood, the drop of the cross-validated error, the extended Bayesian information
-        criterion, or the stability of the graph over subsamples.
+        criterion in two stages where the noise is small or always in one, or the stability of the graph over
+        subsamples.
     cv : int
         The number of folds.
     noise_variance, weights, scale, repair, refit, penalize_diagonal, solver, tol, max_iter

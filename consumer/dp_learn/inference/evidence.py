@@ -48,7 +48,11 @@ def score_pairs(pooled: PooledCovariance, *, solver: str = "auto") -> FloatArray
     alpha, _ = universal_penalty(pooled)
     solution = solve(make_problem(pooled.correlation, FACTOR * alpha), solver=solver, tol=_TOL)
     theta = np.eye(len(pooled.columns)) if solution is None or not solution.converged else solution.precision
-    theta = theta / np.outer(pooled.deviations, pooled.deviations)
+    return scores_from(pooled, theta / np.outer(pooled.deviations, pooled.deviations))
+
+
+def scores_from(pooled: PooledCovariance, theta: FloatArray) -> FloatArray:
+    """Return ``|T_ij|`` over its standard error for Gaussian rows, zero on the diagonal, from a Theta in data units."""
     size, error = np.abs(desparsify(pooled, theta)), np.sqrt(form_variances(pooled, theta))
     scores = np.divide(size, error, out=np.zeros_like(size), where=error > 0.0)
     np.fill_diagonal(scores, 0.0)

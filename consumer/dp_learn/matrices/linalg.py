@@ -197,6 +197,13 @@ def _lanczos_estimate(matrix: FloatArray, start: FloatArray) -> tuple[float, flo
     return float(d[0]), 2.0 * abs(off_diagonal[-1] * q[-1, 0]) + RESIDUE * float(np.abs(d).max())
 
 
+def draw_symmetric(rng: np.random.Generator, n_features: int) -> FloatArray:
+    """Return a symmetric matrix of independent normal entries, of variance 1 off the diagonal and 2 on it."""
+    drawn = rng.standard_normal((n_features, n_features))
+    symmetric: FloatArray = (drawn + drawn.T) / np.sqrt(2.0)
+    return symmetric
+
+
 def negative_part(matrix: FloatArray, *, roughly: bool = False) -> FloatArray:
     """Return the positive semidefinite N for which ``matrix + N`` is the projection onto the semidefinite cone.
 

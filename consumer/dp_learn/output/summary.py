@@ -141,7 +141,6 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
     """Return the summary of a graph."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
-    weights = settings.weights_for(blocks=not fit.nodes.are_numbers)
     nodes = None if fit.nodes.are_numbers else fit.nodes.levels.nodes
 
     return {
@@ -171,7 +170,7 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
         "fdr": learned.estimate.fdr,
         "error_bars": learned.estimate.inference is not None,
         "notes": learned.notes,
-        "weights": weights if isinstance(weights, str) else "a matrix",
+        "weights": str(fit.weighting),
         "scale": settings.scale,
         "refit": settings.refit,
         "penalize_diagonal": settings.penalize_diagonal,

@@ -7,6 +7,8 @@ reference.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,13 +26,19 @@ from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
+from dp_learn.pipeline.stages import (
+    PATIENCE,
+    estimate_first_stage,
+    evidence_weights,
+    select_one_stage,
+    select_second_stage,
+)
 from dp_learn.selection.cross_validation import cross_validate, select_stars, stars_subsample_share
 from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import SMALLEST, PathOptions, Selection, alpha_grid
 from dp_learn.selection.rules import Rule, Weights
 
 GAMMA = 0.25  # less than usual, as edges of mere chance are kept out by where the path ends
-PATIENCE = 8  # graphs; the path is short
 AT_CHANCE = "the smallest alpha of the path was chosen: at a smaller one, chance alone would make edges"
 N_SUBSAMPLES = 20  # Liu, Roeder & Wasserman (2010), section 4
 
@@ -54,7 +62,11 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
     nodes, pooled, debiased = _lay_out(sample, settings)
     repair = repair_covariance(debiased, settings.repair)
     debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # one copy of the same numbers
-    weights = _weights(sample, pooled, nodes, settings)
+    first = estimate_first_stage(pooled, nodes, debiased) if settings.in_stages else None
+    if first is None:
+        weighting, weights = _weights(sample, pooled, nodes, settings)
+    else:
+        weighting, weights = "evidence", evidence_weights(first.evidence, nodes.sizes)
     problem = PathOptions(
         solver=settings.solver,
         weights=weights,
@@ -64,7 +76,11 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
 
     alpha, selection = settings.alpha, None
     if alpha is None:
-        selection = _select(sample, pooled, nodes, repair.covariance, weights, problem, settings)
+        if first is None:
+            selection = _select(sample, pooled, nodes, repair.covariance, weights, problem, settings)
+        else:
+            alphas = _alphas(settings, repair.covariance, weights, nodes)
+            selection = select_second_stage(repair.covariance, pooled, alphas, problem)
         alpha = selection.alpha
 
     solution = graphical_lasso(repair.covariance, alpha, tol=settings.tol, max_iter=settings.max_iter, **problem)
@@ -77,8 +93,10 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
 
     refitted = _refit(repair.covariance, solution, nodes, weights, settings) if settings.refit else None
     reported = refitted or GraphFit(solution.precision, 1.0)
-    precision = nodes.in_data_units(reported.precision)
-    return Fit(pooled, nodes, precision, reported.share, solution, selection, repair, debiased, weights)
+    precision, start = nodes.in_data_units(reported.precision), None if first is None else first.start
+    return Fit(
+        pooled, nodes, precision, reported.share, solution, selection, repair, debiased, weights, weighting, start
+    )
 
 
 def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> FloatArray | None:
@@ -122,15 +140,22 @@ def _require_settings_of_nodes(settings: Settings) -> None:
         raise ParameterError("weights", '"auto", "equal" or "noise" for a table with categories', "a matrix")
 
 
-def _weights(sample: Sample, pooled: PooledCovariance, nodes: Nodes, settings: Settings) -> FloatArray | None:
-    """Return the weights of the nodes; those given with labels are of all columns."""
+def _weights(
+    sample: Sample, pooled: PooledCovariance, nodes: Nodes, settings: Settings
+) -> tuple[str, FloatArray | None]:
+    """Return what the weights of the nodes are, and these; those given with labels are of all columns."""
     chosen = settings.weights_for(blocks=not nodes.are_numbers)
     if not isinstance(chosen, str):
         given = np.asarray(align("weights", chosen, sample.pooled.columns), dtype=float)
-        return given if column_labels(chosen) is None else given[np.ix_(nodes.columns.kept, nodes.columns.kept)]
+        if column_labels(chosen) is not None:
+            given = given[np.ix_(nodes.columns.kept, nodes.columns.kept)]
+        return "a matrix", given
+
     if chosen == Weights.EQUAL:
-        return None
-    return penalty_weights(pooled) if nodes.are_numbers else block_weights(block_errors(pooled, nodes), nodes.sizes)
+        return chosen, None
+    if nodes.are_numbers:
+        return chosen, penalty_weights(pooled)
+    return chosen, block_weights(block_errors(pooled, nodes), nodes.sizes)
 
 
 def _select(
@@ -144,21 +169,21 @@ def _select(
 ) -> Selection:
     """Choose alpha by the rule of the settings; the path of EBIC ends where chance would make edges."""
     path, kept = settings.alphas, np.ix_(nodes.columns.kept, nodes.columns.kept)
-    if isinstance(path, int):
-        alphas = alpha_grid(matrix, path, weights=weights, groups=nodes.labels)
-    else:
-        alphas = np.asarray(path, dtype=float)
+    alphas = _alphas(settings, matrix, weights, nodes)
 
     def repaired(covariance: FloatArray) -> FloatArray:
         return repair_covariance(nodes.rescale(covariance[kept]), settings.repair).covariance
 
     if settings.select == Rule.STARS:
         share = stars_subsample_share(effective_rows(pooled))
-        return select_stars([repaired(drawn) for drawn in sample.subsamples(N_SUBSAMPLES, share)], alphas, **problem)
-    if settings.select != Rule.EBIC:  # scores are unbiased, as what is held out is not repaired
+        matrices = [repaired(drawn) for drawn in sample.subsamples(N_SUBSAMPLES, share)]
+        return _say_if_drawn(sample, select_stars(matrices, alphas, **problem))
+    if settings.select in {Rule.CV, Rule.MSE}:  # scores are unbiased, as what is held out is not repaired
         splits = [Split(repaired(split.train), nodes.rescale(split.test[kept])) for split in sample.splits()]
         score = "mse" if settings.select == Rule.MSE else "likelihood"
-        return cross_validate(splits, alphas, score=score, **problem)
+        return _say_if_drawn(sample, cross_validate(splits, alphas, score=score, **problem))
+    if settings.in_stages:
+        return select_one_stage(matrix, pooled, nodes, alphas, weights, problem)
 
     if isinstance(path, int):
         smallest = (
@@ -177,6 +202,22 @@ def _select(
         why_last=AT_CHANCE if isinstance(path, int) else SMALLEST,
         **problem,
     )
+
+
+def _say_if_drawn(sample: Sample, selection: Selection) -> Selection:
+    """Return a selection that says where its parts of the rows are none, but draws."""
+    return (
+        selection
+        if sample.has_rows
+        else replace(selection, rule=f"{selection.rule}, on parts drawn from the law of the errors")
+    )
+
+
+def _alphas(settings: Settings, matrix: FloatArray, weights: FloatArray | None, nodes: Nodes) -> FloatArray:
+    """Return the path of the settings."""
+    if isinstance(settings.alphas, int):
+        return alpha_grid(matrix, settings.alphas, weights=weights, groups=nodes.labels)
+    return np.asarray(settings.alphas, dtype=float)
 
 
 def _refit(

@@ -20,7 +20,14 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows
 from dp_learn.covariance.standard_errors import typical_errors
 from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
-from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges, require_testable
+from dp_learn.inference.edges import (
+    EdgeInference,
+    InferenceFit,
+    error_forms,
+    fit_for_inference,
+    infer_edges,
+    require_testable,
+)
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.nodes import NodeInference
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
@@ -204,7 +211,7 @@ def _fit(sample: Sample, settings: Settings, contradictions: Sequence[str]) -> F
 def _test(sample: Sample, fit: Fit, *, required: bool) -> tuple[EdgeInference | NodeInference | None, list[str]]:
     """Return the tests of all pairs of nodes, or None and why there are none; an error where they are required."""
     if fit.nodes.are_numbers:
-        return infer_if_possible(sample, fit.pooled, fit.kept, required=required)
+        return infer_if_possible(sample, fit.pooled, fit.kept, required=required, start=fit.start)
     try:
         return infer_node_pairs(sample, fit)
     except EstimationError as error:
@@ -214,14 +221,19 @@ def _test(sample: Sample, fit: Fit, *, required: bool) -> tuple[EdgeInference | 
 
 
 def infer_if_possible(
-    sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64], *, required: bool = False
+    sample: Sample,
+    pooled: PooledCovariance,
+    kept: npt.NDArray[np.int64],
+    *,
+    required: bool = False,
+    start: InferenceFit | None = None,
 ) -> tuple[EdgeInference | None, list[str]]:
     """Return the tests of `infer_pairs`, or None and why there are none.
 
     Where they are required, the error also says which columns may be its cause, being collinear.
     """
     try:
-        return infer_pairs(sample, pooled, kept)
+        return infer_pairs(sample, pooled, kept, start)
     except EstimationError as error:
         if required:
             for sentence in describe_collinearity(pooled)[1]:
@@ -231,7 +243,7 @@ def infer_if_possible(
 
 
 def infer_pairs(
-    sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]
+    sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64], start: InferenceFit | None = None
 ) -> tuple[EdgeInference, list[str]]:
     """Return the tests of all pairs, with errors from the rows themselves, and sentences on what they rest on.
 
@@ -243,6 +255,8 @@ def infer_pairs(
         The sample's, on the kept columns.
     kept : ndarray of int
         Their positions.
+    start : InferenceFit, optional
+        Of `fit_for_inference`, where it is there already.
 
     Raises
     ------
@@ -250,7 +264,7 @@ def infer_pairs(
         There are no error bars; the sentence says why.
     """
     require_testable(pooled)
-    started = fit_for_inference(pooled)
+    started = start or fit_for_inference(pooled)
     if not started.is_reliable:
         raise EstimationError(
             "too little information is left for intervals and tests: the debiased matrix is too indefinite, the graph "

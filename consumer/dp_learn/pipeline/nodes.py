@@ -96,8 +96,10 @@ def universal_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp]) ->
     return _typical_entry_error(errors, sizes) * float(np.median(limits))
 
 
-def chance_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp], weights: FloatArray | None) -> float:
-    """Return the alpha at which chance is expected to make a fifth of an edge among unrelated nodes.
+def chance_alpha_of_nodes(
+    errors: FloatArray, sizes: npt.NDArray[np.intp], weights: FloatArray | None, n_edges: float = CHANCE_EDGES
+) -> float:
+    """Return the alpha at which chance is expected to make a fifth of an edge, or so many, among unrelated nodes.
 
     The squared norm of a block of k entries is taken for its mean over k times a chi-squared number with k degrees of
     freedom. See `chance_alpha`.
@@ -112,7 +114,7 @@ def chance_alpha_of_nodes(errors: FloatArray, sizes: npt.NDArray[np.intp], weigh
     while high - low > 1e-6 * high:
         middle = 0.5 * (low + high)
         expected = float(special.chdtrc(degrees, (middle * w / each) ** 2).sum())
-        low, high = (middle, high) if expected > CHANCE_EDGES else (low, middle)
+        low, high = (middle, high) if expected > n_edges else (low, middle)
     return high
 
 
@@ -165,7 +167,7 @@ def infer_node_pairs(sample: Sample, fit: Fit) -> tuple[NodeInference, list[str]
         There are no tests; the sentence says why.
     """
     require_testable(fit.pooled)
-    start, share = _start(fit)
+    start, share = start_of_tests(fit.pooled, fit.nodes, fit.debiased)
     tests = infer_nodes(
         fit.pooled,
         fit.nodes.rescale(start),
@@ -180,19 +182,25 @@ def infer_node_pairs(sample: Sample, fit: Fit) -> tuple[NodeInference, list[str]
     return tests, [doubt] if share else []
 
 
-def _start(fit: Fit) -> tuple[FloatArray, float]:
+def start_of_tests(pooled: PooledCovariance, nodes: Nodes, matrix: FloatArray) -> tuple[FloatArray, float]:
     """Return the whitened precision matrix that tests start from, and the share of the penalty that it keeps.
 
     It is the fit on a graph without its penalty, or with the smallest share of it that has a fit. An inverse would have
     the noise of all pairs in every residual, which makes tests of rare levels too timid.
+
+    Parameters
+    ----------
+    pooled, nodes
+        As of `Fit`.
+    matrix : ndarray of shape (n_kept, n_kept)
+        The debiased covariance, whitened within nodes.
 
     Raises
     ------
     EstimationError
         There is none.
     """
-    matrix, nodes = fit.debiased, fit.nodes
-    alpha = chance_alpha_of_nodes(block_errors(fit.pooled, nodes), nodes.sizes, None)
+    alpha = chance_alpha_of_nodes(block_errors(pooled, nodes), nodes.sizes, None)
     try:
         chosen = graphical_lasso(matrix, alpha, groups=nodes.labels)
     except NoSolutionError as error:

@@ -13,6 +13,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import Levels, NodeColumns
 from dp_learn.glasso.problem import Solution
+from dp_learn.inference.edges import InferenceFit
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import Repair
 from dp_learn.selection.path import Selection
@@ -45,14 +46,15 @@ class Settings:
     ----------
     alpha : float or None
         The penalty, on the chosen scale; None to select it.
-    select : {"cv", "mse", "ebic", "stars"}
-        The rule that selects it.
+    select : {"auto", "cv", "mse", "ebic", "stars"}
+        The rule that selects it. "auto" is `stages`, unless weights, a path or data units are asked for, and then EBIC.
     alphas : int or sequence of float
         The path that it selects from: a number of alphas, or the alphas, largest first. With a number, EBIC's path ends
         at `chance_alpha`.
     weights : {"auto", "equal", "noise"} or array-like
         Equal penalties, penalties in proportion to the standard errors of entries, or of blocks, or a matrix as in
-        `graphical_lasso`. "auto" is noise where a node has several columns, whose errors differ most, and else equal.
+        `graphical_lasso`. "auto" is noise where a node has several columns, whose errors differ most, and else equal;
+        in the second of two stages it is the evidence.
     scale : {"correlation", "covariance"}
         The scale of the penalty: correlations, where one alpha means the same for every pair of columns, or data units.
     repair : {"none", "maxnorm", "clip", "shrink"}
@@ -65,7 +67,7 @@ class Settings:
     """
 
     alpha: float | None = None
-    select: str = "ebic"
+    select: str = "auto"
     alphas: int | Sequence[float] = 20
     weights: str | npt.ArrayLike = "auto"
     scale: str = "correlation"
@@ -90,6 +92,12 @@ class Settings:
         if isinstance(self.weights, str) and self.weights == Weights.AUTO:
             return Weights.NOISE.value if blocks else Weights.EQUAL.value
         return self.weights
+
+    @property
+    def in_stages(self) -> bool:
+        """True if the graph is chosen in two stages where the noise is small, with everything left to choose."""
+        left = isinstance(self.weights, str) and self.weights == Weights.AUTO and isinstance(self.alphas, int)
+        return self.alpha is None and self.select == Rule.AUTO and left and self.scale == "correlation"
 
     @property
     def needs_folds(self) -> bool:
@@ -180,6 +188,10 @@ class Fit:
         The debiased covariance on that scale, before any repair.
     weights : ndarray of shape (G, G) or None
         The weights of the penalty on that scale.
+    weighting : str
+        What these are: "equal", "noise", "evidence" or "a matrix".
+    start : InferenceFit or None
+        What the tests of numbers start from, where it was needed before.
     """
 
     pooled: PooledCovariance
@@ -191,6 +203,8 @@ class Fit:
     repair: Repair
     debiased: FloatArray
     weights: FloatArray | None
+    weighting: str
+    start: InferenceFit | None = None
 
     @property
     def kept(self) -> npt.NDArray[np.int64]:

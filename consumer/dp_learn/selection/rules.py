@@ -4,8 +4,9 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """The rules that choose alpha."""
+    """The rules that choose alpha; auto is EBIC in two stages where the noise is small."""
 
+    AUTO = "auto"
     CV = "cv"
     MSE = "mse"
     EBIC = "ebic"

@@ -1,4 +1,4 @@
-"""Weights of the penalty by default: equal for numbers, in proportion to errors where nodes have several columns."""
+"""Weights of the penalty in one stage: equal for numbers, in proportion to errors where nodes have several columns."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ def fit_with(weights: str, sample: Sample) -> Fit:
 
 
 def test_auto_is_equal_for_numbers_to_the_bit() -> None:
-    """A table of numbers is learned as with equal weights."""
+    """By EBIC, a table of numbers is learned as with equal weights, which leave the default nothing to choose."""
     sample = mixed_sample(numbers(), 0.5)
-    auto, equal = fit_graph(sample, Settings()), fit_with("equal", sample)
+    auto, equal = fit_graph(sample, Settings(select="ebic")), fit_with("equal", sample)
 
     assert auto.weights is None
+    assert auto.weighting == equal.weighting == "equal"
     assert auto.solution.alpha == equal.solution.alpha
     np.testing.assert_array_equal(auto.precision, equal.precision)
 
@@ -56,7 +57,8 @@ def test_auto_is_equal_for_numbers_to_the_bit() -> None:
 def test_auto_is_noise_where_nodes_have_several_columns() -> None:
     """Rare levels do not keep out a link between numbers, as they do with equal weights, which stay possible."""
     sample = mixed_sample(with_categories(), 0.35)
-    auto, noise, equal = fit_graph(sample, Settings()), fit_with("noise", sample), fit_with("equal", sample)
+    auto, noise = fit_graph(sample, Settings(select="ebic")), fit_with("noise", sample)
+    equal = fit_with("equal", sample)
     first, second = auto.pooled.columns.index("x0"), auto.pooled.columns.index("x1")
 
     np.testing.assert_array_equal(auto.precision, noise.precision)
@@ -93,7 +95,7 @@ def test_names_are_checked_and_auto_is_the_default() -> None:
 def test_the_summary_says_which_weights_were_used(
     asked: str, category: bool, tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:
-    """Of auto it says what that came to."""
+    """Of auto it says what that came to: where the noise is small, the evidence."""
     columns = {"x": np.linspace(0.0, 1.0, 300), "y": np.arange(300) % 7, "kind": np.tile(["a", "b", "c"], 100)}
     table = pd.DataFrame(columns)
     of_kind = {"kind": {"kind": "category", "categories": ["a", "b", "c"]}} if category else {}
@@ -104,4 +106,4 @@ def test_the_summary_says_which_weights_were_used(
     with open_bundle(receipt.path) as bundle:
         summary = summarize(learn_graph(bundle, weights=asked), [bundle])
 
-    assert summary["weights"] == (("noise" if category else "equal") if asked == "auto" else asked)
+    assert summary["weights"] == ("evidence" if asked == "auto" else asked)
