@@ -30,8 +30,8 @@ from dp_publish.sampling.keystream import insecure_keystream
 _MOST_ROWS, _LEAST_ROWS = 20_000, 100
 _MOST_COLUMNS = 200
 _CELLS = 2**20
-_DRAWS = 3
-_WORTH_IT = 0.8  # of a column's error as it is
+_DRAWS = 5
+_WORTH_IT = 0.7  # of a column's error as it is
 _Floats: TypeAlias = NDArray[np.float64]
 
 

@@ -14,7 +14,7 @@ From them two choices are made by the exponential mechanism:
   these are so few that nothing tells the radii apart, the least one is chosen: its score is at most
   max(h - k, ceil(0.6 n) - o), and k, which is public, is enough to make it ten times as probable as all others
   together. Replacing, adding or leaving out one value moves w(r) less either term of T by at most 1, and so do h and
-  ceil(0.6 n) - o, and with them every score. The radii are log-uniform, 12 to an octave.
+  ceil(0.6 n) - o, and with them every score. The radii are log-uniform, 12 or 48 to an octave.
 
 A gap may thus be filled or left, and the number of values need not be public. An entity's m rows move a score by m: its
 choices cost m times a row's mu, so that a row's is its share divided by m.
@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,6 @@ from dp_publish.sampling.keystream import Keystream
 
 _MOST_CELLS = 1 << 20  # of one column
 _ALL_CELLS = 1 << 24  # of all columns: 128 MB of counts
-_PER_OCTAVE = 12
 _OCTAVES = 14  # of radii, from the least one to the width of the bounds
 _LEAST_CELLS = 2  # in the least radius
 _SHARE_WITHIN = (6, 10)
@@ -59,6 +58,7 @@ class EqualCells:
     low: float
     high: float
     cells: int
+    per_octave: ClassVar[int] = 12  # radii, of which the fewer are told apart by the fewer values
 
     @property
     def widest(self) -> float:
@@ -98,6 +98,7 @@ class FloatGrid:
 
     cells: int
     widest = 2 * _HUGE
+    per_octave: ClassVar[int] = 48
 
     def position(self, index: int) -> float:
         """Return where so many cells end."""
@@ -146,8 +147,8 @@ class ScaleSearch:
     def radii(self, center: int) -> NDArray[np.float64]:
         """Return the radii to choose from, ascending."""
         least = min(max(self.grid.least_radius(center), self.floor), self.grid.widest)
-        n_steps = math.ceil(_PER_OCTAVE * math.log2(self.grid.widest / least))
-        radii: NDArray[np.float64] = np.minimum(least * np.exp2(np.arange(n_steps + 1) / _PER_OCTAVE), self.grid.widest)
+        n_steps = math.ceil(self.grid.per_octave * math.log2(self.grid.widest / least))
+        radii: NDArray[np.float64] = np.minimum(least * np.exp2(np.arange(n_steps + 1) / self.grid.per_octave), self.grid.widest)
         return radii
 
     def scores(self, counts: NDArray[np.int64], center: int) -> NDArray[np.int64]:

@@ -149,7 +149,7 @@ class PlaceCounts:
                 distances = np.sinh(limits * SCALE)
             beyond = counts.sum() - count_within(counts, grid, center, distances * scale)
             chosen = play(Choice(f"clip of column {index + 1}", search.mechanism), search.scores(beyond))
-            found[index], self.n_clipped[index] = limits[chosen], beyond[chosen]
+            found[index], self.n_clipped[index] = limits[chosen], int(beyond[chosen])
         return found
 
 

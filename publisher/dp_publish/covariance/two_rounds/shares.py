@@ -251,8 +251,8 @@ def radius_search(mu_choice: float, mu: float, n_rows: int, n_columns: int) -> R
 
 
 def share_shortened(mu: float, n_rows: int, n_columns: int) -> float:
-    """Return the share of rows that a round's radius shall shorten."""
-    return _target(mu, n_rows, n_columns) / n_rows
+    """Return the share of rows that a round's radius shall shorten; it is that of the longest row if it shall none."""
+    return max(_target(mu, n_rows, n_columns), 1) / n_rows
 
 
 def radii(smallest: float, n_columns: int) -> NDArray[np.int64]:
@@ -277,7 +277,7 @@ def _one_sided(
     numbers: NDArray[np.int64], worth: float, mechanism: ExponentialMechanism, first: float = 0.0
 ) -> NDArray[np.int64]:
     """Return numbers that fall along the outcomes, and for each step what makes it so much less probable than none."""
+    each, start = (math.ceil(share / max(mechanism.rate, 2.0**-40)) for share in (worth, first))
     places = np.arange(len(numbers))
-    less = (worth * places + first * (places > 0)) / max(mechanism.rate, 2.0**-40)
-    scores: NDArray[np.int64] = numbers + np.ceil(less).astype(np.int64)
+    scores: NDArray[np.int64] = numbers + each * places + start * (places > 0)
     return scores

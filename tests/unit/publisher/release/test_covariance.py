@@ -211,9 +211,9 @@ def test_eigenvector_releases_are_on_a_grid_and_say_what_they_except(
     assert not np.remainder(noisy[: None if neighbours == "add-remove" else -1], moments.granularity).any()
     assert guarantee.excepted_delta == receipt.release.cumulative.excepted_delta == 2.0**-40
     assert any("except with a probability of 9.0" in line for line in describe_guarantee(receipt.release))
-    assert not any("older version" in line for line in describe_moments(moments))
+    assert not any("older version" in line for line in describe_moments(moments, receipt.release.columns))
     older = moments.model_copy(update={"granularity": None})
-    assert "epsilon may not hold" in describe_moments(older)[1]
+    assert "epsilon may not hold" in describe_moments(older, receipt.release.columns)[1]
 
 
 def test_manifest_does_not_depend_on_private_values(tmp_path: Path, publish_here: Publish) -> None:

@@ -104,12 +104,13 @@ def test_scores_are_the_distances_from_the_quantiles() -> None:
     reach = (np.floor(radii / grid.cell) + 0.5) * grid.cell
     within = (abs(values - middle)[:, None] < reach).sum(axis=0)
     own = int((abs(values - middle) < grid.cell / 2).sum())
-    most = own + math.ceil((37 - own) / 2) - math.ceil(math.log(100 * len(radii)) / mechanism.epsilon)
-    target = max(math.ceil(0.6 * 37), most)
-    next_within = np.concatenate([[0], within[:-1]])
-    assert (search.scores(counts, 300) == np.maximum(target - within, next_within - target)).all()
+    half, enough = math.ceil((37 - own) / 2), math.ceil(2 * math.log(10 * len(radii)) / mechanism.epsilon)
+    target = max(math.ceil(0.6 * 37), own + half)
+    expected = np.maximum(target - within, np.concatenate([[0], within[:-1]]) - target)
+    expected[0] = min(expected[0], max(half - enough, math.ceil(0.6 * 37) - own))
+    assert (search.scores(counts, 300) == expected).all()
     assert (radii[0], radii[-1]) == (2 * grid.cell, 8.0)
-    assert np.allclose(np.diff(np.log2(radii))[:-1], 1 / 48)
+    assert np.allclose(np.diff(np.log2(radii))[:-1], 1 / 12)
 
 
 @pytest.mark.parametrize("cells", [512, 1 << 20])

@@ -14,8 +14,8 @@ from dp_publish.covariance.two_rounds.shares import StepShares, share_out
 def test_steps_cost_what_was_given_and_no_more(mu: float, n: int, p: int) -> None:
     """The steps' mu, composed as the root of the sum of squares, is the whole up to rounding, and never above it."""
     for searched in {0, 1, p}:
-        shares = share_out(mu, n, p, searched, 3)
-        steps = [shares.place] * shares.n_places + [shares.choice] * 3 + [shares.lengths, shares.first, shares.second]
+        shares = share_out(mu, n, p, searched)
+        steps = [shares.place] * shares.n_places + [shares.clip] * p + [shares.choice] * 2 + [shares.lengths, shares.first, shares.second]
         composed = math.sqrt(math.fsum(step * step for step in steps))
         assert mu * (1 - 1e-11) < composed <= mu
         assert shares.total == pytest.approx(composed)
@@ -24,12 +24,12 @@ def test_steps_cost_what_was_given_and_no_more(mu: float, n: int, p: int) -> Non
 
 def test_small_tables_pay_more_for_their_places() -> None:
     """The share of centers and scales falls with n mu / sqrt(p), between 40 and 3 %, and with what is declared."""
-    small, middling, large = (_share_of_places(share_out(1.0, n, 16, 16, 3)) for n in (20, 600, 10**6))
+    small, middling, large = (_share_of_places(share_out(1.0, n, 16, 16)) for n in (20, 600, 10**6))
     assert small == pytest.approx(0.4)
     assert middling == pytest.approx(14 * 4 / 600)
     assert large == pytest.approx(0.03)
-    assert _share_of_places(share_out(1.0, 600, 16, 8, 3)) == pytest.approx(middling / 2)
-    assert _share_of_places(share_out(1.0, 600, 16, 0, 3)) == 0
+    assert _share_of_places(share_out(1.0, 600, 16, 8)) == pytest.approx(middling / 2)
+    assert _share_of_places(share_out(1.0, 600, 16, 0)) == 0
 
 
 def _share_of_places(shares: StepShares) -> float:

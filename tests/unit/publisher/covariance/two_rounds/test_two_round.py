@@ -73,24 +73,14 @@ def release(rows: Passes, kind: TwoRound, seed: int = 1) -> tuple[NoisyMoments, 
     return kind.release(rows, insecure_keystream(seed), watch), watch
 
 
-def test_it_takes_four_passes() -> None:
-    """The table is read four times, and its publisher is told when drawing begins and how many rows were shortened."""
+def test_it_takes_three_passes() -> None:
+    """The table is read three times, and its publisher is told when drawing begins and how many rows were shortened."""
     rows = Passes(chain(2000))
     released, watch = release(rows, mechanism())
-    assert rows.n_passes == 4
+    assert rows.n_passes == 3
     assert released.n_rows == 2000
     assert watch.drawn
     assert 0 < watch.n_clipped < 1000
-
-
-def test_a_large_table_is_read_three_times() -> None:
-    """Where the clip would change next to no row it is the largest, and neither a pass nor a choice is spent on it."""
-    rows = Passes(chain(3000), 3000)
-    released, _ = release(rows, mechanism(800.0))
-    assert rows.n_passes == 3
-    assert released.earlier.choices_mu < 800 * (0.03 + 2 * 0.01) ** 0.5 * 1.001
-    half_widths = released.earlier.moments.scaling.half_widths
-    assert half_widths[2] == pytest.approx(12.1 * 3**0.5, rel=0.2)
 
 
 def test_batches_make_no_difference() -> None:
@@ -107,17 +97,17 @@ def test_places_are_found() -> None:
     released, _ = release(Passes(chain(20_000)), mechanism())
     scaling, clip = released.earlier.moments.scaling, released.earlier.clip
     assert scaling.centers == pytest.approx(MEANS, abs=0.2 * SCALES.max())
-    assert scaling.half_widths / scaling.half_widths[0] == pytest.approx(SCALES / SCALES[0], rel=0.2)
-    assert clip * 3**0.5 == pytest.approx(1)  # the longest row that the clip leaves is just within
+    assert (clip * scaling.half_widths / SCALES > 3.0).all()  # what values are clipped to
+    assert (clip * scaling.half_widths / SCALES < 15.0).all()
     assert released.earlier.declared == (False,) * 3
 
 
 def test_declared_places_are_used_and_cost_nothing() -> None:
-    """Declared centers and scales are taken as they are, and only the clip and the radii are then chosen."""
+    """Declared centers and scales are taken as they are, and only clips and radii are then chosen."""
     released, _ = release(Passes(chain(500)), mechanism(declared=True))
     assert released.earlier.moments.scaling.centers.tolist() == MEANS.tolist()
     assert released.earlier.declared == (True,) * 3
-    assert released.earlier.choices_mu == pytest.approx((3 * 0.01) ** 0.5)
+    assert released.earlier.choices_mu == pytest.approx((0.02 + 2 * 0.005) ** 0.5)
 
 
 def test_an_entity_of_several_rows_gets_more_noise() -> None:
