@@ -14,7 +14,6 @@ import pytest
 
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
-from dp_publish.covariance.two_rounds import places as place_counts
 from dp_publish.covariance.two_rounds import rows, shares, steps, sums
 from dp_publish.sampling import places
 from dp_publish.sampling.keystream import insecure_keystream
@@ -50,14 +49,20 @@ def _radius_of_the_data(patch: pytest.MonkeyPatch) -> None:
 
 
 def _scales_floored_by_ties(patch: pytest.MonkeyPatch) -> None:
-    honest = place_counts.place_chosen
+    honest_scores, honest_radii = places.center_scores, places.ScaleSearch.radii
+    used: list[np.ndarray] = []
 
-    def place_chosen(counts: np.ndarray, grid: Any, *rest: Any, floor: float = 0.0) -> Any:
-        used = np.flatnonzero(counts)
-        nearest = grid.cell * int(np.diff(used).min()) if len(used) > 1 else 0.0
-        return honest(counts, grid, *rest, floor=max(floor, nearest))
+    def center_scores(counts: np.ndarray) -> np.ndarray:
+        used[:] = [np.flatnonzero(counts)]
+        return honest_scores(counts)
 
-    patch.setattr(place_counts, "place_chosen", place_chosen)
+    def radii(self: Any, center: int) -> np.ndarray:
+        others = used[0][used[0] != center]
+        nearest = (self.grid.widest / self.grid.cells) * float(np.abs(others - center).min(initial=self.grid.cells))
+        return honest_radii(replace(self, floor=max(self.floor, nearest)), center)
+
+    patch.setattr(places, "center_scores", center_scores)
+    patch.setattr(places.ScaleSearch, "radii", radii)
 
 
 def _rank_moves_by_two(patch: pytest.MonkeyPatch) -> None:
@@ -214,7 +219,7 @@ FAULTS_OF_TWO_ROUNDS: dict[str, Plant] = {
     "a row moves the scores of clip and radii by two": _limit_scores_doubled,
     "radii are scored on both sides of the target": _radii_scored_on_both_sides,
     "the radius is read off the data": _radius_of_the_data,
-    "scales are floored by the distance of the data's values": _scales_floored_by_ties,
+    "a scale is floored by what is nearest to true ties": _scales_floored_by_ties,
     "a value moves its rank among the others by two": _rank_moves_by_two,
     "the first round has half its sensitivity": _sensitivity_times(0.5, "first"),
     "the second round has half its sensitivity": _sensitivity_times(0.5, "second"),

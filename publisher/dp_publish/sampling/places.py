@@ -148,7 +148,9 @@ class ScaleSearch:
         """Return the radii to choose from, ascending."""
         least = min(max(self.grid.least_radius(center), self.floor), self.grid.widest)
         n_steps = math.ceil(self.grid.per_octave * math.log2(self.grid.widest / least))
-        radii: NDArray[np.float64] = np.minimum(least * np.exp2(np.arange(n_steps + 1) / self.grid.per_octave), self.grid.widest)
+        radii: NDArray[np.float64] = np.minimum(
+            least * np.exp2(np.arange(n_steps + 1) / self.grid.per_octave), self.grid.widest
+        )
         return radii
 
     def scores(self, counts: NDArray[np.int64], center: int) -> NDArray[np.int64]:

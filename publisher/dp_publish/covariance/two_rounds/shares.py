@@ -252,7 +252,7 @@ def radius_search(mu_choice: float, mu: float, n_rows: int, n_columns: int) -> R
 
 def share_shortened(mu: float, n_rows: int, n_columns: int) -> float:
     """Return the share of rows that a round's radius shall shorten; it is that of the longest row if it shall none."""
-    return max(_target(mu, n_rows, n_columns), 1) / n_rows
+    return min(max(_target(mu, n_rows, n_columns), 1) / n_rows, _MOST_SHORTENED)
 
 
 def radii(smallest: float, n_columns: int) -> NDArray[np.int64]:

@@ -350,20 +350,23 @@ def test_covariance_mistakes_are_one_sentence(
 
 
 def test_values_that_two_rounds_clip_are_counted_for_the_publisher(call: Call) -> None:
-    """A column's clipped values are numbered for her eyes, and rare ones that are far out are none of them."""
-    rng = np.random.default_rng(2)
-    rare = np.where(rng.uniform(size=2000) < 0.9, 5.0, rng.normal(5, 2, 2000))
-    outliers = rng.normal(5, 1, 2000)
-    outliers[:3] = 10.0
-    pd.DataFrame({"rare": rare, "outliers": outliers, "known": rare}).to_parquet("a.parquet")
-    policy = '[privacy]\nmu = 1.0\n[columns."*"]\nbounds = [0, 10]\n[columns.known]\ncenter = 5.0\nscale = 1.0\n'
-    Path("a.policy.toml").write_text(policy.replace("mu = 1.0", 'mu = 0.3\nrelease = "covariance"'))
-    ended = call("a.parquet")
+    """Of every column she is told how many values lie beyond the clip that the release states."""
+    values = np.random.default_rng(2).normal(5, 1, (2000, 3))
+    values[:3, 1] = 10.0
+    frame = pd.DataFrame(values, columns=["one", "other", "known"])
+    frame.to_parquet("a.parquet")
+    policy = '[privacy]\nmu = 0.3\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 10]\n[columns.known]\n'
+    Path("a.policy.toml").write_text(policy + "center = 5.0\nscale = 1.0\n")
+    ended = call("a.parquet", "--json")
     assert ended.code == 0, ended.err
-    counts = re.findall(r"(\d+) cells? of (\w+) clipped to what was found", ended.out)
-    assert "outliers" in {name for _, name in counts}
-    assert all(int(number) < 40 for number, _ in counts)
-    assert "chosen privately, out of a few, to shorten about" in ended.out
+
+    document = json.loads(ended.out)
+    told, clip = document["for_the_publisher_only"], document["release"]["second_moments"]["column_clip"]
+    for column in document["release"]["columns"]:
+        away = np.abs(frame[column["name"]] - column["standards"][0]["center"])
+        beyond = int((away > clip * column["standards"][0]["scale"]).sum())
+        assert beyond > 0
+        assert told["clipped_to_what_was_found"][column["name"]] == pytest.approx(beyond, abs=2)
 
 
 @pytest.mark.parametrize(

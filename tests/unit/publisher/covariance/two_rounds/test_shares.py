@@ -15,7 +15,12 @@ def test_steps_cost_what_was_given_and_no_more(mu: float, n: int, p: int) -> Non
     """The steps' mu, composed as the root of the sum of squares, is the whole up to rounding, and never above it."""
     for searched in {0, 1, p}:
         shares = share_out(mu, n, p, searched)
-        steps = [shares.place] * shares.n_places + [shares.clip] * p + [shares.choice] * 2 + [shares.lengths, shares.first, shares.second]
+        steps = (
+            [shares.place] * shares.n_places
+            + [shares.clip] * p
+            + [shares.choice] * 2
+            + [shares.lengths, shares.first, shares.second]
+        )
         composed = math.sqrt(math.fsum(step * step for step in steps))
         assert mu * (1 - 1e-11) < composed <= mu
         assert shares.total == pytest.approx(composed)
