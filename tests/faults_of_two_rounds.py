@@ -59,7 +59,7 @@ def _scales_floored_by_ties(patch: pytest.MonkeyPatch) -> None:
     def radii(self: Any, center: int) -> np.ndarray:
         others = used[0][used[0] != center]
         nearest = (self.grid.widest / self.grid.cells) * float(np.abs(others - center).min(initial=self.grid.cells))
-        return honest_radii(replace(self, floor=max(self.floor, nearest)), center)
+        return np.minimum(np.maximum(honest_radii(self, center), nearest), self.grid.widest)
 
     patch.setattr(places, "center_scores", center_scores)
     patch.setattr(places.ScaleSearch, "radii", radii)
