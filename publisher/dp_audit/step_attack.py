@@ -204,14 +204,14 @@ def replay(mechanism: TwoRound, table: _Floats, turns: list[Turn]) -> tuple[list
     Raises
     ------
     PrivacyError
-        A step on that table is another one, though all outcomes before it were the same: the table decides more than
-        statistics.
+        A step on that table is another one, or has other outcomes to choose from, though all outcomes before it were
+        the same: the table decides more than statistics.
     """
     statistics: list[Any] = []
 
     def play(step: Step[Any, Any], statistic: Any) -> Any:
         known = turns[len(statistics)]
-        if not is_same(step, known.step):
+        if not is_same(step, known.step) or np.shape(statistic) != np.shape(known.statistic):
             raise PrivacyError(f"the {step.name} step follows from the table itself, not from what was released")
         statistics.append(statistic)
         return known.outcome
