@@ -114,11 +114,11 @@ def _ranges_share_bits(patch: pytest.MonkeyPatch) -> None:
 def _best_clip(patch: pytest.MonkeyPatch) -> None:
     honest = place_counts.PlaceCounts.find_clips
 
-    def find_clips(self: Any, centers: Any, scales: Any, least: float, mu_each: float, play: Any) -> Any:
+    def find_clips(self: Any, centers: Any, scales: Any, search: Any, play: Any) -> Any:
         def best(step: Any, statistic: Any) -> int:
             return int(np.argmin(statistic)) if play(step, statistic) >= 0 else 0
 
-        return honest(self, centers, scales, least, mu_each, best)
+        return honest(self, centers, scales, search, best)
 
     patch.setattr(place_counts.PlaceCounts, "find_clips", find_clips)
 

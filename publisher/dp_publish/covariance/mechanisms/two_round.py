@@ -58,10 +58,11 @@ from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCoun
 from dp_publish.covariance.two_rounds.rows import RoundMap, whiten
 from dp_publish.covariance.two_rounds.shares import (
     StepShares,
-    least_clip,
+    clip_search,
     radii,
     radius_search,
     round_noise,
+    scarcity,
     share_lost,
     share_out,
     share_shortened,
@@ -81,7 +82,7 @@ from dp_publish.sampling.keystream import Keystream
 T = TypeVar("T")
 _FIRST_RADII, _SECOND_RADII = (0.5, 16.0), (0.5, 4.0)  # the least and the largest, in lengths of a typical row
 _FARTHEST, _FEWEST = 3.0, 5.0  # of a clip in the second round: times the root of p, or of this
-_LEAST_DEVIATION = 0.2  # of a column in the second round, in scales
+_LEAST_DEVIATION, _MORE_IN_FEW = 0.2, 0.19  # of a column in the second round, in scales; and more where rows are few
 _OFFSETS = (0.05, 0.01)  # of the mean from the center, squared, over the radius squared
 _MOST_COLUMNS = 2048
 _LEAST_WIDTH = 1e-250  # of bounds
@@ -230,8 +231,8 @@ class TwoRound(Mechanism):
         shares = self.shares(n_rows)
         witness.drawing()
         centers, scales = counts.find(shares.place, play)
-        p, least = len(scales), least_clip(self.row_mu, n_rows, len(scales))
-        clips = counts.find_clips(centers, scales, least, shares.clip, play)
+        p = len(scales)
+        clips = counts.find_clips(centers, scales, clip_search(shares.clip, self.row_mu, n_rows, p), play)
 
         # from here on, what is said of columns with a transform is on its scale
         low, high = counts.limits
@@ -254,7 +255,8 @@ class TwoRound(Mechanism):
         # the second round, in a frame that follows from the first
         mean, covariance, noise = _shown_by(first)
         farthest = _FARTHEST * math.sqrt(max(p, _FEWEST))
-        transform, deviations, length = whiten(covariance, noise, np.maximum(clip / farthest, _LEAST_DEVIATION / units))
+        least_deviation = _LEAST_DEVIATION + _MORE_IN_FEW * scarcity(self.row_mu, n_rows, p) ** 2
+        transform, deviations, length = whiten(covariance, noise, np.maximum(clip / farthest, least_deviation / units))
         frame = RoundMap(low, high, mean, scales * units * deviations * (length * _SECOND_RADII[1]), transform)
         least = _SECOND_RADII[0] / _SECOND_RADII[1]
         sums = rows(partial(_sum, frame=frame, least_radius=least, fills=centers), BinnedSums.merged)

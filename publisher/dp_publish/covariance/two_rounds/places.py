@@ -134,18 +134,18 @@ class PlaceCounts:
         return centers, scales
 
     def find_clips(
-        self, centers: NDArray[np.float64], scales: NDArray[np.float64], least: float, mu_each: float, play: Play
+        self, centers: NDArray[np.float64], scales: NDArray[np.float64], search: ClipSearch, play: Play
     ) -> NDArray[np.float64]:
-        """Return what the values of each column are clipped to, in scales about its center, at `mu_each` a column.
+        """Return what the values of each column are clipped to, in scales about its center.
 
         It is no more than the distance of the farther bound.
         """
-        search, found = ClipSearch(ExponentialMechanism(mu_each, one_sided=True)), np.empty(len(scales))
+        found = np.empty(len(scales))
         for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
             center, scale = centers[index], scales[index]
-            limits = distances = clips(least, max(place.high - center, center - place.low) / scale)
+            limits = distances = clips(search.least, max(place.high - center, center - place.low) / scale)
             if place.transform is not None:
-                limits = clips(least, math.asinh(distances[-1]) / SCALE)
+                limits = clips(search.least, math.asinh(distances[-1]) / SCALE)
                 distances = np.sinh(limits * SCALE)
             beyond = counts.sum() - count_within(counts, grid, center, distances * scale)
             chosen = play(Choice(f"clip of column {index + 1}", search.mechanism), search.scores(beyond))

@@ -41,8 +41,8 @@ from dp_publish.sampling.exponential import ExponentialMechanism
 
 _PLACES = 14.0  # the share of centers and scales is so much times sqrt(p) / (n mu), within these limits:
 _LEAST_PLACES, _MOST_PLACES = 0.03, 0.4
-_CLIP = 0.02  # of all columns' clips
-_CHOICE = 0.005  # of either radius
+_CLIP = 0.015  # of all columns' clips
+_CHOICE = 0.0075  # of either radius
 _LENGTHS = 0.005
 _FIRST_ROUND = 0.3  # of what is left
 _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
@@ -51,16 +51,13 @@ _POINTS = np.linspace(0.0, 1.0, 65) ** 2 * _FAR  # to integrate over
 _LARGEST_EXPONENT = 700.0
 _NEXT_CLIP = 1.25  # times the one before it
 _MOST_LEAST_CLIP, _MOST_CLIP = 5.0, 2.0**40  # in scales
-_WORTH_THE_FIRST = 2.0
+_WORTH_THE_FIRST, _WORTH_IT_IN_FEW = 2.0, 8.0  # more where rows are few
 _WORTH_A_CLIP = 0.3  # over epsilon: values that a step to the next larger clip must leave as they are
-_WORTH_A_RADIUS = 1.5
+_WORTH_A_RADIUS = 2.0
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65
 _FEW_COLUMNS = 8
-_FEW_ROWS, _FASTER, _LEAST_PART = (
-    40.0,
-    0.75,
-    0.3,
-)  # with more of n mu / p, so much smaller a part, at the least, of these
+_FEW_ROWS = 40.0  # n mu / p: with more, there is less of the next two
+_FASTER, _LEAST_PART = 0.75, 0.6  # of the rows to shorten
 _MOST_CELLS = 1 << 24  # of sums by length
 _LEAST_RADII, _NEXT_RADIUS = 4, 1.1  # times the one before it
 
@@ -202,13 +199,19 @@ class ClipSearch:
     ----------
     mechanism : ExponentialMechanism
         What it may cost.
+    least : float
+        The least clip, in scales.
+    first : float
+        How much less probable the next one is, and all others, where no value is beyond the least: times e to that.
     """
 
     mechanism: ExponentialMechanism
+    least: float
+    first: float
 
     def scores(self, beyond: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the score of every clip from the number of values that are beyond it; both are private."""
-        return _one_sided(beyond, _WORTH_A_CLIP, self.mechanism, _WORTH_THE_FIRST)
+        return _one_sided(beyond, _WORTH_A_CLIP, self.mechanism, self.first)
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,18 @@ class RadiusSearch:
     def scores(self, exceeding: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the score of every radius from the number of rows that exceed it; both are private."""
         return _one_sided(np.maximum(exceeding - self.target, 0), _WORTH_A_RADIUS, self.mechanism)
+
+
+def clip_search(mu_each: float, mu: float, n_rows: int, n_columns: int) -> ClipSearch:
+    """Return the search of a column's clip, for a choice at `mu_each` in a release at mu."""
+    mechanism = ExponentialMechanism(mu_each, one_sided=True)
+    first = _WORTH_THE_FIRST + _WORTH_IT_IN_FEW * scarcity(mu, n_rows, n_columns) ** 2
+    return ClipSearch(mechanism, least_clip(mu, n_rows, n_columns), first)
+
+
+def scarcity(mu: float, n_rows: int, n_columns: int) -> float:
+    """Return how few the rows are, by public facts: 1 where noise decides, and down to 0 as n mu / p grows."""
+    return min(_FEW_ROWS * max(n_columns, _FEW_COLUMNS) / (n_rows * mu), 1.0)
 
 
 def least_clip(mu: float, n_rows: int, n_columns: int) -> float:
@@ -267,9 +282,8 @@ def radii(smallest: float, n_columns: int) -> NDArray[np.int64]:
 
 
 def _target(mu: float, n_rows: int, n_columns: int) -> int:
-    p = max(n_columns, _FEW_COLUMNS)
-    fewer = max(min((_FEW_ROWS * p / (n_rows * mu)) ** _FASTER, 1.0), _LEAST_PART)
-    target: float = min(fewer * _SHORTENED * p / mu, _MOST_SHORTENED * n_rows)
+    fewer = max(scarcity(mu, n_rows, n_columns) ** _FASTER, _LEAST_PART)
+    target: float = min(fewer * _SHORTENED * max(n_columns, _FEW_COLUMNS) / mu, _MOST_SHORTENED * n_rows)
     return math.floor(target)
 
 

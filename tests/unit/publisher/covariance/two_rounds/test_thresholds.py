@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from dp_publish.covariance.two_rounds.places import Place, PlaceCounts
-from dp_publish.covariance.two_rounds.shares import ClipSearch, clips, least_clip, radii, radius_search
+from dp_publish.covariance.two_rounds.shares import ClipSearch, clip_search, clips, least_clip, radii, radius_search
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -17,7 +17,8 @@ def _clip_of(values: np.ndarray, place: Place, mu: float = 5.0, least: float = 2
     counts, rng = PlaceCounts((place, place)), insecure_keystream(1)
     counts.add(np.stack([values, values]).T)
     center, scale = np.full(2, place.center), np.full(2, place.scale)
-    found = counts.find_clips(center, scale, least, mu, lambda step, scores: step.draw(scores, rng))
+    search = ClipSearch(ExponentialMechanism(mu, one_sided=True), least, 2.0)
+    found = counts.find_clips(center, scale, search, lambda step, scores: step.draw(scores, rng))
     return float(found[0])
 
 
@@ -68,7 +69,7 @@ def test_choice_comes_near_its_target() -> None:
 def test_scores_move_to_one_side() -> None:
     """A value or a row that is replaced moves all scores up by at most 1, or all down, which the law supposes."""
     rng = np.random.default_rng(2)
-    clip, radius = ClipSearch(ExponentialMechanism(0.1, one_sided=True)), radius_search(0.1, 1.0, 60, 10)
+    clip, radius = clip_search(0.1, 1.0, 60, 10), radius_search(0.1, 1.0, 60, 10)
     for _ in range(200):
         lengths = rng.exponential(5.0, 60)
         moved = np.append(lengths[1:], rng.exponential(5.0))

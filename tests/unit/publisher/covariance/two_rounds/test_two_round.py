@@ -107,7 +107,7 @@ def test_declared_places_are_used_and_cost_nothing() -> None:
     released, _ = release(Passes(chain(500)), mechanism(declared=True))
     assert released.earlier.moments.scaling.centers.tolist() == MEANS.tolist()
     assert released.earlier.declared == (True,) * 3
-    assert released.earlier.choices_mu == pytest.approx((0.02 + 2 * 0.005) ** 0.5)
+    assert released.earlier.choices_mu == pytest.approx((0.015 + 2 * 0.0075) ** 0.5)
 
 
 def test_an_entity_of_several_rows_gets_more_noise() -> None:
