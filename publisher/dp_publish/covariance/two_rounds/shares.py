@@ -53,7 +53,7 @@ _NEXT_CLIP = 1.25  # times the one before it
 _MOST_LEAST_CLIP, _MOST_CLIP = 5.0, 2.0**40  # in scales
 _WORTH_THE_FIRST, _WORTH_IT_IN_FEW = 2.0, 8.0  # more where rows are few
 _WORTH_A_CLIP = 0.3  # over epsilon: values that a step to the next larger clip must leave as they are
-_WORTH_A_RADIUS = 2.0
+_WORTH_A_RADIUS, _LESS_IN_FEW = 2.0, 1.3
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65
 _FEW_COLUMNS = 8
 _FEW_ROWS = 40.0  # n mu / p: with more, there is less of the next two
@@ -224,14 +224,17 @@ class RadiusSearch:
         What it may cost.
     target : int
         How many rows shall exceed it.
+    worth : float
+        How much less probable each next radius is, where no more rows exceed it: times e to that.
     """
 
     mechanism: ExponentialMechanism
     target: int
+    worth: float
 
     def scores(self, exceeding: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the score of every radius from the number of rows that exceed it; both are private."""
-        return _one_sided(np.maximum(exceeding - self.target, 0), _WORTH_A_RADIUS, self.mechanism)
+        return _one_sided(np.maximum(exceeding - self.target, 0), self.worth, self.mechanism)
 
 
 def clip_search(mu_each: float, mu: float, n_rows: int, n_columns: int) -> ClipSearch:
@@ -262,7 +265,9 @@ def clips(least: float, farthest: float) -> NDArray[np.float64]:
 
 def radius_search(mu_choice: float, mu: float, n_rows: int, n_columns: int) -> RadiusSearch:
     """Return the search of a round's radius, for a choice at `mu_choice` in a release at mu."""
-    return RadiusSearch(ExponentialMechanism(mu_choice, one_sided=True), _target(mu, n_rows, n_columns))
+    mechanism = ExponentialMechanism(mu_choice, one_sided=True)
+    worth = _WORTH_A_RADIUS - _LESS_IN_FEW * scarcity(mu, n_rows, n_columns) ** 2
+    return RadiusSearch(mechanism, _target(mu, n_rows, n_columns), worth)
 
 
 def share_shortened(mu: float, n_rows: int, n_columns: int) -> float:
