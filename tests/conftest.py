@@ -10,6 +10,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -108,10 +109,12 @@ def policy() -> Policy:
     return make_policy({"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}, mu=20.0, unit="row")
 
 
-def make_policy(bounds: dict[str, list[float]], *, name: str = "people", **privacy: object) -> Policy:
-    """Return a policy with these bounds and this privacy section."""
-    columns = {column: {"bounds": limits} for column, limits in bounds.items()}
-    return Policy.model_validate({"dataset": {"name": name}, "privacy": privacy, "columns": columns})
+def make_policy(
+    bounds: dict[str, list[float]], columns: dict[str, Any] | None = None, *, name: str = "people", **privacy: object
+) -> Policy:
+    """Return a policy with these bounds, these further sections on columns, and this privacy section."""
+    entries = {column: {"bounds": limits} for column, limits in bounds.items()} | (columns or {})
+    return Policy.model_validate({"dataset": {"name": name}, "privacy": privacy, "columns": entries})
 
 
 @pytest.fixture

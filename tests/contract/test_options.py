@@ -114,7 +114,7 @@ TYPED: dict[str, list[str]] = {  # an option of dp-learn that changes what the c
     "as_json": ["--json"],
     "quiet": ["--quiet"],
 }
-ELSEWHERE = {"estimator", "allow_older", "engine", "scheduler"}  # tested below, or in test_dask.py
+ELSEWHERE = {"estimator", "allow_older", "engine", "scheduler"}  # tested below, in test_commands.py or in test_dask.py
 PREDICTING = {"regression", "lda"}
 
 
@@ -194,17 +194,6 @@ def test_what_applies_to_an_estimator_makes_a_difference(
         if name == "target" and estimator == "lda":
             continue  # the command above needs it: without, it is refused
         assert outcome(*words) != usual, name
-
-
-def test_an_older_release_is_accepted_where_that_is_asked(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
-    """--allow-older makes the difference between a refusal and a result."""
-    table = pd.DataFrame(np.random.default_rng(1).normal(size=(300, 2)) @ [[1, 0.8], [0, 1]], columns=["a", "b"])
-    described = {"dataset": {"name": "t"}, "privacy": {"mu": 20.0}, "columns": {n: {"bounds": [-4, 4]} for n in "ab"}}
-    for number in (1, 2):
-        publish(table, Policy.model_validate(described), out=tmp_path / f"{number}.tar", key=key)
-    assert command("dp-learn", "2.tar").returncode == 0
-    assert command("dp-learn", "1.tar").returncode == 3
-    assert command("dp-learn", "1.tar", "--allow-older").returncode == 0
 
 
 # options that go with others, or without them

@@ -54,12 +54,3 @@ def test_five_million_rows_in_500_mb(tmp_path: Path, key: Ed25519PrivateKey) -> 
     print(f"peak memory: publish {publish_mb:.0f} MB, learn {learn_mb:.0f} MB")  # noqa: T201  the figures are the result
     assert publish_mb < LIMIT_MB
     assert learn_mb < LIMIT_MB
-
-
-def test_publishing_imports_nothing_that_it_does_not_need() -> None:
-    """The publisher's command starts without pandas, matplotlib and statistics, which would take half of its memory."""
-    heavy = ("pandas", "matplotlib", "scipy.stats", "sklearn", "dp_accounting")
-    words = f"import sys, dp_publish.cli.main; print([name for name in {heavy} if name in sys.modules])"
-    printed = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True).stdout
-
-    assert printed.strip() == "[]"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.unit.publisher.release.covariance_policies import STRENGTHS
 
 from dp_audit.press import Published, compare, publish_made_up
 from dp_publish import Policy
@@ -23,15 +24,6 @@ N_ROWS, CROWD, CAP = 400, 30, 5
 BOUNDED = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1], "missing": "midpoint"}, "i": {"bounds": [0, 9]}}
 BALL = {name: {"center": 0.5, "scale": 0.5} for name in "xy"}
 UNITS = {"cell": "cell", "row": "row", "entity": {"entity": "who", "max_rows": CAP}}
-STRENGTHS: dict[str, dict[str, Any]] = {
-    "gaussian": {"mu": 1.0},
-    "laplace": {"epsilon": 1.0},
-    "wishart-difference": {"epsilon": 1.0},
-    "wishart": {"epsilon": 1.0, "delta": 1e-6},
-    "eigenvectors": {"epsilon": 1.0},
-    "sulq": {"epsilon": 1.0, "delta": 1e-6},
-    "kapralov-talwar": {"epsilon": 1.0},
-}
 BY_EIGENVECTORS = ("eigenvectors", "kapralov-talwar")
 CASES = [  # all that a policy may ask for
     (mechanism, neighbours, unit)

@@ -14,7 +14,7 @@ from dp_publish.sampling.keystream import insecure_keystream
 
 N_DRAWS = 10_000_000
 SIGMAS = [0.3, 1.0, 5.0, 300.0, 1e6]
-FURTHER_SIGMAS = [0.5, 30.0, 255.0, 256.0, 511.0, 512.0, 1000.0, 4096.0]
+FURTHER_SIGMAS = [0.5, 30.0, 255.0, 256.0, 511.0, 512.0, 1000.0, 4096.0]  # on both sides of every change of method
 WRONG = [0.97, 1.03]
 MAX_BINS = 400
 
@@ -59,7 +59,11 @@ def _bin_edges(sigma: float) -> NDArray[np.int64]:
     return np.unique(edges[abs(edges) < 4.3 * sigma + 1]).astype(np.int64)
 
 
-def _check_chi_squared(sample: Sampler, below: Law, sigma: float) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", [*SIGMAS, *FURTHER_SIGMAS])
+@pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
+def test_frequencies(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
+    """A chi-squared test accepts the true scale and rejects 0.97 and 1.03 of it."""
     values = sample(sigma, N_DRAWS, insecure_keystream(2025))
     edges = _bin_edges(sigma)
     counts = np.bincount(np.searchsorted(edges, values, side="right"), minlength=edges.size + 1)
@@ -77,7 +81,11 @@ def _check_chi_squared(sample: Sampler, below: Law, sigma: float) -> None:
     assert all(p_value(factor) < 1e-12 for factor in WRONG)
 
 
-def _check_moments(sample: Sampler, pmf: Law, sigma: float) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", [*SIGMAS, *FURTHER_SIGMAS])
+@pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
+def test_moments(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
+    """The first four moments are those of the true scale, and those of 0.97 and 1.03 of it are rejected."""
     values = sample(sigma, N_DRAWS, insecure_keystream(7)) / sigma
     squares = values**2
 
@@ -97,31 +105,6 @@ def _check_moments(sample: Sampler, pmf: Law, sigma: float) -> None:
         wrong = abs(scores(factor))
         assert wrong[1] > 8
         assert wrong[3] > 8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma", SIGMAS)
-@pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
-def test_frequencies(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
-    """A chi-squared test accepts the true scale and rejects 0.97 and 1.03 of it."""
-    _check_chi_squared(sample, below, sigma)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma", SIGMAS)
-@pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
-def test_moments(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
-    """The first four moments are those of the true scale, and those of 0.97 and 1.03 of it are rejected."""
-    _check_moments(sample, pmf, sigma)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma", FURTHER_SIGMAS)
-@pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
-def test_further_scales(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
-    """Frequencies and moments hold on both sides of every change of method."""
-    _check_chi_squared(sample, below, sigma)
-    _check_moments(sample, pmf, sigma)
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)

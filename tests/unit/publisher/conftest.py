@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dp_bundle.cli.console import run
 from dp_publish import Policy
 from dp_publish.cli.main import cli
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Table
 
 POLICY = """
 [dataset]
@@ -30,6 +33,15 @@ bounds = [0, 30]
 def policy_with(columns: Mapping[str, Any], **privacy: Any) -> Policy:
     """Return a policy with these columns and this section on privacy."""
     return Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
+
+
+def sealed(**types: str) -> Table:
+    """Return a table whose values nobody may look at."""
+
+    def read(_kinds: dict[str, str], _rows: int) -> Iterator[pa.RecordBatch]:
+        raise AssertionError("a value was read")
+
+    return Table({name: ColumnType(kind) for name, kind in types.items()}, read)
 
 
 class Ended(NamedTuple):

@@ -22,19 +22,6 @@ def chain_rows(n_rows: int, seed: int = 0, p: int = 10) -> tuple[np.ndarray, np.
     return rng.multivariate_normal(np.zeros(p), np.linalg.inv(precision), n_rows), partial_correlations(precision)
 
 
-def test_inverse_reproduces_the_matrix_on_the_graph() -> None:
-    """The fit's inverse is S on the edges and the diagonal, and the fit is zero elsewhere (Dempster 1972)."""
-    rows, truth = chain_rows(500)
-    s, edges = np.corrcoef(rows.T), truth != 0
-
-    fit = fit_on_graph(s, edges, np.full_like(s, 0.1), tol=1e-10)
-
-    assert fit is not None
-    assert fit.share == 0.0
-    np.testing.assert_array_equal(fit.precision != 0, edges)
-    np.testing.assert_allclose(np.linalg.inv(fit.precision)[edges], s[edges], atol=1e-5)
-
-
 def test_indefinite_matrix_keeps_the_least_share() -> None:
     """On a full graph an indefinite matrix has no unpenalised fit: a share is kept, and no smaller one would do."""
     edges, penalty = np.ones((3, 3), dtype=bool), 0.1 * (1.0 - np.eye(3))

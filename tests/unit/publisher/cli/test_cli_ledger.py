@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from tests.unit.publisher.conftest import POLICY, Call
 
@@ -92,25 +91,6 @@ def test_changing_the_unit_does_not_pass_the_budget(people: Path, call: Call) ->
     assert budgets in allowed.out, allowed.err
     document = json.loads(call("ledger", "--json").out)
     assert {total["unit"]: total["budget_mu"] for total in document["totals"]} == {"row": 4.0, "cell": 1.5}
-
-
-def test_entity_with_a_budget_is_not_left_unprotected(people: Path, call: Call) -> None:
-    """After a release per person under a budget, one per row or cell is refused with exit code 5, and says why."""
-    frame = pd.read_parquet(people).assign(person=lambda table: table.index // 2)
-    frame.to_parquet(people)
-    unit = 'unit = { entity = "person", max_rows = 2 }'
-    Path("people.policy.toml").write_text(POLICY.replace("mu = 20", f"mu = 20\nbudget_mu = 30\n{unit}"))
-    allowed = call("people.parquet", "--anyway")
-    assert allowed.code == 0, allowed.err
-    for other in ("row", "cell"):
-        for kind in (["--release", "covariance"], ["--anyway"]):
-            ended = call("people.parquet", "--unit", other, *kind, "--out", "b.tar")
-            assert (ended.code, ended.out) == (5, "")
-            assert (
-                "has a budget per entity:person, which a release that does not protect that unit would void"
-                in ended.err
-            )
-    assert not Path("b.tar").exists()
 
 
 def test_partitions_cost_in_parallel(people: Path, call: Call) -> None:

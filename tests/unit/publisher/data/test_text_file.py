@@ -170,15 +170,6 @@ def test_bytes_outside_the_encoding_matter_only_where_they_are_read(tmp_path: Pa
         open_table(tmp_path / "b.csv", Dialect(encoding="ascii"))
 
 
-@pytest.mark.parametrize("content", [b"a,b", b"a,b\n", b"a,b\r\n\r\n"])
-def test_a_header_alone_is_a_table_without_rows(content: bytes, tmp_path: Path) -> None:
-    """A file of one line, also without a line break at its end, has columns and no rows."""
-    (tmp_path / "a.csv").write_bytes(content)
-    table = open_table(tmp_path / "a.csv")
-    assert list(table.types) == ["a", "b"]
-    assert sum(batch.num_rows for batch in table.read({"a": "continuous"}, 10)) == 0
-
-
 def test_damaged_files_are_one_sentence(tmp_path: Path) -> None:
     """A cut archive, and a file that is not packed as its name says, are refused."""
     packed = gzip.compress(b"a,b\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(50_000)))

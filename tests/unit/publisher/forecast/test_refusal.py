@@ -104,16 +104,14 @@ def test_the_advice_is_sound(wide: Path, command: Run) -> None:
     ],
 )
 def test_the_advice_names_what_second_moments_do_not_take(
-    privacy: str, entry: str, change: str, advised: str, changed: str, tmp_path: Path, command: Run
+    privacy: str, entry: str, change: str, advised: str, changed: str, wide: Path, command: Run
 ) -> None:
     """What a policy for rows has and a covariance release refuses is named, and without it the advice works."""
 
     def write(strength: str, own: str) -> None:
         sections = "".join(f"[columns.{name}]\nbounds = [-4, 4]\n{own}\n" for name in "abcdefgh")
-        (tmp_path / "wide.policy.toml").write_text(f"[privacy]\n{strength}\n{sections}")
+        (wide.parent / "wide.policy.toml").write_text(f"[privacy]\n{strength}\n{sections}")
 
-    rng = np.random.default_rng(1)
-    pd.DataFrame(rng.normal(size=(20_000, 8)), columns=list("abcdefgh")).to_parquet(tmp_path / "wide.parquet")
     write(privacy, entry)
     refused = command("dp-publish", "wide.parquet").stderr
     planned = command("dp-publish", "plan", "wide.parquet").stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import pyarrow.parquet
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
-from tests.unit.publisher.conftest import Call
+from tests.conftest import make_policy as make
+from tests.unit.publisher.conftest import Call, sealed
 
 from dp_bundle.base.errors import PolicyError
 from dp_publish import publish
@@ -22,23 +22,6 @@ from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table, open_table
 from dp_publish.policy.columns import choose_columns, prepare, require_bounds, resolve
 from dp_publish.policy.model import ColumnPolicy, Policy
-
-Bounds = dict[str, list[float]]
-
-
-def make(bounds: Bounds, columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
-    """Return a policy."""
-    entries = {name: {"bounds": limits} for name, limits in bounds.items()} | (columns or {})
-    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": entries})
-
-
-def sealed(**types: str) -> Table:
-    """Return a table whose values nobody may look at."""
-
-    def read(_kinds: dict[str, str], _rows: int) -> Iterator[pa.RecordBatch]:
-        raise AssertionError("a value was read")
-
-    return Table({name: ColumnType(kind) for name, kind in types.items()}, read)
 
 
 def test_columns_are_chosen_by_type_and_policy() -> None:
@@ -63,7 +46,7 @@ def test_columns_are_chosen_by_type_and_policy() -> None:
         ({"a": [0, 1], "b": [0, 1]}, {"b": {"kind": "integer", "bounds": [0, 1]}}, ""),
     ],
 )
-def test_policy_and_table_must_fit(bounds: Bounds, columns: dict[str, Any], message: str) -> None:
+def test_policy_and_table_must_fit(bounds: dict[str, list[float]], columns: dict[str, Any], message: str) -> None:
     """Each disagreement is a policy error that names the column; the last case is sound."""
     table = sealed(a="continuous", b="integer", t="other")
     policy = make(bounds, columns, mu=1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,11 @@ from tests.unit.publisher.release.conftest import Publish
 from tests.unit.publisher.release.covariance_policies import BOUNDS, STRENGTHS, make_policy, read
 
 from dp_bundle.base.errors import MissingValuesError
-from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import covariance as covariance_release
-from dp_publish.release import preparing
 from dp_publish.release import publishing as release
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -59,18 +56,6 @@ def test_every_mechanism_is_released_and_verifies(
     else:
         assert guarantee.public == ()
         assert matrix[3, 3] != len(table) * moments.constant**2
-
-
-def test_noiseless_limit_gives_back_mean_and_covariance(table: pd.DataFrame, publish_here: Publish) -> None:
-    """At a mu of 10^4 the recovered mean and covariance are the table's own, integer columns included."""
-    receipt = publish_here(table, make_policy(mu=1e4, mechanism="gaussian"))
-    low, high = np.array(list(BOUNDS.values()), dtype=float).T
-    moments = receipt.release.second_moments
-    found = mean_and_covariance(read(receipt), (low + high) / 2, (high - low) / 2, moments.constant, n_rows=400)
-    values = table[list(BOUNDS)].to_numpy(float)
-
-    np.testing.assert_allclose(found[0], values.mean(axis=0), rtol=1e-3)
-    np.testing.assert_allclose(found[1], np.cov(values, rowvar=False, bias=True), rtol=1e-2, atol=0.2)
 
 
 @pytest.mark.parametrize(
@@ -272,25 +257,3 @@ def test_outputs_of_neighbours_differ_by_the_sensitivity_at_most(
     moved = np.linalg.norm(read(receipts[0]) - read(receipts[1]))
     moments = receipts[0].release.second_moments
     assert 0.5 * moments.parameters["diagonal_sigma"] < moved <= moments.parameters["diagonal_sigma"]
-
-
-@pytest.fixture
-def batches(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Return a function that sets how many rows are read at a time."""
-    return lambda rows: monkeypatch.setattr(preparing, "batch_rows", lambda _: rows)
-
-
-def test_batches_do_not_show(
-    batches: Callable[[int], None], table: pd.DataFrame, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the same random bits the matrix is the same to the bit, however the rows are cut into batches."""
-    monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
-    found = []
-    for rows in (7, 400):
-        batches(rows)
-        done: list[int] = []
-        policy = make_policy(mu=1.0, mechanism="gaussian")
-        receipt = publish_here(table, policy, out=f"{rows}.tar", progress=done.append)
-        found.append(read(receipt))
-        assert done[-1] == 400
-    assert np.array_equal(found[0], found[1])

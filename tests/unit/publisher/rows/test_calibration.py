@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import mpmath
@@ -13,7 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import make_policy as make
 from tests.discrete_noise import exact_mu
+from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
@@ -21,7 +22,6 @@ from dp_bundle.manifest.guarantee import Cumulative, Guarantee, release_rho
 from dp_bundle.manifest.release import Release
 from dp_publish.accounting.conversions import Cost
 from dp_publish.data.deviations import standard_deviations
-from dp_publish.data.kinds import ColumnType
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table, open_table
 from dp_publish.policy.columns import choose_columns
@@ -33,23 +33,6 @@ from dp_publish.rows.noise import N_RUNGS, rung_above
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.sampling.probability_tables import block_table, rounded_table
-
-Bounds = dict[str, list[float]]
-
-
-def make(bounds: Bounds, columns: dict[str, Any] | None = None, **privacy: Any) -> Policy:
-    """Return a policy."""
-    entries = {name: {"bounds": limits} for name, limits in bounds.items()} | (columns or {})
-    return Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": entries})
-
-
-def sealed(**types: str) -> Table:
-    """Return a table whose values nobody may look at."""
-
-    def read(_kinds: dict[str, str], _rows: int) -> Iterator[pa.RecordBatch]:
-        raise AssertionError("a value was read")
-
-    return Table({name: ColumnType(kind) for name, kind in types.items()}, read)
 
 
 def made(policy: Policy, kinds: dict[str, str], **found: Any) -> tuple[Shares, tuple[Column, ...], Guarantee, Cost]:
@@ -178,7 +161,9 @@ def test_hopeless_strengths_are_errors_of_ours(strength: dict[str, float], kind:
 @pytest.mark.parametrize("strength", [{"mu": 5e-324}, {"rho": 1.7e308}, {"mu": 1e101}])
 @pytest.mark.parametrize("bounds", [{"a": [0, 1], "b": [0, 1]}, {}])
 @pytest.mark.parametrize("unit", ["cell", "row", {"entity": "who", "max_rows": 5}])
-def test_strengths_without_a_meaning_are_refused(strength: dict[str, float], bounds: Bounds, unit: Any) -> None:
+def test_strengths_without_a_meaning_are_refused(
+    strength: dict[str, float], bounds: dict[str, list[float]], unit: Any
+) -> None:
     """A mu whose square, or whose share for a column, is zero or infinite as a float is refused in one sentence."""
     policy = make(bounds, unit=unit, **strength)
     with pytest.raises(PrivacyError, match="protects nothing or shows nothing"):
