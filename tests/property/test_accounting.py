@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,9 @@ from dp_publish.accounting.conversions import (
     delta_for_epsilon_zcdp,
     epsilon_for_delta,
     epsilon_for_delta_zcdp,
+    mu_for_epsilon_delta,
     mu_for_rho,
+    rho_for_epsilon_delta,
     rho_for_mu,
     unit_mu,
 )
@@ -48,6 +51,34 @@ def test_epsilon_and_delta_of_zcdp_are_inverse(mu: float, delta: float) -> None:
     found = delta_for_epsilon_zcdp(rho_for_mu(mu), epsilon)
     assert found <= delta
     assert math.isclose(found, delta, rel_tol=1e-6)
+
+
+@given(EPSILON, DELTA)
+def test_mu_for_a_point_passes_through_it(epsilon: float, delta: float) -> None:
+    """The strength for (epsilon, delta) has that epsilon at that delta, and never a larger delta."""
+    mu = mu_for_epsilon_delta(epsilon, delta)
+    assert delta_for_epsilon(mu, epsilon) <= delta
+    assert math.isclose(epsilon_for_delta(mu, delta), epsilon, rel_tol=1e-7)
+
+
+@settings(max_examples=30, deadline=None)
+@given(EPSILON, DELTA)
+def test_rho_for_a_point_passes_under_it(epsilon: float, delta: float) -> None:
+    """The rho for (epsilon, delta) keeps to the point and is nearly the largest that does."""
+    rho = rho_for_epsilon_delta(epsilon, delta)
+    assert delta_for_epsilon_zcdp(rho, epsilon) <= delta
+    assert math.isclose(epsilon_for_delta_zcdp(rho, delta), epsilon, rel_tol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(1e-4, 1e3), st.floats(0, 8))
+def test_delta_agrees_with_high_precision(mu: float, at: float) -> None:
+    """At any strength and epsilon, delta has nine digits of the defining difference."""
+    epsilon = at * mu + mu * mu / 2
+    with mpmath.workdps(50):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        exact = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
+        assert abs(delta_for_epsilon(mu, epsilon) - exact) <= exact * mpmath.mpf("1e-9")
 
 
 @given(MU, st.floats(0, 1e8), st.floats(1, 3))

@@ -1,4 +1,7 @@
-"""Noise of every covariance mechanism has the stated mean and covariance, and fails at 0.95 and 1.05 of its scale."""
+"""The noise of every covariance mechanism has the stated mean and covariance, and fails at 0.95 and 1.05 of its scale.
+
+And audits: what a reader sees tells two neighbouring tables apart by no more than epsilon; half the noise is found.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.sampling.keystream import insecure_keystream
-from printed_forms import PrintedEigenvectors, PrintedKapralovTalwar, PrintedWishart, make
+from printed_forms import PrintedEigenvectors, PrintedKapralovTalwar, PrintedWishart, make, release
 
 WRONG = [0.95, 1.05]
 LIMIT = 4.9  # standard errors: a false alarm once in a million
@@ -130,3 +133,83 @@ def test_eigenvalue_noise_has_its_mean_and_variance(kind: type[Mechanism]) -> No
     assert abs(_score(noise)) < LIMIT
     assert abs(_score(noise**2, variance)) < LIMIT
     assert all(abs(_score(noise**2, factor**2 * variance)) > LIMIT for factor in WRONG)
+
+
+def _log_ratio(hits: int, misses_hits: int) -> tuple[float, float]:
+    """Return the logarithm of the ratio of two frequencies over equal numbers of draws, and its standard error."""
+    return math.log(hits / misses_hits), math.sqrt(1 / hits + 1 / misses_hits)
+
+
+def _two_rows(first: list[float], second: list[float]) -> ExactMoments:
+    scaling = scaling_for([(-1.0, 1.0)] * 2, radius=1.0, with_mean=False)
+    return moments_of_batch(np.array([first, second]), scaling)
+
+
+@pytest.mark.slow
+def test_audit_of_laplace_noise() -> None:
+    """At the worst pair of rows the log-likelihood ratio is epsilon and no more; with half the noise it is above it."""
+    epsilon, n = 1.0, 4000
+    _, vectors = np.linalg.eigh([[1.0, 0.5], [0.5, -1.0]])
+    table, neighbour = (_two_rows([0.0, 0.0], list(vectors[:, k])) for k in (1, 0))
+    difference = table.matrix - neighbour.matrix
+    upper = np.triu_indices(2)
+    edge = np.maximum(table.matrix * np.sign(difference), neighbour.matrix * np.sign(difference))[upper]
+
+    def measure(spent: float) -> tuple[float, float]:
+        counts = []
+        for moments, seed in ((table, 1), (neighbour, 2)):
+            rng = insecure_keystream(seed)
+            outputs = np.array([release(Laplace, moments, PureDP(spent), rng=rng).matrix[upper] for _ in range(n)])
+            counts.append(int((outputs * np.sign(difference[upper]) > edge).all(axis=1).sum()))
+        return _log_ratio(*counts)
+
+    honest, error = measure(epsilon)
+    assert epsilon - 5 * error < honest < epsilon + 5 * error
+    faulty, error = measure(2 * epsilon)
+    assert faulty - 4 * error > epsilon
+
+
+@pytest.mark.slow
+def test_audit_of_the_sampled_direction() -> None:
+    """The share of epsilon that the first vector costs bounds the ratio of directions; twice that is found."""
+    epsilon, n = 4.0, 4000
+    table, neighbour = _two_rows([1.0, 0.0], [0.0, 1.0]), _two_rows([1.0, 0.0], [1.0, 0.0])
+
+    def measure(spent: float) -> tuple[float, float]:
+        counts = []
+        for moments, seed in ((table, 1), (neighbour, 2)):
+            rng, hits = insecure_keystream(seed), 0
+            for _ in range(n):
+                values, vectors = np.linalg.eigh(release(Eigenvectors, moments, PureDP(spent), rng=rng).matrix)
+                hits += bool(values[1] - values[0] > 1e-9 and abs(vectors[1, 1]) > math.cos(math.radians(20)))
+            counts.append(hits)
+        return _log_ratio(*counts)
+
+    honest, error = measure(epsilon)
+    assert 0.5 * epsilon / 2 < honest + 5 * error
+    assert honest < epsilon / 2
+    faulty, error = measure(2 * epsilon)
+    assert faulty - 2 * error > epsilon / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Eigenvectors, KapralovTalwar])
+def test_audit_of_the_largest_eigenvalue(kind: type[Mechanism]) -> None:
+    """The chance of a large trace grows by at most e^epsilon from one neighbour to the other."""
+    epsilon, n = 1.0, 3000
+    rows = np.zeros((50, 2))
+    rows[:20, 0] = 1.0
+    other = rows.copy()
+    other[20, 0] = 1.0
+    scaling = scaling_for([(-1.0, 1.0)] * 2, radius=1.0, with_mean=False)
+
+    def measure(spent: float) -> float:
+        counts = []
+        for table, seed in ((other, 1), (rows, 2)):
+            moments, rng = moments_of_batch(table, scaling), insecure_keystream(seed)
+            traces = np.array([np.trace(release(kind, moments, PureDP(spent), rng=rng).matrix) for _ in range(n)])
+            counts.append(int((traces > 21).sum()))
+        return _log_ratio(*counts)[0]
+
+    assert 0 < measure(epsilon) < epsilon
+    assert measure(20 * epsilon) > epsilon
