@@ -240,11 +240,9 @@ class TwoRound(Mechanism):
         low, high, centers, scales = place_on_scale(transforms, low, high, centers, scales)
         rows = _rows_on_scale(rows, transforms)
 
-        # the first round
+        # the first round, in units that put all clips at the same place
         low, high = np.maximum(low, centers - clips * scales), np.minimum(high, centers + clips * scales)
-        typical = math.sqrt(
-            float(np.mean(np.minimum(1.0, 1.0 / clips) ** 2))
-        )  # length of a row, in clips times sqrt(p)
+        typical = math.sqrt(float(np.mean(np.minimum(1.0, 1.0 / clips) ** 2)))  # of a row, in clips, over sqrt(p)
         largest = min(_FIRST_RADII[1] * typical, 1.0)
         clip, units = 1 / (largest * math.sqrt(p)), clips * (largest * math.sqrt(p))
         frame = RoundMap(low, high, centers, scales * units)

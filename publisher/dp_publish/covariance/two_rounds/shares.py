@@ -51,13 +51,12 @@ _POINTS = np.linspace(0.0, 1.0, 65) ** 2 * _FAR  # to integrate over
 _LARGEST_EXPONENT = 700.0
 _NEXT_CLIP = 1.25  # times the one before it
 _MOST_LEAST_CLIP, _MOST_CLIP = 5.0, 2.0**40  # in scales
-_WORTH_THE_FIRST, _WORTH_IT_IN_FEW = 2.0, 8.0  # more where rows are few
-_WORTH_A_CLIP = 0.3  # over epsilon: values that a step to the next larger clip must leave as they are
-_WORTH_A_RADIUS, _LESS_IN_FEW = 2.0, 1.3
-_SHORTENED, _MOST_SHORTENED = 10.0, 0.65
-_FEW_COLUMNS = 8
-_FEW_ROWS = 40.0  # n mu / p: with more, there is less of the next two
-_FASTER, _LEAST_PART = 0.75, 0.6  # of the rows to shorten
+_WORTH_A_CLIP = 0.3  # how much a step to the next clip must leave as it is, in log-probability
+_WORTH_THE_FIRST, _MORE_IN_FEW = 2.0, 8.0  # the first step besides, and more where rows are few
+_WORTH_A_RADIUS, _LESS_IN_FEW = 2.0, 1.3  # a step to the next radius, and less where rows are few
+_SHORTENED, _MOST_SHORTENED = 10.0, 0.65  # rows for each column, over mu; and the largest share of all
+_FASTER, _LEAST_PART = 0.75, 0.6  # the power of scarcity that is left of them, and the least part
+_FEW_COLUMNS, _FEW_ROWS = 8, 40.0  # p, and n mu / p: with more, rows are less scarce
 _MOST_CELLS = 1 << 24  # of sums by length
 _LEAST_RADII, _NEXT_RADIUS = 4, 1.1  # times the one before it
 
@@ -240,7 +239,7 @@ class RadiusSearch:
 def clip_search(mu_each: float, mu: float, n_rows: int, n_columns: int) -> ClipSearch:
     """Return the search of a column's clip, for a choice at `mu_each` in a release at mu."""
     mechanism = ExponentialMechanism(mu_each, one_sided=True)
-    first = _WORTH_THE_FIRST + _WORTH_IT_IN_FEW * scarcity(mu, n_rows, n_columns) ** 2
+    first = _WORTH_THE_FIRST + _MORE_IN_FEW * scarcity(mu, n_rows, n_columns) ** 2
     return ClipSearch(mechanism, least_clip(mu, n_rows, n_columns), first)
 
 
