@@ -12,7 +12,7 @@ From them two choices are made by the exponential mechanism:
   T-th value is between both. T = max(ceil(0.6 n), o + h), o being the number in the center's own cell and h half of the
   others, rounded up: in a column of which most values are one and the same, T is in the middle of the others. Where
   these are so few that nothing tells the radii apart, the least one is chosen: its score is at most
-  max(h - k, ceil(0.6 n) - o), and k, which is public, is enough to make it ten times as probable as all others
+  max(h - k, ceil(0.6 n) - o), and k, which is public, is enough to make it a hundred times as probable as all others
   together. Replacing, adding or leaving out one value moves w(r) less either term of T by at most 1, and so do h and
   ceil(0.6 n) - o, and with them every score. The radii are log-uniform, 12 or 48 to an octave.
 
@@ -39,7 +39,7 @@ _OCTAVES = 14  # of radii, from the least one to the width of the bounds
 _LEAST_CELLS = 2  # in the least radius
 _SHARE_WITHIN = (6, 10)
 _NORMAL_QUANTILE = 0.8416212335729143  # of 0.8: the radius that holds 60 % of a standard normal
-_LEAST_RADIUS_ODDS = 10.0  # against all others, where nothing tells the radii apart
+_LEAST_RADIUS_ODDS = 100.0  # against all others, where nothing tells the radii apart
 _TINY, _HUGE = 2.0**-40, 2.0**52  # where the scale of floats becomes linear, and where it ends
 
 

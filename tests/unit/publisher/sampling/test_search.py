@@ -104,7 +104,7 @@ def test_scores_are_the_distances_from_the_quantiles() -> None:
     reach = (np.floor(radii / grid.cell) + 0.5) * grid.cell
     within = (abs(values - middle)[:, None] < reach).sum(axis=0)
     own = int((abs(values - middle) < grid.cell / 2).sum())
-    half, enough = math.ceil((37 - own) / 2), math.ceil(2 * math.log(10 * len(radii)) / mechanism.epsilon)
+    half, enough = math.ceil((37 - own) / 2), math.ceil(2 * math.log(100 * len(radii)) / mechanism.epsilon)
     target = max(math.ceil(0.6 * 37), own + half)
     expected = np.maximum(target - within, np.concatenate([[0], within[:-1]]) - target)
     expected[0] = min(expected[0], max(half - enough, math.ceil(0.6 * 37) - own))
