@@ -64,7 +64,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawn]:
 
     def chooses(mechanism: ExponentialMechanism, *arguments: Any) -> int:
         first, second = mechanism.weights(2) if len(mechanism.weights(2)) > 1 else (1, 1)
-        drawn.choices.append(2 * (math.log(first) - math.log(second)))  # -2 ln b
+        sides = 1 if mechanism.one_sided else 2  # as `audit` and test_thresholds.py find of the scores
+        drawn.choices.append(sides * (math.log(first) - math.log(second)))  # -ln b, or -2 ln b
         return choose(mechanism, *arguments)
 
     def note_sums(_total: Any, _columns: Any, sigma: float, _keystream: Any) -> None:
