@@ -220,7 +220,8 @@ def test_two_rounds_tell_of_their_tails_and_variances(tmp_path: Path, key: Ed255
 
     assert plain.returncode == 0, plain.stderr
     assert "times those of Gaussian rows, for the rows' tails" in plain.stdout
-    assert "standard deviations to their center; rows far out were shortened, so that variances are low" in plain.stdout
+    assert " standard deviations, as estimated afterwards" in plain.stdout
+    assert "rows beyond the radius were shortened, so that variances may be low" in plain.stdout
     summary = json.loads(weighted.stdout)
     assert 1.2 < summary["kurtosis_factor"] < 3.0
     assert summary["contradictions"] == []

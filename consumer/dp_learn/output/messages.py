@@ -133,12 +133,12 @@ def _describe_clips(summary: Summary) -> str:
         for name, away in bundle["clipped_at"].items():
             nearest[name] = min(away, nearest.get(name, math.inf))
     close = sorted((away, name) for name, away in nearest.items() if away < _CLOSE)
-    shown = ", ".join(f"{away:.2g} (in {quote_name(name)})" for away, name in close[:_LEVELS])
-    more = f", and nearer than {_CLOSE:g} in {counted(len(close) - _LEVELS, 'more column')}" * (len(close) > _LEVELS)
-    what = f"values were clipped {shown} standard deviations from their center{more}"
-    if not close:
-        what = f"no values were clipped nearer than {_CLOSE:g} standard deviations to their center"
-    return f"  both rounds are combined; {what}; rows far out were shortened, so that variances are low"
+    shown = ", ".join(f"{away:.2g} (in {quote_name(name)})" for away, name in close[:_LEVELS]) or f"{_CLOSE:g} or more"
+    more = f", and below {_CLOSE:g} in {counted(len(close) - _LEVELS, 'more column')}" * (len(close) > _LEVELS)
+    return (
+        f"  both rounds are combined; values were clipped at {shown} standard deviations, as estimated afterwards{more}"
+        "; rows beyond the radius were shortened, so that variances may be low"
+    )
 
 
 def _describe_definiteness(summary: Summary, *, with_cost: bool) -> list[str]:
