@@ -98,7 +98,7 @@ def main() -> None:
     shutil.rmtree(ROOT, ignore_errors=True)
     ROOT.mkdir()
     os.environ["DPGRAPH_HOME"] = str(ROOT / "state")
-    summary = Table(title="Edges learned from noisy bundles, against the clean table's graph at the same alpha")
+    summary = Table(title="Edges of noisy bundles (--select ebic), against the clean table's graph at the same alpha")
     for heading in ("table", "rows x columns", "published at", "alpha", "AUC", "F1", "edges / clean", "guarantee"):
         summary.add_column(heading)
     for name, load in {"breast_cancer": breast_cancer, "digits": digits}.items():
@@ -110,7 +110,7 @@ def main() -> None:
             bundle, folder = ROOT / f"{name}-{number}.bundle.tar", ROOT / f"{name}-{number}.graph"
             receipt = run("dp-publish", str(data), *options, "--out", str(bundle))
             run("dp-bundle", "verify", str(bundle))
-            alpha = float(run("dp-learn", str(bundle), "--out", str(folder))["alpha"])
+            alpha = float(run("dp-learn", str(bundle), "--select", "ebic", "--out", str(folder))["alpha"])
             clean = clean_partial_correlations(table, bounds, alpha)
             auc, f1, n_edges = compare(clean, folder)
             size = f"{len(table)} x {len(bounds)}"
