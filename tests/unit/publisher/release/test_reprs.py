@@ -41,9 +41,9 @@ def receipt(publish_here: Publish) -> Receipt:
 
 
 def shown(value: object) -> str:
-    """Return all that a notebook, a log or a debugger shows of an object."""
+    """Return all that a notebook, a log or a debugger shows of an object, without digits that change with the run."""
     html = getattr(value, "_repr_html_", lambda: "")()
-    return f"{value!r} {value!s} {value} {[value]} {html}"
+    return re.sub(r"\b0x[0-9a-f]+|/pytest-\d+/", "", f"{value!r} {value!s} {value} {[value]} {html}")
 
 
 def test_a_receipt_shows_what_is_public(receipt: Receipt) -> None:
