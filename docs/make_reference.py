@@ -107,7 +107,7 @@ MANIFEST_HEAD = """# The manifest
 The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest of
 version 6 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
 can say, a reader checks that the guarantee follows from the noise ([the file format](../bundle-format.md)).
-The schema itself is [manifest-v6.schema.json](../manifest-v6.schema.json). (`make docs` writes this page.)
+The schema itself is [manifest-v7.schema.json](../manifest-v7.schema.json). (`make docs` writes this page.)
 """
 
 LIMITS = {

@@ -100,7 +100,8 @@ function roundedVariance(s) {
 
 function checkGaussian(guarantee) {
   const isMu = guarantee.accountant === 'gaussian-dp' && guarantee.mu !== null
-  require(isMu && guarantee.epsilon === null && guarantee.excepted_delta === 0, 'K3', 'it is not accounted for by mu')
+  const isPlain = guarantee.excepted_delta === 0 || guarantee.discovery_mu > 0
+  require(isMu && guarantee.epsilon === null && isPlain, 'K3', 'it is not accounted for by mu')
 }
 
 function muOfRound({ radius, constant, parameters }, guarantee) {
@@ -157,6 +158,6 @@ function checkTwoRounds(final, guarantee, p, m) {
   require(isOnGrid && sigma / g >= 0.05 && sigma / g <= 1e9, 'W3', 'the fourth moment is not on its grid')
   require(guarantee.bounds_mu > 0 && guarantee.centers_mu === 0, 'W4', 'the cost of what was found is not stated')
   checkGaussian(guarantee)
-  const mus = [guarantee.bounds_mu, m / sigma, muOfRound(first, guarantee), muOfRound(final, guarantee)]
+  const mus = [guarantee.bounds_mu, guarantee.discovery_mu, m / sigma, muOfRound(first, guarantee), muOfRound(final, guarantee)]
   checkStrength(guarantee, Math.hypot(...mus), true)
 }

@@ -46,7 +46,7 @@ export function readStatement(payload) {
   const document = parsePayload(payload)
   const predicate = document.get('predicate')
   const version = predicate instanceof Map ? predicate.get('format_version') : undefined
-  require(['1', '2', '3', '4', '5', '6'].includes(version), 'P3', 'a newer version of this reader is needed')
+  require(['1', '2', '3', '4', '5', '6', '7'].includes(version), 'P3', 'a newer version of this reader is needed')
   require(document.get('predicateType') === `dpgraph:release/v${version}`, 'P3', 'the type is not that of the version')
   const statement = readFields(document, version)
   checkRelease(statement.predicate)

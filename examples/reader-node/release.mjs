@@ -1,7 +1,7 @@
 // Rules B, C, N, G and T, and R of a release by itself: what the manifest states, and what follows from it.
 
 import { checkCovariance } from './covariance.mjs'
-import { discreteGaussianVariance, muImpliedBy, normalQuantile, roundedGaussianVariance } from './functions.mjs'
+import { discreteGaussianVariance, erfc, muImpliedBy, normalQuantile, roundedGaussianVariance } from './functions.mjs'
 import { require } from './refusal.mjs'
 import { checkStrength, isAtLeast, isNear, isPowerOfTwo } from './strength.mjs'
 
@@ -23,6 +23,7 @@ export function checkRelease(release) {
     require((guarantee.entity !== null) === isEntity && (guarantee.max_rows !== null) === isEntity, 'G1', 'the entity')
     checkPublic(release)
   }
+  checkDiscovery(release)
   if (kind === 'covariance') {
     require(guarantee, 'K1', 'a covariance release has a guarantee')
     checkCovariance(release)
@@ -32,6 +33,32 @@ export function checkRelease(release) {
     checkWithoutGuarantee(release)
   }
   checkTotals(release)
+}
+
+// Rule F1 to F4: what was found of the columns before the release, and what that cost.
+function checkDiscovery({ discovery: found, guarantee, n_rows: rows, kind, columns, sources, second_moments: moments }) {
+  const stated = guarantee?.discovery_mu ?? 0
+  require((found !== null) === stated > 0, 'F1', 'what was found of the columns is stated with its cost, or not at all')
+  if (!found) return
+  const { n_counted: counted, n_gaps: gaps, n_listed: listed, counts_sigma, levels_sigma, threshold } = found
+  const isSearched = counted + gaps > 0 && (levels_sigma !== null) === listed > 0 && (threshold !== null) === listed > 0
+  const isWithin = found.kinds.length <= counted && found.levels.length <= listed && found.n_rows <= rows
+  require(isSearched && isWithin, 'F2', 'more was found than was looked for')
+  const isByMu = guarantee.mu !== null && (kind === 'rows' || moments.first_round !== null)
+  require(isByMu, 'F1', 'the release is not accounted for by mu')
+
+  const m = guarantee.max_rows ?? 1
+  const ofLevels = listed ? Math.sqrt(2 * listed) / levels_sigma : 0
+  const mu = m * Math.hypot(Math.sqrt(2 * counted + gaps) / counts_sigma, ofLevels)
+  require(isAtLeast(stated, mu), 'F3', `finding the columns cost mu = ${mu}, and not ${stated}`)
+  const tail = listed ? 0.5 * erfc((threshold - 0.5 - m) / levels_sigma / Math.SQRT2) : 0
+  const delta = Math.min(2 * listed * m * tail, 1)
+  require(guarantee.excepted_delta >= delta * (1 - 1e-5), 'F3', 'the excepted delta is too small')
+
+  const published = columns.map((column) => column.block ?? column.name)
+  const withLevels = sources.filter((source) => source.levels.length).map((source) => source.name)
+  const isThere = found.kinds.every((name) => published.includes(name)) && found.levels.every((name) => withLevels.includes(name))
+  require(isThere, 'F4', 'something was found of a column that is not there')
 }
 
 function checkColumn(column, release) {
@@ -200,7 +227,7 @@ function muOf(unit, columns, rows = 1) {
 }
 
 function checkRowsGuarantee(guarantee, columns) {
-  const isPlain = guarantee.epsilon === null && guarantee.excepted_delta === 0
+  const isPlain = guarantee.epsilon === null && (guarantee.excepted_delta === 0 || guarantee.discovery_mu > 0)
   require(isPlain && guarantee.neighbours === 'replace-one', 'G3', 'this is no guarantee of rows')
   const isFound = columns.some((column) => FOUND.includes(column.bounds_obtained))
   require(guarantee.bounds_mu > 0 === isFound, 'G2', 'the cost of bounds is not stated where there is one')
@@ -214,7 +241,8 @@ function checkRowsGuarantee(guarantee, columns) {
   const accountant = isContinuous ? 'gaussian-dp' : 'privacy-loss-distribution'
   const isStated = (guarantee.mu !== null) === isContinuous && guarantee.accountant === accountant
   require(isStated, 'G3', 'the accountant is not the one for these columns')
-  checkStrength(guarantee, Math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu), isContinuous)
+  const found = [guarantee.bounds_mu, guarantee.centers_mu, guarantee.discovery_mu]
+  checkStrength(guarantee, Math.hypot(own, ...found), isContinuous)
 }
 
 function checkChanges(guarantee, columns) {
@@ -292,7 +320,8 @@ function costOfRows(guarantee, columns, unit) {
   const noise = { [unit]: muOf(unit === 'change' ? unit : 'entity', columns, m), cell: muOf('cell', columns), row: muOf('row', columns) }
   const cost = (each) => {
     const search = k ? (guarantee.bounds_mu * moved[each]) / moved[unit] : 0
-    return Math.hypot(noise[each], search, guarantee.centers_mu / (each === unit ? 1 : m))
+    const whole = Math.hypot(guarantee.centers_mu, guarantee.discovery_mu)
+    return Math.hypot(noise[each], search, whole / (each === unit ? 1 : m))
   }
   return Object.fromEntries(Object.keys(noise).map((each) => [each, cost(each)]))
 }

@@ -16,7 +16,7 @@ export function checkStrength(guarantee, mu, withCurve) {
   require(guarantee.mu === null || isAtLeast(guarantee.mu, mu), 'G2', `mu is ${mu}, and not ${guarantee.mu}`)
   require(isAtLeast(guarantee.rho, mu ** 2 / 2), 'G2', `rho is ${mu ** 2 / 2}, and not ${guarantee.rho}`)
   for (const { epsilon, delta } of withCurve ? guarantee.epsilon_delta : []) {
-    const least = gaussianDelta(mu, epsilon)
+    const least = gaussianDelta(mu, epsilon) + guarantee.excepted_delta
     require(delta >= least * (1 - CURVE_SLACK), 'G4', `delta at ${epsilon} is ${least}, and not ${delta}`)
   }
 }

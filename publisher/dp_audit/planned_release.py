@@ -51,9 +51,8 @@ def audit_planned_release(
         raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
     prepared = prepare(data, policy)
     policy, kinds = prepared.policy, prepared.kinds
-    require_bounds(policy, kinds)
-
     if policy.privacy.release == "rows":
+        require_bounds(policy, kinds)
         return _audit_rows(policy, kinds, press, n_canaries, confidence)
     return audit_covariance(
         policy,

@@ -12,6 +12,7 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.describe.meanings import describe_sources, first_columns
 from dp_bundle.describe.sentences import (
     describe_bounds,
+    describe_discovery,
     describe_gaps,
     describe_guarantee,
     describe_moments,
@@ -72,6 +73,7 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
         *_under("guarantee", describe_guarantee(release)),
         ("so far", describe_total(release)),
         *_under("noise", describe_moments(release.second_moments, release.columns)),
+        *_under("found", describe_discovery(release)),
         *_under("gaps", describe_gaps(release)),
         *_under("levels", describe_sources(release)),
         *_under("format", _OLD_FORMAT if release.format_version == "1" else []),

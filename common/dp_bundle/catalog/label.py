@@ -80,7 +80,7 @@ def worded_label(release: Release) -> dict[str, Any]:
         "who": _who(guarantee),
         "guess": guess[:1].upper() + guess[1:],
         "right": chance_of_guess(guarantee, release.columns),
-        "unprotected": [*describe_unprotected(guarantee, release.kind, release.columns), *_OTHERS],
+        "unprotected": [*describe_unprotected(guarantee, release.kind, release.columns, release.discovery), *_OTHERS],
     }
 
 

@@ -12,6 +12,7 @@ from dp_bundle.base.quoting import quote, quote_name
 from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import (
     describe_bounds,
+    describe_discovery,
     describe_gaps,
     describe_guarantee,
     describe_moments,
@@ -64,6 +65,7 @@ def make_readme(release: Release, n_files: int, *, in_file: bool = True) -> str:
     lines += [f"- Size: {describe_size(release, in_file=True)}, {n_files} Parquet file(s)", ""]
     lines += [
         *_noise(release),
+        *map(_inactive, describe_discovery(release)),
         *map(_inactive, describe_gaps(release, in_file=True)),
         "",
         *_how_to_learn(release, in_file=in_file),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dp_bundle.base.quoting import counted, percent_at_most, quote, quote_name, round_up
 from dp_bundle.manifest.columns import Asinh, Column, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
+from dp_bundle.manifest.discovery import Discovery
 from dp_bundle.manifest.guarantee import (
     NUMBER_PUBLIC,
     ORDER_PUBLIC,
@@ -111,11 +112,16 @@ def describe_gaps(release: Release, *, in_file: bool = False) -> list[str]:
     """
     names: dict[str, list[str]] = {}
     for column in release.columns:
-        names.setdefault(column.missing, []).append(column.name if in_file else column.source_name)
+        how = "standard" if (column.missing, column.bounds) == ("midpoint", None) else column.missing
+        names.setdefault(how, []).append(column.name if in_file else column.source_name)
     names = {how: list(dict.fromkeys(each)) for how, each in names.items()}
+    many = (
+        "where there are many, that links columns with gaps in the same rows, and dilutes true links, and no p-value "
+        "or interval knows of it."
+    )
     sentences = {
-        "midpoint": "Cells without a value in {} took the middle of the bounds: where there are many, that links "
-        "columns with gaps in the same rows, and dilutes true links, and no p-value or interval knows of it.",
+        "midpoint": f"Cells without a value in {{}} took the middle of the bounds: {many}",
+        "standard": f"Cells without a value, if any, in {{}} took their column's center of round 1: {many}",
         "center": "Rows without a value in {} stand, whole, at the columns' means: variances and covariances are too "
         "small by the share of such rows, and partial correlations are not, if gaps do not depend on the values.",
         "indicator": f"Cells without a value in {{}} took {_filled_with(release)}, and a column beside each says so: "
@@ -123,6 +129,28 @@ def describe_gaps(release: Release, *, in_file: bool = False) -> list[str]:
         "drop": "Rows without a value in {} were left out, which changes nothing if gaps do not depend on the values.",
     }
     return [text.format(_named(names[how])) for how, text in sentences.items() if how in names]
+
+
+def describe_discovery(release: Release) -> list[str]:
+    """Return sentences that say what was found of the columns before the release, and by which noise; or none."""
+    found, guarantee = release.discovery, release.guarantee
+    if found is None or guarantee is None:
+        return []
+    said = [
+        "Nothing was declared of the columns. What they are was found privately, from "
+        f"{found.n_rows:,} rows, with mu = {round_up(guarantee.discovery_mu, 3)} of the guarantee: every count of "
+        "cells of one look, or without a value, has Gaussian noise of standard deviation "
+        f"{found.counts_sigma:.4g}."
+    ]
+    if found.kinds:
+        kinds = _named([*found.kinds])
+        said.append(f"Of a text file, the kind is what most cells look like, and other cells are gaps: {kinds}.")
+    if found.levels and found.levels_sigma is not None and found.threshold is not None:
+        said.append(
+            f"Levels are the values whose number, with noise of standard deviation {found.levels_sigma:.4g}, is at "
+            f"least {found.threshold:g}: {_named([*found.levels])}."
+        )
+    return said
 
 
 def _filled_with(release: Release) -> str:
@@ -265,7 +293,9 @@ def describe_several(guarantee: Guarantee | None) -> list[str]:
     return [SEVERAL_CELLS] if guarantee is not None and guarantee.unit == "change" else []
 
 
-def describe_unprotected(guarantee: Guarantee, kind: str, columns: Sequence[Column] = ()) -> list[str]:
+def describe_unprotected(
+    guarantee: Guarantee, kind: str, columns: Sequence[Column] = (), discovery: Discovery | None = None
+) -> list[str]:
     """Return sentences that say what no guarantee of this kind protects.
 
     Parameters
@@ -276,11 +306,13 @@ def describe_unprotected(guarantee: Guarantee, kind: str, columns: Sequence[Colu
         "rows" or "covariance".
     columns : sequence of Column
         Those of a release, by which it is said what is left for a person with several rows; none of a plan.
+    discovery : Discovery, optional
+        What was found of its columns before.
     """
     facts = [fact if fact in _KNOWN_PUBLIC else quote(fact) for fact in guarantee.public]
     unit = "If a person has several rows, each of them is protected as stated, but not all of them together."
     if columns:
-        unit = f"{unit.removesuffix('.')}: {_describe_rows_together(guarantee, columns)}."
+        unit = f"{unit.removesuffix('.')}: {_describe_rows_together(guarantee, columns, discovery)}."
     if guarantee.unit == "entity":
         unit = f"Rows of one {quote(guarantee.entity or '')} beyond {guarantee.max_rows} are left out of the release."
     elif guarantee.unit == "change":
@@ -295,9 +327,9 @@ def describe_unprotected(guarantee: Guarantee, kind: str, columns: Sequence[Colu
     ]
 
 
-def _describe_rows_together(guarantee: Guarantee, columns: Sequence[Column]) -> str:
+def _describe_rows_together(guarantee: Guarantee, columns: Sequence[Column], discovery: Discovery | None) -> str:
     """Return what protects a person with so many rows that it is to be seen how protection falls off."""
-    cost = cost_of_several(guarantee, columns, _ROWS_TOGETHER)
+    cost = cost_of_several(guarantee, columns, _ROWS_TOGETHER, discovery)
     if cost.excepted_delta >= 1:
         return f"{_ROWS_TOGETHER} rows together are not protected at all"
     but = f", except with a probability of {round_up(cost.excepted_delta)}" if cost.excepted_delta else ""

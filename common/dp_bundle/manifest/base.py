@@ -31,25 +31,29 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-FormatVersion = Literal["1", "2", "3", "4", "5", "6"]
-FORMAT_VERSION: Literal["6"] = "6"
-VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3", "4", "5", "6")
+FormatVersion = Literal["1", "2", "3", "4", "5", "6", "7"]
+FORMAT_VERSION: Literal["7"] = "7"
+VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3", "4", "5", "6", "7")
 PLAIN_VERSION: Literal["5"] = "5"  # of releases that need nothing of a later one, so that older readers take them
 
+_SINCE_7: dict[str, Any] = {"discovery": True, "guarantee": {"discovery_mu"}}
 _LATER_FIELDS: dict[FormatVersion, dict[str, Any]] = {  # of a release of this version, as pydantic's `exclude` has them
-    "6": {},
-    "5": {"columns": {"__all__": {"transform"}}},
-    "4": {"columns": {"__all__": {"transform"}}},
-    "3": {"columns": {"__all__": {"block", "max_change", "transform"}}, "sources": True},
+    "7": {},
+    "6": _SINCE_7,
+    "5": {"columns": {"__all__": {"transform"}}, **_SINCE_7},
+    "4": {"columns": {"__all__": {"transform"}}, **_SINCE_7},
+    "3": {"columns": {"__all__": {"block", "max_change", "transform"}}, "sources": True, **_SINCE_7},
 }
 _LATER_FIELDS["2"] = _LATER_FIELDS["1"] = {
     "columns": {"__all__": {"standards", "standard_obtained", "block", "max_change", "transform"}},
     "second_moments": {"first_round", "column_clip", "fourth_moment"},
     "sources": True,
+    **_SINCE_7,
 }
 _CODE = re.compile(r"(?P<name>.+) \(code sha256:(?P<digest>[0-9a-f]{64})\)")  # how `software` states the code
 _FIRST_SOFTWARE_OF_5 = "dpgraph 0.2.0"  # which stated no code
 _WITHOUT_FURTHER: tuple[FormatVersion, ...] = ("1", "2")  # fields of the dataset that a reader does not know
+DISCOVERY = "discovery"  # the word of a release before which something was found of its columns
 _WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, noise, origins of bounds, gaps, kinds, units, transforms
     "two-round": "3",
     "wishart-difference": "3",
@@ -59,6 +63,7 @@ _WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, noise, origins of boun
     "indicator": "5",
     "number": "5",
     "asinh": "6",
+    DISCOVERY: "7",
 }
 
 

@@ -168,10 +168,10 @@ class Column(Model):
     guarantee. They are None when rows
     were clipped to a `ball` instead, or not at all, which only a release without a guarantee may do.
     `missing` says what became of cells without a value: there were none (`refuse`), they took the middle of the bounds
-    (`midpoint`), their rows were left out (`drop`), their rows were put, whole, at every column's `fill` (`center`),
-    its mean over the other rows, found privately at a cost that is part of the guarantee, or they took the middle of
-    the bounds, in two rounds the center of the first standard, and the column behind this one is 1 there, and 0
-    elsewhere (`indicator`).
+    (`midpoint`; in two rounds, where there are no bounds, the center of the first standard), their rows were left out
+    (`drop`), their rows were put, whole, at every column's `fill` (`center`), its mean over the other rows, found
+    privately at a cost that is part of the guarantee, or they took the middle of the bounds, in two rounds the center
+    of the first standard, and the column behind this one is 1 there, and 0 elsewhere (`indicator`).
     `standards` are those of a covariance that was released in two rounds, one for each; the first was declared, or
     found by private quantiles, and the second follows from the first round.
     `block` names the raw table's column where several are published for it: one for each level of a category, or a

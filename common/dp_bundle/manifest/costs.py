@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.discovery import Discovery
 from dp_bundle.manifest.guarantee import SLACK, Cumulative, Guarantee, release_mu, release_rho
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
 
@@ -87,7 +88,9 @@ def sound_mu(guarantee: Guarantee, columns: Sequence[Column]) -> float:
     return cost_of_several(guarantee, columns).mu if guarantee.mu is None else guarantee.mu
 
 
-def cost_of_several(guarantee: Guarantee, columns: Sequence[Column], number: int = 1) -> Strength:
+def cost_of_several(
+    guarantee: Guarantee, columns: Sequence[Column], number: int = 1, discovery: Discovery | None = None
+) -> Strength:
     """Return what protects somebody who is in so many of a release's units, of all of them together.
 
     Parameters
@@ -98,16 +101,19 @@ def cost_of_several(guarantee: Guarantee, columns: Sequence[Column], number: int
         Its columns: with noise, or of a covariance release.
     number : int
         In how many units: cells, rows, changes, or entities.
+    discovery : Discovery, optional
+        What was found of the columns before, with a delta that is larger for several units.
     """
+    rows = guarantee.max_rows or 1
+    delta = 0.0 if discovery is None else max(guarantee.excepted_delta, discovery.excepted_delta(number * rows))
     if columns[0].noise is not None:
-        rows = guarantee.max_rows or 1
-        found = number * math.hypot(guarantee.bounds_mu, guarantee.centers_mu)
+        found = number * math.hypot(guarantee.bounds_mu, guarantee.centers_mu, guarantee.discovery_mu)
         mu = math.hypot(math.sqrt(number) * release_mu(guarantee.unit, columns, rows), found)
-        return Strength(mu, number * release_rho(guarantee.unit, columns, rows) + 0.5 * found**2, None, 0.0)
+        return Strength(mu, number * release_rho(guarantee.unit, columns, rows) + 0.5 * found**2, None, delta)
 
     rho = number**2 * guarantee.rho
     if guarantee.epsilon is None:
-        return Strength(number * (guarantee.mu or 0.0), rho, None, 0.0)
+        return Strength(number * (guarantee.mu or 0.0), rho, None, delta)
     epsilon = number * guarantee.epsilon
     excepted = min(1.0, guarantee.excepted_delta * steps_of_exception(guarantee.epsilon, number))
     return Strength(mu_implied_by_epsilon(epsilon), rho, epsilon, excepted)
@@ -144,8 +150,9 @@ def _of_all(
     noise = {"cell": of_noise("cell", columns, 1), "row": of_noise("row", columns, 1)}
     noise.setdefault(unit, of_noise("change" if unit == "change" else "entity", columns, max_rows))
     search = {each: guarantee.bounds_mu * moved[each] / moved[unit] if searched else 0.0 for each in noise}
-    centers = {each: guarantee.centers_mu * (1.0 if each == unit else 1 / max_rows) for each in noise}
-    return {each: math.hypot(noise[each], search[each], centers[each]) for each in noise}
+    common = math.hypot(guarantee.centers_mu, guarantee.discovery_mu)
+    whole = {each: common * (1.0 if each == unit else 1 / max_rows) for each in noise}
+    return {each: math.hypot(noise[each], search[each], whole[each]) for each in noise}
 
 
 def _of_moments(guarantee: Guarantee, unit: str) -> dict[str, float]:

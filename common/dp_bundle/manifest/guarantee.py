@@ -50,7 +50,8 @@ class Guarantee(Model):
     not published; rows of an entity beyond `max_rows` were left out), or by one `change`: of one cell, by at most its
     column's `max_change`, or in any way where the column has none. Facts named in `public` are not protected.
     `bounds_mu` is the part of the guarantee that went into finding bounds privately, and `centers_mu` the
-    part that went into the columns' means, at which rows with gaps stand.
+    part that went into the columns' means, at which rows with gaps stand; `discovery_mu` is that which went into what
+    the columns are.
 
     `epsilon` is a pure guarantee, and mu and rho are then those that it implies. All of it holds except with the
     probability `excepted_delta`. With add-remove `neighbours` tables differ by one row more or less (or by all rows of
@@ -63,6 +64,7 @@ class Guarantee(Model):
     neighbours: Annotated[Neighbours, Field(strict=False), WithJsonSchema(_NEIGHBOURS)] = Neighbours.REPLACE_ONE
     bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     centers_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    discovery_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     mu: Positive | None
     rho: Positive
     epsilon: Positive | None = None
@@ -136,7 +138,8 @@ def release_rho(unit: str, columns: Sequence[Column], max_rows: int = 1) -> floa
 def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
     """Refuse, by ValueError, a guarantee that the rows' bounds and noise do not give."""
     check_unit(guarantee)
-    if not guarantee.neighbours.n_rows_public or guarantee.epsilon is not None or guarantee.excepted_delta:
+    excepted = guarantee.excepted_delta and not guarantee.discovery_mu
+    if not guarantee.neighbours.n_rows_public or guarantee.epsilon is not None or excepted:
         raise ValueError("rows with Gaussian noise are private for replaced rows, and without exceptions")
     if (guarantee.bounds_mu > 0) != any(column.bounds_found for column in columns):
         raise ValueError("the cost of private bounds is stated exactly where there are any")
@@ -147,7 +150,7 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
     _check_changes(guarantee, columns)
 
     own = math.sqrt(2 * release_rho(guarantee.unit, columns, guarantee.max_rows or 1))  # mu, unless noise is discrete
-    mu = math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu)
+    mu = math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu, guarantee.discovery_mu)
     if not 0 < mu < math.inf:
         raise ValueError("the bounds and the noise give no guarantee")
 
@@ -195,7 +198,8 @@ def check_gaussian_strength(guarantee: Guarantee, mu: float, *, with_curve: bool
     if guarantee.rho < 0.5 * mu * mu * (1 - SLACK):
         raise ValueError("the stated rho is smaller than the bounds and the noise allow")
     points = guarantee.epsilon_delta if with_curve else ()
-    if any(point.delta < gaussian_delta(mu, point.epsilon) * (1 - CURVE_SLACK) for point in points):
+    excepted = guarantee.excepted_delta
+    if any(point.delta < (gaussian_delta(mu, point.epsilon) + excepted) * (1 - CURVE_SLACK) for point in points):
         raise ValueError("a stated epsilon is smaller than the bounds and the noise allow")
 
 

@@ -124,7 +124,7 @@ class RoundedGaussian(MatrixNoise):
         """Return the mu of the unit of privacy; refuse, by ValueError, a guarantee that is not accounted for by mu."""
         if guarantee.accountant != "gaussian-dp" or guarantee.mu is None:
             raise ValueError("Gaussian noise is accounted for by mu")
-        if guarantee.epsilon is not None or guarantee.excepted_delta:
+        if guarantee.epsilon is not None or (guarantee.excepted_delta and not guarantee.discovery_mu):
             raise ValueError("Gaussian noise gives no pure epsilon")
         sensitivity = (rows.radius**2 + rows.constant**2) * guarantee.neighbours.frobenius
         one_row = sensitivity * max(1 / self.diagonal_sigma, 1 / (math.sqrt(2.0) * self.off_diagonal_sigma))

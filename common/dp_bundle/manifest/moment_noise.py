@@ -140,7 +140,7 @@ class SecondMoments(NoisyMatrix):
             raise ValueError("two rounds are private for replaced rows")
         if not guarantee.bounds_mu or guarantee.centers_mu:
             raise ValueError("two rounds have radii that were found privately, at a cost, and no rows at a center")
-        mus = [guarantee.bounds_mu, (guarantee.max_rows or 1) / fourth.sigma]
+        mus = [guarantee.bounds_mu, guarantee.discovery_mu, (guarantee.max_rows or 1) / fourth.sigma]
         for each in (first, self):
             noise = each.noise
             if not isinstance(noise, RoundedGaussian):

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from dp_bundle.manifest.base import (
+    DISCOVERY,
     PLAIN_VERSION,
     Digest,
     FormatVersion,
@@ -27,6 +28,7 @@ from dp_bundle.manifest.base import (
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
 from dp_bundle.manifest.dataset import Dataset
+from dp_bundle.manifest.discovery import Discovery
 from dp_bundle.manifest.guarantee import (
     MAX_RELEASES,
     NUMBER_PUBLIC,
@@ -90,6 +92,7 @@ class Release(Model):
     dataset: Dataset
     lineage: Lineage
     kind: Literal["rows", "covariance"] = "rows"
+    discovery: Discovery | None = None
     n_rows: Annotated[int, Field(ge=1, le=_MOST_ROWS)]
     columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=MAX_COLUMNS, fail_fast=True)]
     sources: Annotated[tuple[Source, ...], Field(max_length=MAX_COLUMNS, fail_fast=True)] = ()
@@ -122,6 +125,7 @@ class Release(Model):
         if any(bool(column.standards) != self._is_two_rounds for column in self.columns):
             raise ValueError("columns have standards exactly in a covariance release of two rounds")
 
+        self._check_discovery()
         if self.second_moments is not None:
             self._check_moments(self.second_moments)
         elif len({None if column.ball is None else column.ball.radius for column in self.columns}) > 1:
@@ -138,6 +142,24 @@ class Release(Model):
             check_total_in_every_unit(self.cumulative, self.guarantee, self.columns)
             check_public(self.guarantee, self.columns, self.lineage.partition)
         return self
+
+    def _check_discovery(self) -> None:
+        found, guarantee = self.discovery, self.guarantee
+        stated = 0.0 if guarantee is None else guarantee.discovery_mu
+        if (found is not None) != (stated > 0):
+            raise ValueError("what was found of the columns is stated with its cost, or not at all")
+        if found is None or guarantee is None:
+            return
+        rows = guarantee.max_rows or 1
+        if guarantee.mu is None or (self.kind == "covariance" and not self._is_two_rounds):
+            raise ValueError("something was found of the columns before a release that is not accounted for by mu")
+        if stated < found.mu(rows) * (1 - SLACK):
+            raise ValueError("what was found of the columns cost more than is stated")
+        if guarantee.excepted_delta < found.excepted_delta(rows) * (1 - SLACK) or found.n_rows > self.n_rows:
+            raise ValueError("the delta of the levels that were found is larger than is stated, or they have more rows")
+        listed = {source.name for source in self.sources if source.levels}
+        if not ({*found.kinds} <= {column.source_name for column in self.columns} and {*found.levels} <= listed):
+            raise ValueError("kinds or levels were found of columns that are not there")
 
     def _check_moments(self, moments: SecondMoments) -> None:
         if self.guarantee is None:
@@ -172,6 +194,7 @@ class Release(Model):
         words |= {column.missing for column in self.columns} | {source.kind for source in self.sources}
         words |= {column.transform.name for column in self.columns if column.transform is not None}
         words |= {self.cumulative.unit, self.guarantee.unit if self.guarantee is not None else ""}
+        words |= {DISCOVERY} if self.discovery is not None else set()
         moments = self.second_moments
         return words | ({moments.mechanism, moments.distribution or ""} if moments is not None else set())
 

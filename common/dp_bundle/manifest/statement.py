@@ -68,6 +68,7 @@ class Statement(Model):
         "dpgraph:release/v4",
         "dpgraph:release/v5",
         "dpgraph:release/v6",
+        "dpgraph:release/v7",
     ] = "dpgraph:release/v5"
     predicate: Release
 

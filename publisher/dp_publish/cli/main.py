@@ -149,6 +149,7 @@ def publish_command(
     """
     from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
     from dp_publish.data.dialect import is_text_file
+    from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.ledger import open_ledger
     from dp_publish.policy.file import find_policy
@@ -165,6 +166,10 @@ def publish_command(
     policy = find_policy(data, policy_file, _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
+    if engine != "dask":
+        policy, why = choose_release(data, policy, withheld)
+        if why:
+            tell(why, quiet=quiet)
     prepared = check_in_advance(
         data,
         policy,

@@ -38,7 +38,10 @@ from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import MAX_FEATURES, Scaling, scaling_for
 from dp_publish.policy.coded_columns import raw_names
+from dp_publish.policy.columns import require_bounds
 from dp_publish.policy.model import Policy, Privacy
+
+_ANY_BOUNDS = (-1.0, 1.0)  # of a column without any, where none are needed
 
 
 def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[], int]) -> Mechanism:
@@ -47,7 +50,7 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     Parameters
     ----------
     policy : Policy
-        For a covariance release, with bounds for every column.
+        For a covariance release; with bounds for every column, unless it is made in two rounds.
     kinds : mapping of str to str
         The columns, in order.
     count_rows : callable
@@ -67,6 +70,8 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
         raise PolicyError("a covariance release is made at mu, epsilon with or without delta, or rho: give one")
     if kind is None:
         kind, reason = choose_for_policy(privacy, strength, scaling, count_rows)
+    if kind is not TwoRound:
+        require_bounds(policy, kinds)
     transformed = [name for name in kinds if policy.column(name).transform is not None]
     if transformed and kind is not TwoRound:
         raise PolicyError(
@@ -77,6 +82,20 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     mechanism = kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
     require_what_was_asked(mechanism, strength)
     return mechanism
+
+
+def in_two_rounds(policy: Policy, kinds: Mapping[str, str]) -> bool:
+    """Return whether a covariance release would be made in two rounds, which find centers and scales privately."""
+    privacy, strength = policy.privacy, policy.privacy.strength
+    kind = mechanism_named(privacy.mechanism)
+    if kind is not None or strength is None:
+        return kind is TwoRound
+    return _prefers_two_rounds(privacy, strength, len(kinds))
+
+
+def _prefers_two_rounds(privacy: Privacy, strength: Strength, n_columns: int) -> bool:
+    takes = TwoRound.takes(n_columns, strength.mu / privacy.max_rows)
+    return privacy.neighbours.n_rows_public and not isinstance(strength, PureDP) and privacy.l2_radius is None and takes
 
 
 def require_what_was_asked(mechanism: Mechanism, asked: Strength) -> None:
@@ -124,7 +143,7 @@ def ball_radius(policy: Policy, kinds: Mapping[str, str]) -> float | None:
 
 
 def _scaling(policy: Policy, kinds: Mapping[str, str]) -> Scaling:
-    bounds = [limits for limits in (policy.column(name).bounds for name in kinds) if limits is not None]
+    bounds = [policy.column(name).bounds or _ANY_BOUNDS for name in kinds]
     if len(bounds) > MAX_FEATURES:
         raise PolicyError(f"a covariance release takes at most {MAX_FEATURES} columns, not {len(bounds)}: drop some")
     try:
@@ -144,8 +163,7 @@ def choose_for_policy(
             errors = expected_errors(1, scaling, _of_one_row(strength, privacy.max_rows), privacy.neighbours)
             kind = min((other for other in (WishartDifference, Laplace) if other in errors), key=errors.__getitem__)
         return kind, f"{kind.name} was chosen without a look at the number of rows, which is protected"
-    mu = strength.mu / privacy.max_rows
-    if not isinstance(strength, PureDP) and privacy.l2_radius is None and TwoRound.takes(scaling.n_features, mu):
+    if _prefers_two_rounds(privacy, strength, scaling.n_features):
         return TwoRound, "two-round was chosen, as its correlations have the smallest error"
 
     one_row: Strength

@@ -82,7 +82,7 @@ def moment_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ..
             description=entry.description,
             unit=entry.unit,
             bounds=entry.bounds,
-            bounds_obtained="declared",
+            bounds_obtained="none" if entry.bounds is None else "declared",
             missing=cast(Missing, entry.missing),  # a category's gaps are a level by now
             noise=None,
             block=blocks.get(name),

@@ -82,15 +82,13 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
     """
     if not row.moments.is_possible:
         return []
-    declared = all(policy.column(name).bounds is not None for name in kinds)
-    changes = [] if declared else ["declare bounds (`dp-publish policy DATA` writes a policy to fill in)"]
-    changes += changes_for_moments(policy, kinds, row.mu)
+    changes = changes_for_moments(policy, kinds, row.mu)
     first = f"{', '.join(changes)}, and " if changes else ""
     if policy.privacy.release == "rows" and row.moments.clearest is not None:
         shown = f"would show partial correlations from about {row.moments.clearest:.2g} on, under the same guarantee"
         return [f"{first}publish second moments alone (--release covariance), which {shown}"]
 
-    ways = list(_other_settings(policy, kinds, n_rows)) if policy.privacy.release == "covariance" and declared else []
+    ways = list(_other_settings(policy, kinds, n_rows)) if policy.privacy.release == "covariance" else []
     most = _most_columns(policy, kinds, n_rows, row.mu)
     fewer = [f"{first}publish second moments (--release covariance) of at most {most} columns"] if most else []
     return ways[:1] if ways and ways[0].startswith("let dp-publish") else [*ways, *fewer]

@@ -15,7 +15,7 @@ from typing import Any
 from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.files.places import Place
-from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.calibration import in_two_rounds, set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism, PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
@@ -147,8 +147,10 @@ def make_plan(
         It may need more memory than it may have.
     """
     written = find_policy(data, policy_file, default_name, overrides or {})
-    prepared = prepare(data, written, without_bounds=True)
+    prepared = prepare(data, written)
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
+    if prepared.found is not None:
+        kinds = dict.fromkeys(kinds, "continuous")
     require_plan(len(kinds), max_memory)
     n_rows = _count_rows_of(prepared)
     notes = [*_notes_on_bounds(n_rows, table, policy, kinds)]
@@ -253,7 +255,12 @@ def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str,
     if not missing or (privacy.l2_radius is not None and privacy.release == "rows"):
         return
     if privacy.release == "covariance":
-        yield f"A covariance release needs declared bounds for {listed(missing)}; it is forecast as if they were."
+        yield (
+            f"The centers and scales of {listed(missing)} would be found privately over all numbers. Declare bounds to "
+            "have them looked for within these, or centers and scales to spend nothing on them."
+            if in_two_rounds(policy, kinds)
+            else f"This release needs declared bounds for {listed(missing)}; it is forecast as if they were."
+        )
         return
     yield (
         f"The bounds of {listed(missing)} would be found privately, with {privacy.bounds_share:.0%} of rho. Declare "

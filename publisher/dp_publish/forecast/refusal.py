@@ -318,6 +318,9 @@ def check_in_advance(
     """
     prepared = prepare(data, policy, withheld)
     table, resolved, kinds = prepared.table, prepared.policy, prepared.kinds
+    if prepared.found is not None:
+        _check_open(prepared, anyway=anyway, tell=tell, max_memory=max_memory)
+        return prepared
     names = raw_names(kinds, resolved.sources)
     needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
     for note in describe_need(needed):
@@ -340,6 +343,16 @@ def check_in_advance(
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
     return prepared
+
+
+def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None], max_memory: int | None) -> None:
+    """Refuse a release that would show nothing of columns that are yet to be found, each as one column."""
+    table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
+    needed = require_publishing(table, len(kinds), len(kinds), policy.privacy.release, max_memory)
+    for note in (*describe_need(needed), *quote_header(table, policy, kinds)):
+        tell(note)
+    if not anyway:
+        refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
 
 
 def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:

@@ -103,7 +103,7 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> Source:
         raise other_type(name, kind.name, declared)
 
     levels = [*(entry.levels_in_order or ())]
-    gaps = NO_VALUE if entry.missing == "category" else None
+    gaps = {"category": NO_VALUE, "other": entry.other}.get(entry.missing)
     levels += [level for level in (entry.other, gaps) if level is not None and level not in levels]
     if len(levels) > MAX_LEVELS:
         raise PolicyError(f"column {name!r} has more than {MAX_LEVELS} levels: put rare ones together as other")
@@ -121,7 +121,7 @@ def _section_of(source: Source, entry: ColumnPolicy, declared: ColumnType, polic
     said: dict[str, Any] = entry.model_dump(exclude_unset=True, exclude={"categories", "levels", "other"})
     continuous = in_ball or (of_rows and source.has_gap_column)
     said["kind"] = "integer" if source.is_whole and not continuous else "continuous"
-    said["missing"] = "refuse" if source.gaps is not None else entry.missing
+    said["missing"] = "refuse" if source.gaps is not None else entry.missing  # they are values by then
     said["unit"] = entry.unit or KINDS[source.kind].unit
     if source.levels and not in_ball:
         said |= _limits(1.0 if source.has_level_columns else len(source.levels) - 1.0, policy, source.has_level_columns)

@@ -20,12 +20,13 @@ from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
 from dp_publish.data.cells import KINDS_OF_WORDS
-from dp_publish.data.kinds import ColumnType
+from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import Source, Table, coded, open_table
 from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, with_numbers_in_text
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
+from dp_publish.policy.open_columns import Candidates, find_candidates, is_open
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
@@ -51,6 +52,9 @@ class Prepared:
         All others.
     withheld : tuple of str
         Those of them that were the unit of privacy of an earlier release.
+    found : Candidates or None
+        The columns to publish as far as their names and types tell, where what they are is yet to be found privately;
+        then `table` and `policy` are as they were opened and written.
     """
 
     data: Source = field(repr=False)
@@ -59,16 +63,22 @@ class Prepared:
     kinds: dict[str, str]
     left_out: tuple[str, ...] = field(repr=False)
     withheld: tuple[str, ...] = field(repr=False)
+    found: Candidates | None = field(default=None, repr=False)
 
     def count_rows(self) -> int:
         """Return the number of rows of a table that is a file or a folder; see `row_ranges.count_rows`."""
         return count_rows(located(cast(Place, self.data)), self.policy.table)
 
 
-def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, without_bounds: bool = False) -> Prepared:
+def prepare(data: Source, policy: Policy, withheld: Collection[str] = ()) -> Prepared:
     """Open a table, and work the policy in: see `resolve` for the columns' sections, and `choose_columns`."""
-    table, resolved = resolve(open_table(data, policy.table), policy, withheld)
-    kinds, left_out = choose_columns(table, resolved, withheld, without_bounds=without_bounds)
+    opened = open_table(data, policy.table)
+    if is_open(policy):
+        found = find_candidates(opened, policy, withheld)
+        gone = tuple(name for name in found.left_out if name in withheld)
+        return Prepared(data, opened, policy, dict.fromkeys(found.names, AS_IT_IS), tuple(found.left_out), gone, found)
+    table, resolved = resolve(opened, policy, withheld)
+    kinds, left_out = choose_columns(table, resolved, withheld)
     return Prepared(data, table, resolved, kinds, left_out, tuple(name for name in left_out if name in withheld))
 
 
@@ -171,7 +181,7 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
 
 
 def choose_columns(
-    table: Table, policy: Policy, withheld: Collection[str] = (), *, without_bounds: bool = False
+    table: Table, policy: Policy, withheld: Collection[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the columns to publish, each with its kind, and the names of those left out; `policy` is resolved.
 
@@ -183,8 +193,6 @@ def choose_columns(
         What holds for them.
     withheld : collection of str
         Columns that are never published: those that were the unit of privacy of an earlier release.
-    without_bounds : bool
-        Whether a covariance release may lack bounds, as it may as long as it is only planned.
 
     Raises
     ------
@@ -213,11 +221,11 @@ def choose_columns(
         else:
             kinds[name] = whole if declared is ColumnType.INTEGER else "continuous"
 
-    _require_publishable(policy, kinds, left_out, without_bounds=without_bounds)
+    _require_publishable(policy, kinds, left_out)
     return kinds, tuple(left_out)
 
 
-def require_bounds(policy: Policy, kinds: dict[str, str]) -> None:
+def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
     """Refuse columns without declared bounds, where none can be found privately.
 
     Raises
@@ -229,9 +237,9 @@ def require_bounds(policy: Policy, kinds: dict[str, str]) -> None:
     unbounded = [name for name in kinds if policy.column(name).bounds is None]
     if unbounded and privacy.release == "covariance":
         raise PolicyError(
-            f"a covariance release needs declared bounds, which are missing for {listed(unbounded)}: write a policy "
-            "with `dp-publish policy DATA`, and fill in the bounds from public knowledge, give words a kind "
-            f"({KINDS_OF_WORDS}), or set drop = true"
+            "a covariance release by another mechanism than two rounds needs declared bounds, which are missing for "
+            f"{listed(unbounded)}: write a policy with `dp-publish policy DATA`, and fill in the bounds from public "
+            "knowledge, or set drop = true"
         )
     if unbounded and privacy.snr_db is None and privacy.l2_radius is None:
         raise PolicyError(
@@ -256,7 +264,7 @@ def require_rows(table: Table, policy: Policy, kinds: dict[str, str]) -> None:
         raise DataError("the table has no rows to publish")
 
 
-def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str], *, without_bounds: bool) -> None:
+def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str]) -> None:
     meant = [name for name in left_out if policy.column(name).bounds is not None and not policy.column(name).drop]
     if meant:
         raise PolicyError(
@@ -284,8 +292,6 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         raise PolicyError(
             f"a column is called {CONSTANT_LABEL}, a name that is reserved for the constant of a covariance: rename it"
         )
-    if not without_bounds:
-        require_bounds(policy, kinds)
 
 
 def _require_no_index(policy: Policy, kinds: dict[str, str]) -> None:

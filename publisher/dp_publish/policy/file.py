@@ -97,7 +97,7 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     privacy = document.get("privacy", {})
     if not isinstance(privacy, dict) or not isinstance(document.get("dataset", {}), dict):
         raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
-    if derived := {"assumed", "sources"} & {*document}:
+    if derived := {"assumed", "find", "sources"} & {*document}:
         raise PolicyError(f"the policy {where} has an unknown entry: {min(derived)}")
 
     # An option takes the place of what the file says, and of what in the file goes with that.

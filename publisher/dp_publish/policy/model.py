@@ -180,8 +180,8 @@ class ColumnPolicy(_Model):
     `transform` "asinh" replaces the values x by asinh((x - center) / scale), the center and the scale being those that
     are declared or found.
     `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
-    `missing` "category" makes gaps a level; "indicator" publishes beside a number where it has none. A word for gaps
-    that is listed as a level is a value.
+    `missing` "category" makes gaps a level, and "other" counts them as `other`; "indicator" publishes beside a number
+    where it has none. A word for gaps that is listed as a level is a value.
     """
 
     bounds: tuple[Finite, Finite] | None = None
@@ -197,7 +197,7 @@ class ColumnPolicy(_Model):
     mechanism: Literal["gaussian", "randomized-response"] | None = None
     unit: Text = ""
     description: Text = ""
-    missing: Literal["refuse", "center", "midpoint", "drop", "category", "indicator"] = "refuse"
+    missing: Literal["refuse", "center", "midpoint", "drop", "category", "other", "indicator"] = "refuse"
     max_change: Annotated[int, Field(ge=1, le=_MAX_INTEGER, strict=True)] | None = None
     drop: bool = False
 
@@ -259,8 +259,10 @@ class ColumnPolicy(_Model):
                 raise ValueError(f'{name} goes with kind = "{usual}"')
         if levels is None and kind.needs_levels:
             raise ValueError(f'kind = "{self.kind}" needs {wanted} = ["...", "..."], public and not read off the data')
-        if levels is None and (self.other is not None or self.missing == "category"):
+        if levels is None and (self.other is not None or self.missing in ("category", "other")):
             raise ValueError('other and missing = "category" are for columns with categories or levels')
+        if self.missing == "other" and self.other is None:
+            raise ValueError('missing = "other" counts gaps as other: give other')
         if levels is None:
             return
 
@@ -310,6 +312,7 @@ class Policy(_Model):
     columns: dict[str, ColumnPolicy] = {}
     table: Dialect = Dialect()
     assumed: bool = False  # whether the strength is the default one
+    find: bool = False  # whether what the columns of a text file hold is found privately before rows are released
     sources: tuple[Source, ...] = ()  # what columns stand for, once `sections.resolve` has put numbers in their place
 
     @model_validator(mode="after")

@@ -25,9 +25,11 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.new_files import locked_folder, settle, sync_folder, write_whole
 from dp_bundle.files.ownership import require_private
 from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.discovery import Discovery
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.sources import Source
 from dp_publish.data.missing import RowReport
 
 T = TypeVar("T")
@@ -43,7 +45,7 @@ class Contents:
     """What the manifest says of the data members of a bundle, and what its publisher is told of them.
 
     `report`, and it alone, tells of private values. `remark` says what was chosen for her, and why; it holds nothing
-    private.
+    private. `sources` and `left_out` are those that were found privately, and take the place of declared ones.
     """
 
     n_rows: int
@@ -53,6 +55,9 @@ class Contents:
     remark: str | None = None
     conditional_mu: float | None = None
     second_moments: SecondMoments | None = None
+    sources: tuple[Source, ...] | None = None
+    discovery: Discovery | None = None
+    left_out: tuple[str, ...] | None = None
 
 
 class Part(NamedTuple):
@@ -73,6 +78,7 @@ class Sealed:
     blake2b: bytes
     report: RowReport
     remark: str | None
+    left_out: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,7 +26,9 @@ from dp_publish.data.row_ranges import describe_files
 from dp_publish.data.table import Source, Table
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy
+from dp_publish.policy.open_columns import Candidates
 from dp_publish.release.covariance import CovarianceMaker
+from dp_publish.release.discovering import DiscoveringMaker
 from dp_publish.release.job import JobPlan
 from dp_publish.release.parts import LocalWork
 from dp_publish.release.rows import RowsMaker
@@ -36,7 +39,7 @@ from dp_publish.sampling.keystream import Keystream
 if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
 
-Maker: TypeAlias = RowsMaker | CovarianceMaker
+Maker: TypeAlias = RowsMaker | CovarianceMaker | DiscoveringMaker
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Order:
         Called with the number of rows done.
     keystream : Keystream, optional
         As of `publish`.
+    found : Candidates, optional
+        The columns that may be published, where what they are is to be found privately; `kinds` are then these.
     """
 
     policy: Policy
@@ -75,21 +80,25 @@ class Order:
     ledger: Ledger
     progress: Callable[[int], None] | None = None
     keystream: Keystream | None = None
+    found: Candidates | None = None
 
 
 def make_maker(order: Order, table: Table, tasks: ClusterJob | None = None) -> Maker:
     """Return what draws a release from its table, in this process or by workers."""
-    work = tasks if tasks is not None else _local_work(order, table)
+    if order.found is not None:
+        work_at = partial(_work_at, order.policy, order.keystream is None)
+        return DiscoveringMaker(order.policy, order.found, table, order.partition, work_at)
+    work = tasks or _work_at(order.policy, order.keystream is None, table, len(order.kinds))
     if order.policy.privacy.release == "covariance":
         return CovarianceMaker(order.policy, order.kinds, order.partition, work)
     return RowsMaker(order.policy, order.kinds, table, order.partition, work)
 
 
-def _local_work(order: Order, table: Table) -> LocalWork:
+def _work_at(policy: Policy, keeps_numbers: bool, table: Table, n_columns: int) -> LocalWork:
     """Return the rows that may be published, with this process at them."""
-    rows, privacy = batch_rows(len(order.kinds)), order.policy.privacy
+    rows, privacy = batch_rows(n_columns), policy.privacy
     if privacy.entity is None:
-        return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, order.keystream is None)
+        return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, keeps_numbers)
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
     report = RowReport(n_entities=cap.n_entities, n_over_cap=cap.n_left_out)
     return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap, report=report)

@@ -16,14 +16,14 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.base.errors import BudgetExceededError, DpGraphError, StoreError
+from dp_bundle.base.errors import BudgetExceededError, DpGraphError, PolicyError, StoreError
 from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.companions import minisig_path, minisign_release, write_minisig
@@ -32,7 +32,7 @@ from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.describe.sentences import REPLACEMENT
 from dp_bundle.files.new_files import settle
 from dp_bundle.files.places import RemotePath
-from dp_bundle.manifest.base import version_for
+from dp_bundle.manifest.base import DISCOVERY, version_for
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter
 from dp_publish.data.missing import RowReport
@@ -141,6 +141,12 @@ def publish(
     table, policy, kinds, left_out = prepared.table, prepared.policy, prepared.kinds, prepared.left_out
     require_rows(table, policy, kinds)
     order = Order(policy, kinds, left_out, prepared.withheld, partition, target, key, ledger, progress, keystream)
+    order = replace(order, found=prepared.found)
+    if cluster is not None and prepared.found is not None:
+        raise PolicyError(
+            "workers cannot find out what columns hold: write a policy that says so with `dp-publish policy DATA`, or "
+            "leave --engine out"
+        )
 
     if cluster is not None:
         require_apart(cluster, job, out)
@@ -237,7 +243,8 @@ def carry_out(
             raise DpGraphError(f"release {reservation.lineage.number} is published already, at {target.path}")
         digests, spent = (sealed.manifest_sha256, sealed.blake2b), (reservation.budgets, reservation.spent)
         release, report, remark = sealed.release, sealed.report, sealed.remark
-        return Receipt(target.path, release, *digests, order.left_out, report, remark, order.withheld, *spent)
+        left_out = order.left_out if sealed.left_out is None else sealed.left_out
+        return Receipt(target.path, release, *digests, left_out, report, remark, order.withheld, *spent)
 
 
 def _book(order: Order, maker: Maker | None, job: Job | None) -> Reservation:
@@ -274,14 +281,16 @@ def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reser
                 job.record_contents(*found)
 
         contents, parts = found
+        words = [column.transform.name for column in contents.columns if column.transform]
         release = Release(
-            format_version=version_for(column.transform.name for column in contents.columns if column.transform),
+            format_version=version_for([*words, *([DISCOVERY] if contents.discovery else [])]),
             dataset=order.policy.dataset.published(),
             lineage=reservation.lineage,
             kind=order.policy.privacy.release,
+            discovery=contents.discovery,
             n_rows=contents.n_rows,
             columns=contents.columns,
-            sources=order.policy.sources,
+            sources=order.policy.sources if contents.sources is None else contents.sources,
             second_moments=contents.second_moments,
             guarantee=contents.guarantee,
             sigma_derived_from_data=contents.guarantee is None,
@@ -291,7 +300,7 @@ def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reser
         )
         whole, files, digests = DigestWriter(file), [part.file for part in parts], [part.sha256 for part in parts]
         manifest_sha256 = write_bundle(cast(BinaryIO, whole), release, files, order.key, digests, close_parts=True)
-        return Sealed(release, manifest_sha256, whole.digest(), contents.report, contents.remark)
+        return Sealed(release, manifest_sha256, whole.digest(), contents.report, contents.remark, contents.left_out)
 
 
 def _require_same(made: Sealed, known: set[str | None]) -> None:

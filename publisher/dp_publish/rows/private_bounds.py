@@ -29,13 +29,12 @@ from dp_bundle.data.row_reader import to_numpy
 from dp_publish.rows.noise import Bounds
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import Keystream
-from dp_publish.sampling.places import FloatGrid, add_to_cells, cells_for, find_place
+from dp_publish.sampling.places import LARGEST, FloatGrid, add_to_cells, cells_for, find_place
 
 _HALF_WIDTHS = tuple(step / 4 for step in range(4, 41))  # of bounds, in scales
 _MEDIAN_SQUARE = 0.45  # of a standard normal number
 _BIAS = 0.17  # of a correlation, where values are clipped at 0 scales
 _HALF_STEP = 0.5  # of integers: the least radius
-_LARGEST = 2.0**52
 _LEAST_MU = 1e-9  # of a choice: with less, no table is large enough
 
 
@@ -121,7 +120,7 @@ def find_bounds(
     for column, kind, half_width in zip(counts, kinds, half_widths, strict=True):
         floor = _HALF_STEP if kind == "integer" else 0.0
         center, scale = find_place(column, grid, mu_each, keystream, floor=floor)
-        low, high = max(center - half_width * scale, -_LARGEST), min(center + half_width * scale, _LARGEST)
+        low, high = max(center - half_width * scale, -LARGEST), min(center + half_width * scale, LARGEST)
         found.append((low, high) if kind == "continuous" else (float(math.floor(low)), float(math.ceil(high))))
     return found
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ _LEAST_CELLS = 2  # in the least radius
 _SHARE_WITHIN = (6, 10)
 _NORMAL_QUANTILE = 0.8416212335729143  # of 0.8: the radius that holds 60 % of a standard normal
 _LEAST_RADIUS_ODDS = 100.0  # against all others, where nothing tells the radii apart
-_TINY, _HUGE = 2.0**-40, 2.0**52  # where the scale of floats becomes linear, and where it ends
+_TINY, LARGEST = 2.0**-40, 2.0**52  # where the scale of floats becomes linear, and where it ends
 
 
 @dataclass(frozen=True)
@@ -97,16 +97,16 @@ class FloatGrid:
     """
 
     cells: int
-    widest = 2 * _HUGE
+    widest = 2 * LARGEST
     per_octave: ClassVar[int] = 48
 
     def position(self, index: int) -> float:
         """Return where so many cells end."""
-        return _TINY * math.sinh((2 * index / self.cells - 1) * math.asinh(_HUGE / _TINY))
+        return _TINY * math.sinh((2 * index / self.cells - 1) * math.asinh(LARGEST / _TINY))
 
     def places_of(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how many cells lie below every value, fractions included."""
-        scaled = np.arcsinh(np.clip(values, -_HUGE, _HUGE) / _TINY) / math.asinh(_HUGE / _TINY)
+        scaled = np.arcsinh(np.clip(values, -LARGEST, LARGEST) / _TINY) / math.asinh(LARGEST / _TINY)
         places: NDArray[np.float64] = (scaled + 1) * (self.cells / 2)
         return places
 
@@ -116,6 +116,17 @@ class FloatGrid:
 
 
 Cells: TypeAlias = EqualCells | FloatGrid
+
+
+class Range(NamedTuple):
+    """Where most values of a column are known to be: from a first cell to the one before the end.
+
+    `most` is the largest radius that is worth a look.
+    """
+
+    first: int
+    end: int
+    most: float
 
 
 def center_scores(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -138,19 +149,21 @@ class ScaleSearch:
         The cells of the counts.
     floor : float
         The least radius to choose, if it is public: half the distance between values of a lattice, such as integers.
+    most : float
+        The largest, if that is public and less than the grid's.
     """
 
     mechanism: ExponentialMechanism
     grid: Cells
     floor: float = 0.0
+    most: float = math.inf
 
     def radii(self, center: int) -> NDArray[np.float64]:
         """Return the radii to choose from, ascending."""
-        least = min(max(self.grid.least_radius(center), self.floor), self.grid.widest)
-        n_steps = math.ceil(self.grid.per_octave * math.log2(self.grid.widest / least))
-        radii: NDArray[np.float64] = np.minimum(
-            least * np.exp2(np.arange(n_steps + 1) / self.grid.per_octave), self.grid.widest
-        )
+        widest = min(self.grid.widest, self.most)
+        least = min(max(self.grid.least_radius(center), self.floor), widest)
+        n_steps = math.ceil(self.grid.per_octave * math.log2(widest / least))
+        radii: NDArray[np.float64] = np.minimum(least * np.exp2(np.arange(n_steps + 1) / self.grid.per_octave), widest)
         return radii
 
     def scores(self, counts: NDArray[np.int64], center: int) -> NDArray[np.int64]:
@@ -235,10 +248,15 @@ def place_chosen(
     choose: Callable[[str, NDArray[np.int64]], int],
     *,
     floor: float = 0.0,
+    within: Range | None = None,
 ) -> tuple[float, float]:
-    """Return a column's center and scale, where `choose` is told what to choose, and by which private scores."""
-    center = choose("center", center_scores(counts))
-    search = ScaleSearch(mechanism, grid, floor)
+    """Return a column's center and scale, where `choose` is told what to choose, and by which private scores.
+
+    The center is one of the cells that are within a public range, if there is one.
+    """
+    first, end, most = within or Range(0, len(counts), math.inf)
+    center = first + choose("center", center_scores(counts)[first:end])
+    search = ScaleSearch(mechanism, grid, floor, most)
     radius = search.radii(center)[choose("scale", search.scores(counts, center))]
     return _middle(grid, center), float(radius) / _NORMAL_QUANTILE
 

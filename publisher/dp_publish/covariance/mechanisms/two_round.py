@@ -211,7 +211,8 @@ class TwoRound(Mechanism):
     def shares(self, n_rows: int) -> StepShares:
         """Return the mu of every step, for one row of so many."""
         searched = sum(not place.is_declared for place in self.places)
-        return share_out(self.row_mu, n_rows, len(self.places), searched)
+        everywhere = sum(place.is_searched_everywhere for place in self.places)
+        return share_out(self.row_mu, n_rows, len(self.places), searched, everywhere)
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return both rounds, from three passes over the table; see `Mechanism`."""
@@ -230,7 +231,7 @@ class TwoRound(Mechanism):
             raise DataError("the table has no rows to publish")
         shares = self.shares(n_rows)
         witness.drawing()
-        centers, scales = counts.find(shares.place, play)
+        centers, scales = counts.find(shares.place, shares.range, play)
         p = len(scales)
         clips = counts.find_clips(centers, scales, clip_search(shares.clip, self.row_mu, n_rows, p), play)
 

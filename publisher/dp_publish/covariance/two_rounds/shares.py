@@ -41,6 +41,8 @@ from dp_publish.sampling.exponential import ExponentialMechanism
 
 _PLACES = 14.0  # the share of centers and scales is so much times sqrt(p) / (n mu), within these limits:
 _LEAST_PLACES, _MOST_PLACES = 0.03, 0.4
+_RANGES = 24.0  # and that of the sizes of values p times the square of so much over n mu, within these:
+_LEAST_RANGES, _MOST_RANGES = 0.005, 0.1
 _CLIP = 0.015  # of all columns' clips
 _CHOICE = 0.0075  # of either radius
 _LENGTHS = 0.005
@@ -52,6 +54,7 @@ _LARGEST_EXPONENT = 700.0
 _NEXT_CLIP = 1.25  # times the one before it
 _MOST_LEAST_CLIP, _MOST_CLIP = 5.0, 2.0**40  # in scales
 _WORTH_A_CLIP = 0.3  # how much a step to the next clip must leave as it is, in log-probability
+_WORTH_FREE, _WORTH_FAR, _FAR_CLIP = 0.6, 1.0, 10  # the same where no bounds end them: near, and from so many steps on
 _WORTH_THE_FIRST, _MORE_IN_FEW = 2.0, 8.0  # the first step besides, and more where rows are few
 _WORTH_A_RADIUS, _LESS_IN_FEW = 2.0, 1.3  # a step to the next radius, and less where rows are few
 _SHORTENED, _MOST_SHORTENED = 10.0, 0.65  # rows for each column, over mu; and the largest share of all
@@ -81,6 +84,10 @@ class StepShares:
         Of the noise on the sum of the rows' lengths to the fourth.
     first, second : float
         Of the noise on the second moments of either round.
+    range : float
+        Of the noise on the sizes of a column's values, by which the search of its place is narrowed down.
+    n_ranges : int
+        How many columns have that.
     """
 
     place: float
@@ -91,12 +98,14 @@ class StepShares:
     lengths: float
     first: float
     second: float
+    range: float = 0.0
+    n_ranges: int = 0
 
     @property
     def choices(self) -> float:
-        """The mu of all that is chosen by the exponential mechanism."""
+        """The mu of all that is found before the noise on second moments."""
         places, clips = self.place * math.sqrt(self.n_places), self.clip * math.sqrt(self.n_columns)
-        return math.hypot(places, clips, self.choice * math.sqrt(2))
+        return math.hypot(places, clips, self.range * math.sqrt(self.n_ranges), self.choice * math.sqrt(2))
 
     @property
     def total(self) -> float:
@@ -104,7 +113,7 @@ class StepShares:
         return math.hypot(self.choices, self.lengths, self.first, self.second)
 
 
-def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int) -> StepShares:
+def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_everywhere: int = 0) -> StepShares:
     """Return the mu of every step.
 
     Parameters
@@ -115,10 +124,14 @@ def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int) -> StepSh
         The public size of the table.
     n_searched : int
         How many columns have no declared center and scale.
+    n_everywhere : int
+        How many of these have no bounds either.
     """
     wanted = _PLACES * math.sqrt(n_columns) / (n_rows * mu)
     for_places = min(max(wanted, _LEAST_PLACES), _MOST_PLACES) * n_searched / n_columns
-    left = 1 - for_places - _CLIP - 2 * _CHOICE - _LENGTHS
+    wanted = n_columns * (_RANGES / (n_rows * mu)) ** 2
+    for_ranges = min(max(wanted, _LEAST_RANGES), _MOST_RANGES) * n_everywhere / n_columns
+    left = 1 - for_places - for_ranges - _CLIP - 2 * _CHOICE - _LENGTHS
     mu *= _ROUND_DOWN
     return StepShares(
         place=mu * math.sqrt(for_places / (2 * n_searched)) if n_searched else 0.0,
@@ -129,6 +142,8 @@ def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int) -> StepSh
         lengths=mu * math.sqrt(_LENGTHS),
         first=mu * math.sqrt(left * _FIRST_ROUND),
         second=mu * math.sqrt(left * (1 - _FIRST_ROUND)),
+        range=mu * math.sqrt(for_ranges / n_everywhere) if n_everywhere else 0.0,
+        n_ranges=n_everywhere,
     )
 
 
@@ -208,9 +223,17 @@ class ClipSearch:
     least: float
     first: float
 
-    def scores(self, beyond: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the score of every clip from the number of values that are beyond it; both are private."""
-        return _one_sided(beyond, _WORTH_A_CLIP, self.mechanism, self.first)
+    def scores(self, beyond: NDArray[np.int64], *, is_bounded: bool = True) -> NDArray[np.int64]:
+        """Return the score of every clip from the number of values that are beyond it; both are private.
+
+        Where there are no bounds that end them, a step to the next clip must leave more as it is.
+        """
+        if is_bounded:
+            return _one_sided(beyond, _WORTH_A_CLIP, self.mechanism, self.first)
+        near = _one_sided(beyond, _WORTH_FREE, self.mechanism, self.first)
+        farther = np.maximum(np.arange(len(beyond)) - _FAR_CLIP, 0)
+        scores: NDArray[np.int64] = near + farther * _steps(_WORTH_FAR - _WORTH_FREE, self.mechanism)
+        return scores
 
 
 @dataclass(frozen=True)
@@ -295,7 +318,12 @@ def _one_sided(
     numbers: NDArray[np.int64], worth: float, mechanism: ExponentialMechanism, first: float = 0.0
 ) -> NDArray[np.int64]:
     """Return numbers that fall along the outcomes, and for each step what makes it so much less probable than none."""
-    each, start = (math.ceil(share / max(mechanism.rate, 2.0**-40)) for share in (worth, first))
+    each, start = _steps(worth, mechanism), _steps(first, mechanism)
     places = np.arange(len(numbers))
     scores: NDArray[np.int64] = numbers + each * places + start * (places > 0)
     return scores
+
+
+def _steps(worth: float, mechanism: ExponentialMechanism) -> int:
+    """Return the difference of scores that makes an outcome so much less probable: times e to that."""
+    return math.ceil(worth / max(mechanism.rate, 2.0**-40))

@@ -100,6 +100,55 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class NoisyCounts:
+    """Gaussian noise on counts of rows, by what a value of theirs is like.
+
+    Parameters
+    ----------
+    name : str
+        What is counted.
+    mu : float
+        What it may cost a row.
+    square : float
+        The most that replacing a row moves all counts together, squared: by default, it takes 1 from one count and adds
+        1 to another.
+    """
+
+    name: str
+    mu: float
+    square: float = 2.0
+
+    @property
+    def sensitivity(self) -> float:
+        """The most that replacing a row moves all counts together."""
+        return math.sqrt(self.square)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the noise on a count."""
+        return self.sensitivity / self.mu * _UP
+
+    @staticmethod
+    def moved(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+        """Return the distance of all counts together."""
+        return math.sqrt(float(np.sum((one - other).astype(np.float64) ** 2)))
+
+    def draw(self, statistic: NDArray[np.int64], rng: Keystream) -> NDArray[np.int64]:
+        """Return the counts with noise, in whole numbers."""
+        noise = sample_rounded_gaussian(self.sigma, statistic.size, rng).reshape(statistic.shape)
+        noisy: NDArray[np.int64] = statistic + noise
+        return noisy
+
+    def log_density(self, outcome: NDArray[np.int64], statistic: NDArray[np.int64]) -> float:
+        """Return ``-|E|^2 / (2 sigma^2)``: rounding is done to what has continuous noise, and costs nothing."""
+        return -0.5 * (self.moved(outcome, statistic) / self.sigma) ** 2
+
+    def loss(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
+        """Return the distance over the noise's standard deviation."""
+        return self.moved(one, other) / self.sigma
+
+
+@dataclass(frozen=True)
 class NoisyLengths:
     """Gaussian noise on the sum of the rows' lengths to the fourth, in units of 2^-bits times that of the radius.
 

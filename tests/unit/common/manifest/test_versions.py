@@ -219,6 +219,6 @@ def test_stored_manifests_fit_the_schema(path: Path) -> None:
 
 def test_schema_is_the_stored_one() -> None:
     """The schema beside the format's page is the one that the command prints, under its own identifier."""
-    stored = json.loads((GOLDEN.parents[1] / "docs" / "manifest-v6.schema.json").read_text())
+    stored = json.loads((GOLDEN.parents[1] / "docs" / "manifest-v7.schema.json").read_text())
     assert stored == manifest_schema()
-    assert stored["$id"] == "dpgraph:release/v6/schema"
+    assert stored["$id"] == "dpgraph:release/v7/schema"

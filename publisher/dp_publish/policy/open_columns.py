@@ -1,0 +1,106 @@
+"""Columns of which a policy declares nothing, so that what they are is found privately, if that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.quoting import listed
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Table
+from dp_publish.policy.column_survey import named_like_an_identifier
+from dp_publish.policy.model import Policy
+
+_WORDS = (ColumnType.TEXT, ColumnType.OBJECT)
+_NEVER = (ColumnType.NESTED, ColumnType.OTHER)
+_OPEN = {"drop", "description", "unit"}  # entries of a section that declare nothing of what a column holds
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The columns that may be published, by what is public of them.
+
+    Attributes
+    ----------
+    looked : tuple of str
+        Those of a text file, of which the kind is to be found.
+    typed : dict of str to ColumnType
+        Numbers, dates and times, of which the gaps are to be counted.
+    words : tuple of str
+        Words, of which the levels are to be found, and the gaps counted.
+    left_out : dict of str to str
+        All others, and why.
+    """
+
+    looked: tuple[str, ...]
+    typed: dict[str, ColumnType]
+    words: tuple[str, ...]
+    left_out: dict[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        """All that may be published."""
+        return [*self.looked, *self.typed, *self.words]
+
+    @property
+    def square(self) -> float:
+        """The squared sensitivity of all counts of looks and gaps together."""
+        return 2.0 * len(self.looked) + len(self.typed) + len(self.words)
+
+
+def is_open(policy: Policy) -> bool:
+    """Return whether a policy says of no column what it holds, of a release before which that is found privately.
+
+    That is one of second moments in two rounds, or one of rows where it was asked for (`Policy.find`); at mu or rho, as
+    the search excepts a delta.
+    """
+    privacy = policy.privacy
+    moments = privacy.release == "covariance" and privacy.mechanism in ("auto", "two-round")
+    return (
+        (moments or policy.find)
+        and privacy.neighbours.n_rows_public
+        and privacy.l2_radius is None
+        and (privacy.mu is not None or privacy.rho is not None)
+        and not policy.sources
+        and declares_nothing(policy)
+    )
+
+
+def declares_nothing(policy: Policy) -> bool:
+    """Return whether a policy says of no column what it holds."""
+    return all(section.model_fields_set <= _OPEN for section in policy.columns.values())
+
+
+def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Candidates:
+    """Return the columns that may be published, from their names and declared types alone."""
+    unit = policy.privacy.entity
+    left_out: dict[str, str] = {}
+    kept: dict[str, ColumnType] = {}
+    for name, declared in table.types.items():
+        if policy.column(name).drop:
+            left_out[name] = "dropped"
+        elif unit is not None and name == unit.entity:
+            left_out[name] = "the unit of privacy"
+        elif name in withheld:
+            left_out[name] = "the unit of privacy of an earlier release"
+        elif named_like_an_identifier(name):
+            left_out[name] = "by its name an identifier"
+        elif declared in _NEVER:
+            left_out[name] = "neither numbers nor words"
+        else:
+            kept[name] = declared
+    looked = tuple(name for name, declared in kept.items() if declared is ColumnType.UNKNOWN)
+    words = tuple(name for name, declared in kept.items() if declared in _WORDS)
+    typed = {name: declared for name, declared in kept.items() if name not in {*looked, *words}}
+    if not kept:
+        raise PolicyError(f"there is no column to publish: {reasons(left_out)}")
+    return Candidates(looked, typed, words, left_out)
+
+
+def reasons(left_out: Mapping[str, str]) -> str:
+    """Return which columns are left out, for a message: those of every reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        by_reason.setdefault(reason, []).append(name)
+    return "; ".join(f"{listed(names)} ({reason})" for reason, names in by_reason.items())

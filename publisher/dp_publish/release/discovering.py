@@ -1,0 +1,134 @@
+"""A release of columns of which nothing is declared: what they are is found privately, then their second moments.
+
+The whole strength is booked beforehand. What was told of the columns is recorded, if there is a job, before anything
+follows from it; everything after that is a release by the policy that was found, at what is left of the strength.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
+from dp_publish.accounting.conversions import ROUND_UP, Cost, epsilon_for_delta, rho_for_mu
+from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
+from dp_publish.data.table import Table
+from dp_publish.discovery.finding import Decided, Read, Told, decide, discover
+from dp_publish.discovery.levels import EXCEPTED_DELTA
+from dp_publish.policy.columns import choose_columns, resolve
+from dp_publish.policy.model import Policy, Privacy
+from dp_publish.policy.open_columns import Candidates
+from dp_publish.release.covariance import CovarianceMaker
+from dp_publish.release.job import Contents, Part
+from dp_publish.release.parts import LocalWork, Making
+from dp_publish.release.rows import RowsMaker
+
+
+class DiscoveringMaker:
+    """A release in the making, of which the columns are yet to be found.
+
+    Parameters
+    ----------
+    policy : Policy
+        The unit of privacy, and the strength: mu or rho.
+    found : Candidates
+        The columns that may be published.
+    table : Table
+        As it was opened.
+    partition : str or None
+        The part of the rows that the table is.
+    work_at : callable
+        Returns the rows of a table that may be published, with this process at so many columns of them.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        found: Candidates,
+        table: Table,
+        partition: str | None,
+        work_at: Callable[[Table, int], LocalWork],
+    ) -> None:
+        self._policy, self._found, self._table, self._partition = policy, found, table, partition
+        self._work_at = work_at
+        self.work = work_at(table, len(found.names))
+
+    @property
+    def cost(self) -> Cost:
+        """The cost of the release: the strength, and the delta of levels if there may be words."""
+        privacy = self._policy.privacy
+        strength, account = privacy.strength, privacy.account
+        assert strength is not None  # noqa: S101  nothing is found without one
+        mu = strength.mu * ROUND_UP
+        of_cells = privacy.release == "rows" and privacy.unit_name == "cell"
+        row = mu * math.sqrt(len(self._found.names)) if of_cells else mu / _parts(privacy)
+        excepted = EXCEPTED_DELTA if self._found.looked or self._found.words else 0.0
+        return Cost(account, {"cell": min(row, mu), "row": row, account: mu}, continuous=True, excepted_delta=excepted)
+
+    def make(self, making: Making) -> tuple[Contents, list[Part]]:
+        """Find what the columns are, then release their second moments.
+
+        Raises
+        ------
+        PolicyError
+            Too few columns can be published.
+        """
+        found = making.once("found", lambda: asdict(self._draw(making)))
+        decided = decide(self._table, self._policy, self._found, Told(**found))
+        table, policy = resolve(decided.table, decided.policy)
+        kinds, _ = choose_columns(table, policy)
+        of_rows = policy.privacy.release == "rows"
+        if len(kinds) < (1 if of_rows else 2):
+            raise PolicyError(
+                f"too few columns could be told apart from the noise; {'; '.join(decided.said)}: declare what the "
+                "columns hold (`dp-publish policy DATA` writes a policy), or protect less"
+            )
+        self.work = self._work_at(table, len(kinds))
+        if of_rows:
+            contents, parts = RowsMaker(policy, kinds, table, self._partition, self.work).make(making)
+        else:
+            contents, parts = CovarianceMaker(policy, kinds, self._partition, self.work).make(making)
+        guarantee = self._guarantee_of(contents.guarantee, decided)
+        stated = replace(
+            contents,
+            guarantee=guarantee,
+            sources=policy.sources,
+            discovery=decided.discovery,
+            left_out=tuple(decided.left_out),
+            remark="; ".join(decided.said),
+        )
+        return stated, parts
+
+    def _draw(self, making: Making) -> Told:
+        def draw(step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
+            return step.draw(statistic, making.keystream)
+
+        making.drawing()
+        n_rows = _count_rows(self.work.read, self._found)
+        return discover(self._table, self.work.read, self._policy, self._found, n_rows, draw)
+
+    def _guarantee_of(self, rest: Guarantee | None, decided: Decided) -> Guarantee:
+        """Return the guarantee of what was found and of the release together."""
+        assert rest is not None and rest.mu is not None  # noqa: PT018, S101  of two rounds
+        rows = self._policy.privacy.max_rows
+        mu = math.hypot(rest.mu, decided.mu) * ROUND_UP
+        excepted = EXCEPTED_DELTA if decided.discovery.n_listed else 0.0
+        assert excepted >= decided.discovery.excepted_delta(rows)  # noqa: S101
+        points = tuple(
+            EpsilonDelta(epsilon=epsilon_for_delta(mu, point.delta - excepted) * ROUND_UP, delta=point.delta)
+            for point in rest.epsilon_delta
+        )
+        said = {"mu": mu, "rho": rho_for_mu(mu), "epsilon_delta": points, "excepted_delta": excepted}
+        return rest.model_copy(update=said | {"discovery_mu": decided.mu * ROUND_UP})
+
+
+def _parts(privacy: Privacy) -> float:
+    """Return by how much a row is protected better than the unit: noise on rows is drawn anew for each."""
+    return math.sqrt(privacy.max_rows) if privacy.release == "rows" else privacy.max_rows
+
+
+def _count_rows(read: Read, found: Candidates) -> int:
+    first = found.names[0]
+    return sum(batch.num_rows for batch in read({first: "text" if first in found.looked else "raw"}))
