@@ -111,7 +111,7 @@ def discover(table: Table, read: Read, policy: Policy, found: Candidates, n_rows
     counts = [int(number) for number in noisy]
 
     looks = _decide_looks(counts, found, step.sigma)
-    listed_columns = [*(name for name, look in looks.items() if look is Look.WORD), *found.words]
+    listed_columns = _words_of(looks, found, policy)
     if not listed_columns:
         return Told(n_counted, counts, [])
     values = _count_levels(read, listed_columns, n_rows, missing)
@@ -122,11 +122,14 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
     """Return what the columns are, from what was told alone."""
     step = _counts_step(policy, found, told.n_rows)
     looks = _decide_looks(told.counts, found, step.sigma)
-    words = [*(name for name, look in looks.items() if look is Look.WORD), *found.words]
+    words = _words_of(looks, found, policy)
     gaps = _gaps(told.counts, found)
     left_out, sections = dict(found.left_out), dict[str, ColumnPolicy]()
     decimal, of_rows = _decimal(table, told.counts, found), policy.privacy.release == "rows"
-    for name in [*(name for name in looks if name not in words), *found.typed]:
+    for name, look in looks.items():
+        if look is Look.WORD and name not in words:
+            left_out[name] = "words, of which noisy rows would show nothing"
+    for name in [*(name for name, look in looks.items() if look is not Look.WORD), *found.typed]:
         has_gaps = gaps[name] > max(_CLEAR * step.sigma, _LEAST_SHARE * told.n_rows)
         if gaps[name] > told.n_rows - _CLEAR * step.sigma:
             left_out[name] = "hardly any value"
@@ -248,6 +251,12 @@ def _decide_looks(counts: Sequence[int], found: Candidates, sigma: float) -> dic
         look = best_look(noisy)
         decided[name] = Look.WORD if look is Look.WHOLE and noisy[Look.CODE] > _SURE * sigma else look
     return decided
+
+
+def _words_of(looks: Mapping[str, Look], found: Candidates, policy: Policy) -> list[str]:
+    """Return the columns of words whose levels are to be found."""
+    looked = [] if policy.find == "numbers" else [name for name, look in looks.items() if look is Look.WORD]
+    return [*looked, *found.words]
 
 
 def _is_whole(name: str, counts: Sequence[int], found: Candidates, sigma: float) -> bool:

@@ -312,7 +312,7 @@ class Policy(_Model):
     columns: dict[str, ColumnPolicy] = {}
     table: Dialect = Dialect()
     assumed: bool = False  # whether the strength is the default one
-    find: bool = False  # whether what the columns of a text file hold is found privately before rows are released
+    find: Literal["", "numbers", "all"] = ""  # which columns are found privately before rows are released
     sources: tuple[Source, ...] = ()  # what columns stand for, once `sections.resolve` has put numbers in their place
 
     @model_validator(mode="after")

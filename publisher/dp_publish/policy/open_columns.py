@@ -58,7 +58,7 @@ def is_open(policy: Policy) -> bool:
     privacy = policy.privacy
     moments = privacy.release == "covariance" and privacy.mechanism in ("auto", "two-round")
     return (
-        (moments or policy.find)
+        (moments or policy.find != "")
         and privacy.neighbours.n_rows_public
         and privacy.l2_radius is None
         and (privacy.mu is not None or privacy.rho is not None)
@@ -86,6 +86,8 @@ def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()
             left_out[name] = "the unit of privacy of an earlier release"
         elif named_like_an_identifier(name):
             left_out[name] = "by its name an identifier"
+        elif declared in _WORDS and policy.find == "numbers":
+            left_out[name] = "words, of which noisy rows would show nothing"
         elif declared in _NEVER:
             left_out[name] = "neither numbers nor words"
         else:

@@ -121,12 +121,13 @@ Cells: TypeAlias = EqualCells | FloatGrid
 class Range(NamedTuple):
     """Where most values of a column are known to be: from a first cell to the one before the end.
 
-    `most` is the largest radius that is worth a look.
+    `most` is the largest radius that is worth a look, and `least` the smallest one around a center that is zero.
     """
 
     first: int
     end: int
-    most: float
+    most: float = math.inf
+    least: float = 0.0
 
 
 def center_scores(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -254,9 +255,10 @@ def place_chosen(
 
     The center is one of the cells that are within a public range, if there is one.
     """
-    first, end, most = within or Range(0, len(counts), math.inf)
-    center = first + choose("center", center_scores(counts)[first:end])
-    search = ScaleSearch(mechanism, grid, floor, most)
+    within = within or Range(0, len(counts))
+    center = within.first + choose("center", center_scores(counts)[within.first : within.end])
+    floor = max(floor, within.least) if abs(_middle(grid, center)) < _TINY else floor
+    search = ScaleSearch(mechanism, grid, floor, within.most)
     radius = search.radii(center)[choose("scale", search.scores(counts, center))]
     return _middle(grid, center), float(radius) / _NORMAL_QUANTILE
 

@@ -208,13 +208,16 @@ def _grid(place: Place, n_columns: int, most_cells: int) -> Cells:
 def _range_of(noisy: NDArray[np.int64], sigma: float, grid: Cells) -> Range:
     """Return where most values of a column are, by noisy counts of their sizes: all that stand out, and the next ones.
 
-    Where none does, it is everywhere.
+    Where none does, it is everywhere. Of a column of which nothing but zeros stands out, the others are taken to be at
+    least a half, as indicators and counts are.
     """
     sizes = np.flatnonzero(noisy > _STANDS_OUT * sigma)
     if not sizes.size:
-        return Range(0, grid.cells, grid.widest)
-    each = grid.cells // _SIZES
+        return Range(0, grid.cells)
+    each, middle = grid.cells // _SIZES, _SIZES // 2
     first, end = max(int(sizes[0]) - 1, 0) * each, min(int(sizes[-1]) + 2, _SIZES) * each
-    is_zero = set(sizes.tolist()) <= {_SIZES // 2 - 1, _SIZES // 2}
-    ends = abs(grid.position(first)), abs(grid.position(end))
-    return Range(first, end, grid.widest if is_zero else 2 * max(ends))
+    others = [size for size in sizes.tolist() if size not in (middle - 1, middle)]
+    if not others:
+        return Range(first, end, least=_HALF)
+    near = min(min(abs(grid.position(size * each)), abs(grid.position((size + 1) * each))) for size in others)
+    return Range(first, end, 2 * max(abs(grid.position(first)), abs(grid.position(end))), near)
