@@ -20,6 +20,7 @@ KINDS = {
     "found": (Place(-30.0, 30.0), Place(0.0, 9.0), Place(-5.0, 1e6)),
     "lattice": (Place(0.0, 40.0, floor=0.5), Place(-3.0, 3.0, floor=0.5)),
     "declared": (Place(-30.0, 30.0, 1.0, 2.0), Place(-30.0, 30.0)),
+    "everywhere": (Place(), Place(floor=0.5), Place(transform="asinh"), Place(-30.0, 30.0)),
     "asinh": (Place(-5.0, 1e6, transform="asinh"), Place(0.0, 9.0), Place(-30.0, 30.0, 1.0, 2.0, transform="asinh")),
 }
 
@@ -40,7 +41,8 @@ def _mechanism(p: int, mu: float = 1.0, max_rows: int = 1, kind: str = "found") 
     ],
 )
 @pytest.mark.parametrize(
-    ("p", "kind"), [(2, "found"), (3, "found"), (3, "lattice"), (4, "declared"), (10, "found"), (3, "asinh")]
+    ("p", "kind"),
+    [(2, "found"), (3, "found"), (3, "lattice"), (4, "declared"), (10, "found"), (3, "asinh"), (4, "everywhere")],
 )
 def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, max_rows: int) -> None:
     """On ordinary and on the worst made-up neighbours, each step keeps to its sensitivity and its mu, and all to mu."""

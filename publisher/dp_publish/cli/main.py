@@ -166,10 +166,7 @@ def publish_command(
     policy = find_policy(data, policy_file, _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
-    if engine != "dask":
-        policy, why = choose_release(data, policy, withheld)
-        if why:
-            tell(why, quiet=quiet)
+    policy, why = (policy, "") if anyway or engine == "dask" else choose_release(data, policy, withheld)
     prepared = check_in_advance(
         data,
         policy,
@@ -204,6 +201,8 @@ def publish_command(
             job=job,
             prepared=prepared,
         )
+    if why:
+        tell(why, quiet=quiet)
     _finish(receipt, prepared.policy, signing_key, as_json=as_json, quiet=quiet)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -138,16 +139,20 @@ def _matching(words: pa.Array, pattern: str, convert: Callable[[pa.Array], pa.Ar
     return convert(pc.if_else(fits, cells, pa.scalar(None, pa.string())))
 
 
-def _dates(cells: pa.Array, format: str) -> pa.Array:  # noqa: A002  as pyarrow calls it
-    return pc.cast(pc.strptime(cells, format=format, unit="s", error_is_null=True), pa.date32())
+def _dates(cells: pa.Array, format: str) -> pa.Array:  # noqa: A002  as pandas calls it
+    """Return dates; a day that does not exist is none."""
+    return pc.cast(pa.array(_parsed(cells, format).dt.as_unit("s"), pa.timestamp("s"), from_pandas=True), pa.date32())
 
 
 def _instants(cells: pa.Array) -> pa.Array:
     """Return moments; without a zone, UTC is meant, and a day that does not exist is none."""
+    return pa.array(_parsed(cells, "ISO8601", utc=True).dt.as_unit("us"), pa.timestamp("us", "UTC"), from_pandas=True)
+
+
+def _parsed(cells: pa.Array, format: str, *, utc: bool = False) -> Any:  # noqa: A002
     import pandas as pd  # which files of other kinds have no need of
 
-    moments = pd.to_datetime(cells.to_pandas(), utc=True, errors="coerce", format="ISO8601")
-    return pa.array(moments.dt.as_unit("us"), pa.timestamp("us", "UTC"), from_pandas=True)
+    return pd.to_datetime(cells.to_pandas(), utc=utc, errors="coerce", format=format)
 
 
 def best_look(noisy: Mapping[Look, float]) -> Look:

@@ -6,15 +6,17 @@ The choice is by the forecast, from public facts alone, and only where neither t
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
-from dp_bundle.files.places import Place
+from dp_bundle.files.places import Place, RemotePath
 from dp_publish.covariance.calibration import in_two_rounds
+from dp_publish.data.dialect import is_text_file
 from dp_publish.forecast.advice import forecast_drawn, shows_something
 from dp_publish.forecast.strengths import printed_mu
 from dp_publish.policy.columns import prepare
-from dp_publish.policy.model import Policy
-from dp_publish.policy.open_columns import Candidates, is_open
+from dp_publish.policy.model import ColumnPolicy, Policy
+from dp_publish.policy.open_columns import IDENTIFIER, Candidates, is_open
 
 _LEVELS = 3
 _CHOSEN = ("release", "mechanism", "neighbours", "sigma", "snr_db", "l2_radius")  # entries that leave no choice
@@ -22,6 +24,9 @@ _CHOSEN = ("release", "mechanism", "neighbours", "sigma", "snr_db", "l2_radius")
 
 def choose_release(data: Place, policy: Policy, withheld: Collection[str] = ()) -> tuple[Policy, str]:
     """Return a policy that says what is released, and a sentence that says why; none where it was said before.
+
+    Rows of a typed table hold its numbers, with gaps at the middle of bounds, and no column that is by its name an
+    identifier; of a text file, what its columns are is found privately.
 
     Parameters
     ----------
@@ -32,32 +37,42 @@ def choose_release(data: Place, policy: Policy, withheld: Collection[str] = ()) 
     withheld : collection of str
         Columns that are never published.
     """
-    privacy = policy.privacy
+    privacy, text = policy.privacy, isinstance(data, Path | RemotePath) and is_text_file(data)
     if privacy.model_fields_set & {*_CHOSEN} or privacy.unit == "change":
-        found = _changed(policy, "rows", find="all")
-        asked = privacy.release == "rows" and not privacy.model_fields_set & {*_CHOSEN[1:]} and is_open(found)
-        return (found if asked else policy), ""
+        asked = _changed(policy, "rows", find="all")
+        others = privacy.model_fields_set & {*_CHOSEN[1:]}
+        return (asked if text and privacy.release == "rows" and not others and is_open(asked) else policy), ""
     covariance = _changed(policy, "covariance")
-    moments = prepare(data, covariance, withheld)
-    kinds, n_rows = dict.fromkeys(moments.kinds, "continuous"), moments.count_rows()
-    in_moments = forecast_drawn(moments.policy, kinds, n_rows) if in_two_rounds(moments.policy, kinds) else None
-    seen = None if in_moments is None else in_moments.moments.clearest
-
-    find = (
-        "" if moments.found is None else "all" if _shows_rows(policy, _with_words(moments.found), n_rows) else "numbers"
-    )
-    own = _of_rows(data, policy, withheld) if moments.found is None else (policy, _numbers_of(moments.found))
-    if _shows_rows(*own, n_rows):
-        more = (
-            f"; second moments (--release covariance) would show partial correlations from about {seen:.2g} on"
-            if seen is not None
-            else ""
-        )
-        return _changed(policy, "rows", find=find), f"noisy rows are published, which any tool reads{more}"
-    if in_moments is None or not (is_open(covariance) or shows_something(in_moments, "covariance", len(kinds))):
+    if not is_open(covariance):
         return policy, ""
-    hidden = f"noisy rows would show nothing of these columns at mu = {printed_mu(in_moments.mu)}"
+    prepared = prepare(data, covariance, withheld)
+    found, n_rows = prepared.found, prepared.count_rows()
+    if found is None or not in_two_rounds(covariance, (kinds := dict.fromkeys(found.names, "continuous"))):
+        return policy, ""
+
+    row = forecast_drawn(covariance, kinds, n_rows)
+    if _shows_rows(policy, _numbers_of(found), n_rows):
+        seen = row.moments.clearest
+        shows = "" if seen is None else f" would show partial correlations from about {seen:.2g} on"
+        more = f"; second moments (--release covariance){shows}" if shows else ""
+        find = "all" if _shows_rows(policy, _with_words(found), n_rows) else "numbers"
+        chosen = _changed(policy, "rows", find=find) if text else _typed_rows(policy, found)
+        return chosen, f"noisy rows are published, which any tool reads{more}"
+    hidden = f"noisy rows would show nothing of these columns at mu = {printed_mu(row.mu)}"
     return covariance, f"second moments are published, as {hidden} (--release rows, or more rows, decides otherwise)"
+
+
+def _typed_rows(policy: Policy, found: Candidates) -> Policy:
+    """Return a policy for the numbers of a typed table."""
+    dropped = {name: ColumnPolicy(drop=True) for name, why in found.left_out.items() if why == IDENTIFIER}
+    gaps = {name: ColumnPolicy(missing="midpoint") for name in found.typed}
+    described = {name: _with_words_of(section, policy.column(name)) for name, section in gaps.items()}
+    return policy.model_copy(update={"columns": {**policy.columns, **dropped, **described}})
+
+
+def _with_words_of(section: ColumnPolicy, declared: ColumnPolicy) -> ColumnPolicy:
+    given = declared.model_dump(exclude_unset=True) | section.model_dump(exclude_unset=True)
+    return ColumnPolicy.model_validate(given)
 
 
 def _numbers_of(found: Candidates) -> dict[str, str]:
@@ -66,7 +81,7 @@ def _numbers_of(found: Candidates) -> dict[str, str]:
 
 
 def _with_words(found: Candidates) -> dict[str, str]:
-    """Return as many columns as rows have with words, taken to have three levels each; of a text file half are words."""
+    """Return as many columns as rows have with words of three levels each, as half of a text file's may be."""
     levels = [f"{name}={level}" for name in (*found.words, *found.looked[::2]) for level in range(_LEVELS - 1)]
     return dict.fromkeys([*found.names, *levels], "continuous")
 
@@ -77,15 +92,6 @@ def _shows_rows(policy: Policy, kinds: dict[str, str], n_rows: int) -> bool:
         return bool(kinds) and shows_something(forecast_drawn(policy, kinds, n_rows), "rows", len(kinds))
     except (PolicyError, PrivacyError, ParameterError):
         return False
-
-
-def _of_rows(data: Place, policy: Policy, withheld: Collection[str]) -> tuple[Policy, dict[str, str]]:
-    """Return the policy and the columns of a release of rows, none if there can be none."""
-    try:
-        prepared = prepare(data, policy, withheld)
-    except PolicyError:
-        return policy, {}
-    return prepared.policy, prepared.kinds
 
 
 def _changed(policy: Policy, release: str, *, find: str = "") -> Policy:

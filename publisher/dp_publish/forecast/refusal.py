@@ -51,6 +51,7 @@ from dp_publish.policy.column_survey import (
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
+from dp_publish.policy.open_columns import declares_no_values
 from dp_publish.rows.noise import ENOUGH_SIGMA
 
 _VERBATIM = 0.99  # share of values that come out as they went in
@@ -332,9 +333,12 @@ def check_in_advance(
     seen = glance(table, kinds)
     for note in (*quote_header(table, policy, names), *survey_columns(seen, resolved, kinds)):
         tell(note)
-    if not anyway:
-        for reason in find_regrettable(table, seen, resolved, kinds):
+    regrettable = [] if anyway else find_regrettable(table, seen, resolved, kinds)
+    for reason in regrettable:
+        if not declares_no_values(policy):
             raise reason
+        tell(str(reason).removesuffix(", or pass --anyway"))
+    if not anyway:
         refuse_pointless(resolved, kinds, table.types, prepared.count_rows)
 
     drowned = find_drowned(seen, resolved, kinds, prepared.count_rows)

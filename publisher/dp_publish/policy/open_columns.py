@@ -14,6 +14,7 @@ from dp_publish.policy.model import Policy
 
 _WORDS = (ColumnType.TEXT, ColumnType.OBJECT)
 _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
+IDENTIFIER = "by its name an identifier"
 _OPEN = {"drop", "description", "unit"}  # entries of a section that declare nothing of what a column holds
 
 
@@ -67,6 +68,11 @@ def is_open(policy: Policy) -> bool:
     )
 
 
+def declares_no_values(policy: Policy) -> bool:
+    """Return whether nothing is declared but what becomes of gaps, as where a release was chosen for the publisher."""
+    return all(section.model_fields_set <= {*_OPEN, "missing"} for section in policy.columns.values())
+
+
 def declares_nothing(policy: Policy) -> bool:
     """Return whether a policy says of no column what it holds."""
     return all(section.model_fields_set <= _OPEN for section in policy.columns.values())
@@ -85,7 +91,7 @@ def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()
         elif name in withheld:
             left_out[name] = "the unit of privacy of an earlier release"
         elif named_like_an_identifier(name):
-            left_out[name] = "by its name an identifier"
+            left_out[name] = IDENTIFIER
         elif declared in _WORDS and policy.find == "numbers":
             left_out[name] = "words, of which noisy rows would show nothing"
         elif declared in _NEVER:

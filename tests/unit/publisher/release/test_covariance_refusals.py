@@ -20,7 +20,12 @@ from dp_publish.ledger.ledger import Ledger
 @pytest.mark.parametrize(
     ("columns", "privacy", "error", "sentence"),
     [
-        ({"height": {"bounds": [120, 220]}}, {"mu": 1.0}, PolicyError, "bounds, which are missing for 'weight'"),
+        (
+            {"height": {"bounds": [120, 220]}},
+            {"mu": 1.0, "mechanism": "gaussian"},
+            PolicyError,
+            "bounds, which are missing for 'weight'",
+        ),
         (None, {"mu": 1.0, "l2_radius": 2.0}, PolicyError, "l2_radius must be from"),
         (None, {"mu": 1e7}, ParameterError, "mu must be from"),
         (None, {"epsilon": 1e4}, ParameterError, "epsilon must be from"),

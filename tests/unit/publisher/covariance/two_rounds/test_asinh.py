@@ -75,7 +75,7 @@ def test_centers_and_scales_are_those_that_are_found_anyway() -> None:
     kind, rng = mechanism(3.0), insecure_keystream(1)
     counts = PlaceCounts(kind.places)
     counts.add(rows)
-    found = counts.find(kind.shares(4000).place, lambda step, scores: step.draw(scores, rng))
+    found = counts.find(kind.shares(4000).place, 0.0, lambda step, scores: step.draw(scores, rng))
     assert (center, scale) == (found[0][1], found[1][1])
     assert center == plain.earlier.moments.scaling.centers[1]
     assert mixed.earlier.choices_mu == plain.earlier.choices_mu

@@ -1,0 +1,226 @@
+"""What is found of columns costs no more than is stated, by computations of its own; and faults in it are found."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from dp_publish import Policy
+from dp_publish.covariance.two_rounds import steps
+from dp_publish.data.table import Table, open_table
+from dp_publish.discovery import finding, levels
+from dp_publish.discovery.finding import Told, decide, discover
+from dp_publish.policy.open_columns import Candidates, find_candidates
+from dp_publish.sampling.keystream import insecure_keystream
+
+CELLS = ["", "NA", "7", "-3", "2.5", "1,5", "yes", "2024-01-31", "01.02.2024", "05/06/2024", "01067", "word"]
+
+
+def made_up(rng: np.random.Generator, n: int, p: int) -> pd.DataFrame:
+    """Return a table of text: columns of words with frequent and rare values, and of all kinds of cells."""
+    columns = {}
+    for column in range(p):
+        if column % 2:
+            columns[f"c{column}"] = rng.choice(CELLS, n, p=rng.dirichlet(np.full(len(CELLS), 0.3)))
+        else:
+            columns[f"c{column}"] = [f"level {number}" for number in rng.geometric(0.3, n)]
+    return pd.DataFrame(columns)
+
+
+def neighbour(rng: np.random.Generator, frame: pd.DataFrame, max_rows: int) -> pd.DataFrame:
+    """Return the table with one unit's rows replaced: by those of nobody, of everybody, or of a word of its own."""
+    other = frame.copy()
+    rows = rng.choice(len(frame), max_rows, replace=False)
+    for name in frame:
+        fresh = rng.choice([*CELLS, "a name of one's own", str(frame[name].iloc[0])], max_rows)
+        other.loc[rows, name] = fresh if rng.random() < 0.7 else fresh[0]
+    return other
+
+
+class Opened:
+    """A made-up table, opened as the text file that it would be."""
+
+    def __init__(self, frame: pd.DataFrame, tmp_path: Any, mu: float, max_rows: int) -> None:
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        self.frame, self.max_rows = frame, max_rows
+        unit: Any = "row" if max_rows == 1 else {"entity": "nobody", "max_rows": max_rows}
+        privacy = {"release": "covariance", "mu": mu, "unit": unit}
+        self.policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy})
+        self.table: Table = open_table(tmp_path / "t.csv")
+        self.found: Candidates = find_candidates(self.table, self.policy)
+
+    def run(self, play: Callable[[Any, Any], Any]) -> Told:
+        """Return what the steps told, each with the outcome that it is given."""
+        frame = pa.Table.from_pandas(self.frame.astype("string"), preserve_index=False)
+
+        def read(kinds: dict[str, str]) -> Any:
+            yield from frame.select(list(kinds)).to_batches(1000)
+
+        return discover(self.table, read, self.policy, self.found, len(self.frame), play)
+
+
+def check(rng: np.random.Generator, tmp_path: Any, max_rows: int = 1) -> list[str]:
+    """Return what is wrong with what is found of one made-up table: with its cost, its delta, or its noise."""
+    n, p, mu = int(rng.integers(150, 400)), int(rng.integers(2, 7)), float(rng.choice([0.3, 1.0, 4.0]))
+    one = Opened(made_up(rng, n, p), tmp_path, mu, max_rows)
+    two = Opened(neighbour(rng, one.frame, max_rows), tmp_path, mu, max_rows)
+
+    # the outcomes of one table, and the statistics of both in the same steps
+    keystream, drawn, first, second = insecure_keystream(int(rng.integers(1 << 30))), [], [], []
+
+    def draw(step: Any, statistic: Any) -> Any:
+        first.append((step, statistic))
+        drawn.append(step.draw(statistic, keystream))
+        return drawn[-1]
+
+    told, again = one.run(draw), iter([])
+
+    def replay(step: Any, statistic: Any) -> Any:
+        second.append((step, statistic))
+        return next(again)
+
+    again = iter(drawn)
+    two.run(replay)
+    stated = decide(one.table, one.policy, one.found, told)
+
+    # 1. the cost of both steps, from the counts alone
+    found, wrong, square = stated.discovery, [], 0.0
+    for (step, mine), (_, theirs) in zip(first, second, strict=True):
+        if step.name == "levels":
+            for here, there in zip(mine, theirs, strict=True):
+                both = set(here) & set(there)
+                square += sum((here[value] - there[value]) ** 2 for value in both) / found.levels_sigma**2
+            wrong += _check_delta(mine, theirs, found, max_rows)
+        else:
+            square += float(np.sum((np.asarray(mine, float) - theirs) ** 2)) / found.counts_sigma**2
+    if math.sqrt(square) > stated.mu * (1 + 1e-9):
+        wrong.append("cost")
+    if math.hypot(stated.mu, stated.policy.privacy.mu) > mu * (1 + 1e-9):
+        wrong.append("total")
+
+    # 2. the noise: of the stated size on every count that is told
+    for step, mine in first:
+        sigma = found.levels_sigma if step.name == "levels" else found.counts_sigma
+        deviates = _deviates(step, mine, sigma, insecure_keystream(int(rng.integers(1 << 30))))
+        if len(deviates) > 30 and stats.kstest(deviates, "norm").pvalue < 1e-6:
+            wrong.append(f"noise on {step.name}")
+    return wrong
+
+
+def _check_delta(mine: Any, theirs: Any, found: Any, max_rows: int) -> list[str]:
+    """Return whether values of one unit alone are told with more than half of the excepted delta."""
+    alone = [
+        here[value]
+        for one, two in ((mine, theirs), (theirs, mine))
+        for here, there in zip(one, two, strict=True)
+        for value in set(here) - set(there)
+    ]
+    chance = sum(stats.norm.sf((found.threshold - 0.5 - number) / found.levels_sigma) for number in alone)
+    return ["delta"] if chance > 2.0**-40 or found.excepted_delta(max_rows) > 2.0**-40 else []
+
+
+def _deviates(step: Any, statistic: Any, sigma: float, keystream: Any) -> list[float]:
+    """Return the noise of a few outcomes, in its stated standard deviations; of levels that are always told."""
+    deviates: list[float] = []
+    for _ in range(8):
+        outcome = step.draw(statistic, keystream)
+        if step.name != "levels":
+            deviates += ((np.asarray(outcome) - statistic) / sigma).ravel().tolist()
+            continue
+        for told, counts in zip(outcome, statistic, strict=True):
+            sure = [value for value, number in counts.items() if number > step.threshold + 6 * sigma]
+            deviates += [(told[value] - counts[value]) / sigma for value in sure]
+    jitter = np.random.default_rng(1).uniform(-0.5, 0.5, len(deviates)) / sigma  # of rounding
+    return (np.array(deviates) + jitter).tolist()
+
+
+@pytest.mark.parametrize("max_rows", [1, 5])
+def test_the_real_cost_is_at_most_the_stated_one(max_rows: int, tmp_path: Any) -> None:
+    """Over 200 random tables and neighbours, by a computation from the counts, with nothing amiss in the noise."""
+    rng = np.random.default_rng(max_rows)
+    assert [wrong for _ in range(100) for wrong in check(rng, tmp_path, max_rows)] == []
+
+
+def _exact_levels(patch: pytest.MonkeyPatch) -> None:
+    def draw(self: Any, statistic: Any, _rng: Any) -> Any:
+        return [{value: number for value, number in counts.items() if number >= self.threshold} for counts in statistic]
+
+    patch.setattr(levels.NoisyLevels, "draw", draw)
+
+
+def _exact_counts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(steps.NoisyCounts, "draw", lambda _self, statistic, _rng: statistic)
+
+
+def _no_threshold(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(levels.NoisyLevels, "threshold", property(lambda self: math.ceil(3 * self.sigma)))
+
+
+def _one_column_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Candidates, "square", property(lambda _self: 2.0))
+
+
+def _one_column_of_levels(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(levels.NoisyLevels, "sensitivity", property(lambda _self: math.sqrt(2)))
+
+
+def _cap_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(finding, "_row_mu", lambda policy: policy.privacy.strength.mu)
+
+
+def _rows_forgotten_in_levels(patch: pytest.MonkeyPatch) -> None:
+    honest = finding._levels_step
+    patch.setattr(finding, "_levels_step", lambda *rest: levels.NoisyLevels(honest(*rest).mu, honest(*rest).n_columns))
+
+
+def _spent_twice(patch: pytest.MonkeyPatch) -> None:
+    honest = finding._shares
+    patch.setattr(
+        finding, "_shares", lambda *rest: type(honest(*rest))(honest(*rest).counts, honest(*rest).levels, 1.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("plant", "max_rows", "wrong"),
+    [
+        (_exact_levels, 1, "noise on levels"),
+        (_exact_counts, 1, "noise on looks and gaps"),
+        (_no_threshold, 1, "delta"),
+        (_one_column_alone, 1, "total"),
+        (_one_column_of_levels, 1, "total"),
+        (_cap_forgotten, 5, "total"),
+        (_rows_forgotten_in_levels, 5, "delta"),
+        (_spent_twice, 1, "total"),
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
+)
+def test_planted_faults_are_found(
+    plant: Callable[[pytest.MonkeyPatch], None],
+    max_rows: int,
+    wrong: str,
+    tmp_path: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them by the check that is about it."""
+    plant(monkeypatch)
+    rng = np.random.default_rng(3)
+    assert wrong in [each for _ in range(40) for each in check(rng, tmp_path, max_rows)]
+
+
+def test_a_value_of_one_row_alone_is_never_told() -> None:
+    """As often as the stated probability, which is seen where the threshold is set for a large one."""
+    step = levels.NoisyLevels(1.0, 3)
+    counts = [Counter({f"name {number}": 1 for number in range(200_000)})]
+    assert step.draw(counts, insecure_keystream(1)) == [{}]
+    bold = type("Bold", (levels.NoisyLevels,), {"threshold": property(lambda self: math.ceil(2 * self.sigma))})(1.0, 3)
+    told = len(bold.draw(counts, insecure_keystream(1))[0])
+    expected = 200_000 * stats.norm.sf((bold.threshold - 0.5 - 1) / bold.sigma)
+    assert abs(told - expected) < 5 * math.sqrt(expected)

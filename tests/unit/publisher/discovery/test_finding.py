@@ -1,0 +1,239 @@
+"""From what was told of columns to a policy, and from a table to a bundle, with nothing declared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pydantic import ValidationError
+
+from dp_bundle import open_bundle
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.manifest.release import Release
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_publish import Policy, Receipt, publish
+from dp_publish.data.table import open_table
+from dp_publish.discovery import finding
+from dp_publish.discovery.finding import Told, decide, thinned
+from dp_publish.discovery.looks import LOOKS, Look
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.open_columns import find_candidates, is_open
+
+KEY = Ed25519PrivateKey.generate()
+
+
+def open_policy(**privacy: object) -> Policy:
+    """Return a policy that declares nothing of any column."""
+    return Policy.model_validate({"dataset": {"name": "t"}, "privacy": {"release": "covariance", "mu": 1.0, **privacy}})
+
+
+def people(n: int, seed: int = 1) -> pd.DataFrame:
+    """Return a made-up survey, with words, dates, gaps, an identifier and a constant."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((n, 3))
+    frame = pd.DataFrame(
+        {
+            "person_id": np.arange(n),
+            "age": np.round(45 + 14 * z[:, 0]).astype(int),
+            "income": np.round(np.exp(10 + 0.5 * z[:, 1] + 0.3 * z[:, 0]), 2),
+            "sex": np.where(z[:, 2] > 0, "f", "m"),
+            "region": rng.choice(["North", "South", "East", "West"], n, p=[0.4, 0.3, 0.2, 0.1]),
+            "seen": pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 500, n), unit="D"),
+            "smoker": np.where(z[:, 1] > 0.5, "yes", "no"),
+            "employer": [f"firm {number}" for number in rng.integers(0, n // 3, n)],
+            "same": 1.5,
+        }
+    )
+    frame.loc[rng.random(n) < 0.2, "income"] = np.nan
+    return frame
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Receipt:
+    """Return the receipt of a text file of which nothing was declared."""
+    people(4000).assign(seen=lambda frame: frame["seen"].dt.strftime("%d.%m.%Y")).to_csv(
+        tmp_path / "t.csv", sep=";", decimal=",", index=False
+    )
+    return publish(
+        tmp_path / "t.csv", open_policy(mu=2.0), out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger")
+    )
+
+
+def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> None:
+    """Kinds, levels and gaps are found, the identifier and free text are left out, and the cost is the whole mu."""
+    release = published.release
+    assert release.format_version == "7"
+    assert {source.name: source.kind for source in release.sources} == {
+        "income": "number",
+        "sex": "category",
+        "region": "category",
+        "seen": "date",
+    }
+    region = next(source for source in release.sources if source.name == "region")
+    assert set(region.levels) == {"North", "South", "East", "West"}
+    assert published.left_out == ("person_id", "employer")
+    assert [column.name for column in release.columns][:3] == ["age", "income", "income=(no value)"]
+    guarantee, found = release.guarantee, release.discovery
+    assert guarantee is not None
+    assert found is not None
+    assert guarantee.mu == pytest.approx(2.0, rel=1e-6)
+    assert guarantee.discovery_mu == pytest.approx(found.mu(1), rel=1e-6)
+    assert found.excepted_delta(1) <= guarantee.excepted_delta == 2.0**-40
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("guarantee", "discovery_mu"), 1e-4, "cost more than is stated"),
+        (("guarantee", "discovery_mu"), 0.0, "with its cost, or not at all"),
+        (("guarantee", "excepted_delta"), 0.0, "delta"),
+        (("discovery", "counts_sigma"), 0.1, "cost more"),
+        (("discovery", "threshold"), 3.0, "delta"),
+        (("discovery", "levels"), ["age"], "that are not there"),
+        (("discovery", "kinds"), ["nobody"], "that are not there"),
+        (("discovery", "n_listed"), 0, "exactly where there are any"),
+        (("discovery", "n_rows"), 4001, "more rows"),
+        (("format_version",), "6", "no word of format version 6"),
+    ],
+)
+def test_a_discovery_that_is_not_paid_for_is_refused(
+    published: Receipt, place: tuple[str, ...], value: object, message: str
+) -> None:
+    """A manifest that understates its cost or its delta, or claims columns that are not there, is none."""
+    stated = json.loads(published.release.model_dump_json())
+    *path, last = place
+    for name in path:
+        stated = stated[name]
+    whole = json.loads(published.release.model_dump_json())
+    inner = whole
+    for name in path:
+        inner = inner[name]
+    inner[last] = value
+    with pytest.raises(ValidationError, match=message):
+        Release.model_validate_json(json.dumps(whole))
+
+
+def test_the_same_rows_as_parquet(tmp_path: Path) -> None:
+    """Types are taken as they are stored, and a frame gives the same columns as its file."""
+    frame = people(4000)
+    frame.to_parquet(tmp_path / "t.parquet")
+    names = []
+    for place, data in enumerate((frame.convert_dtypes(), tmp_path / "t.parquet")):
+        out = tmp_path / f"{place}.tar"
+        publish(data, open_policy(mu=2.0), out=out, key=KEY, ledger=Ledger(tmp_path / f"ledger{place}"))
+        with open_bundle(out, UnsafeTrustAnyone()) as bundle:
+            names.append([column.source_name for column in bundle.release.columns])
+    assert names[0] == names[1]
+    assert {"age", "income", "sex", "region", "seen", "smoker", "same"} == set(names[0])
+
+
+def test_rows_may_hold_what_was_found(tmp_path: Path) -> None:
+    """Rows of a text file: numbers within found bounds, words by randomised response, and mu in all."""
+    people(3000).to_csv(tmp_path / "t.csv", index=False)
+    policy = open_policy(release="rows", mu=5.0).model_copy(update={"find": "all"})
+    receipt = publish(tmp_path / "t.csv", policy, out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger"))
+    release = receipt.release
+    assert release.kind == "rows"
+    assert release.guarantee is not None
+    assert release.guarantee.mu == pytest.approx(5.0, rel=1e-6)
+    noise = {column.source_name: column.noise.distribution for column in release.columns if column.noise}
+    assert noise["sex"] == noise["region"] == "randomized-response"
+    assert noise["age"] == "rounded-gaussian"
+
+
+def test_an_entity_pays_for_all_its_rows(tmp_path: Path) -> None:
+    """A level needs more than one entity's rows, and the cost is that of an entity."""
+    frame = people(4000).convert_dtypes().assign(who=lambda frame: frame["person_id"] // 4)
+    policy = open_policy(mu=2.0, unit={"entity": "who", "max_rows": 4})
+    receipt = publish(frame, policy, out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger"))
+    found, guarantee = receipt.release.discovery, receipt.release.guarantee
+    assert found is not None
+    assert guarantee is not None
+    assert found.mu(4) <= guarantee.discovery_mu < found.mu(5)
+    assert found.excepted_delta(4) <= 2.0**-40 < found.excepted_delta(40)
+
+
+def told(looks: dict[str, dict[Look, int]], levels: list[dict[str, int]] | None = None, n_rows: int = 10_000) -> Told:
+    """Return what was told of the columns of a text file."""
+    counts = [looks[name].get(look, 0) for name in looks for look in LOOKS]
+    return Told(n_rows, counts, levels or [])
+
+
+@pytest.mark.parametrize(
+    ("looks", "said"),
+    [
+        ({Look.WHOLE: 10_000}, {"kind": "integer", "missing": "midpoint"}),
+        ({Look.WHOLE: 7000, Look.GAP: 3000}, {"kind": "integer", "missing": "indicator"}),
+        ({Look.WHOLE: 5000, Look.POINT: 5000}, {"kind": "continuous", "missing": "midpoint"}),
+        ({Look.TRUTH: 9990, Look.WORD: 10}, {"kind": "integer", "bounds": (0.0, 1.0)}),
+        ({Look.DAY_FIRST: 6000, Look.SLASHED: 4000}, {"kind": "date"}),
+        ({Look.TIME: 10_000}, {"kind": "time"}),
+        ({Look.GAP: 10_000}, "hardly any value"),
+    ],
+)
+def test_a_kind_follows_from_what_was_told(
+    looks: dict[Look, int], said: dict[str, object] | str, tmp_path: Path
+) -> None:
+    """And from nothing else."""
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    table, policy = open_table(tmp_path / "t.csv"), open_policy()
+    decided = decide(table, policy, find_candidates(table, policy), told({"a": looks, "b": {Look.POINT: 10_000}}))
+    if isinstance(said, str):
+        assert decided.left_out == {"a": said}
+    else:
+        assert {**said, **decided.policy.column("a").model_dump(include=set(said))} == said
+
+
+@pytest.mark.parametrize(
+    ("levels", "gaps", "categories", "other", "missing"),
+    [
+        ({"x": 6000, "y": 4000}, 0, ("x", "y"), "x", "other"),
+        ({"x": 5000, "y": 3000}, 0, ("x", "y", "other"), "other", "other"),
+        ({"x": 5000, "y": 3000}, 2000, ("x", "y"), "x", "category"),
+        ({"x": 9990}, 0, "one value in nearly all rows", None, None),
+        ({"x": 3000}, 0, "words of which too few are frequent enough", None, None),
+        ({}, 0, "words of which too few are frequent enough", None, None),
+    ],
+)
+def test_levels_follow_from_what_was_told(
+    levels: dict[str, int], gaps: int, categories: tuple[str, ...] | str, other: str, missing: str, tmp_path: Path
+) -> None:
+    """Others, and gaps, are a level where there are more than a few, and else count as the most frequent level."""
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    table, policy = open_table(tmp_path / "t.csv"), open_policy()
+    looks = {"a": {Look.WORD: 10_000 - gaps, Look.GAP: gaps}, "b": {Look.POINT: 10_000}}
+    decided = decide(table, policy, find_candidates(table, policy), told(looks, [levels]))
+    if isinstance(categories, str):
+        assert decided.left_out["a"].startswith(categories)
+        return
+    section = decided.policy.column("a")
+    assert (section.categories, section.other, section.missing) == (categories, other, missing)
+
+
+def test_a_policy_that_declares_something_is_not_added_to(tmp_path: Path) -> None:
+    """What a column holds is found only where every section is silent about it."""
+    assert is_open(open_policy())
+    for columns in ({"a": {"bounds": [0, 1]}}, {"a": {"kind": "continuous"}}, {"*": {"missing": "drop"}}):
+        assert not is_open(Policy.model_validate({**open_policy().model_dump(), "columns": columns}))
+    assert is_open(Policy.model_validate({**open_policy().model_dump(), "columns": {"a": {"drop": True}}}))
+    for privacy in ({"mechanism": "gaussian"}, {"neighbours": "add-remove"}, {"mu": None, "epsilon": 1.0}):
+        assert not is_open(open_policy(**privacy))
+    with pytest.raises(PolicyError, match="by its name an identifier"):
+        find_candidates(open_table(pa.table({"id": [1, 2]})), open_policy())
+
+
+def test_a_large_table_is_looked_at_by_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of rows at the same places are read however the table is cut into batches."""
+    monkeypatch.setattr(finding, "_MOST_ROWS", 2000)
+    table = pa.table({"x": np.arange(10_000)})
+    seen = [
+        np.concatenate([batch["x"].to_numpy() for batch in thinned(table.to_batches(size), 10_000)])
+        for size in (700, 1024, 10_000)
+    ]
+    assert 1000 < len(seen[0]) < 2500
+    assert all(np.array_equal(each, seen[0]) for each in seen)

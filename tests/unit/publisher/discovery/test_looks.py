@@ -1,0 +1,74 @@
+"""What cells look like, one by one, and what they become once their column is one of a kind."""
+
+from __future__ import annotations
+
+import datetime
+
+import pyarrow as pa
+import pytest
+
+from dp_publish.discovery.looks import LOOKS, Look, best_look, converter, count_looks
+
+CELLS = {
+    Look.GAP: ["", " NA ", "n/a", "-", "?", None],
+    Look.TRUTH: ["yes", "No", "TRUE"],
+    Look.CODE: ["01067", "007"],
+    Look.WHOLE: ["12", " -3", "+4", "0"],
+    Look.POINT: ["1.5", ".5", "2e-3", "-1.", "007.5"],
+    Look.COMMA: ["1,5", "-,5"],
+    Look.DATE: ["2024-10-05"],
+    Look.TIME: ["2024-10-05 12:30", "2024-10-05T12:30:00Z", "2024-10-05 12:30:00.5+02:00"],
+    Look.DOTTED: ["05.10.2024", "5.1.2024"],
+    Look.DAY_FIRST: ["13/10/2024"],
+    Look.MONTH_FIRST: ["10/13/2024"],
+    Look.SLASHED: ["05/10/2024"],
+    Look.WORD: ["blue", "12 kg", "1.2.3", "2024-13-45x", "x1", "1,234,567.8"],
+}
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.value)
+def test_every_cell_has_one_look(look: Look) -> None:
+    """Each cell counts for its own look and for no other, whatever else is in the column."""
+    cells = pa.array(CELLS[look], pa.string())
+    counts = dict(zip(LOOKS, count_looks(cells, ()).tolist(), strict=True))
+    assert counts == {**dict.fromkeys(LOOKS, 0), look: len(cells)}
+
+
+def test_declared_words_for_gaps_are_gaps() -> None:
+    """A number among them too, however it is written."""
+    counts = count_looks(pa.array(["-999", "-999.0", "none of these", "5"]), ("-999", "none of these"))
+    assert counts[LOOKS.index(Look.GAP)] == 3
+
+
+@pytest.mark.parametrize(
+    ("look", "decimal", "cells", "values"),
+    [
+        (Look.WHOLE, ".", ["1", " 2.5 ", "", "NA", "x", "3,5"], [1.0, 2.5, None, None, None, None]),
+        (Look.COMMA, ",", ["1,5", "2", "x"], [1.5, 2.0, None]),
+        (Look.TRUTH, ".", ["yes", "FALSE", "maybe", ""], [1.0, 0.0, None, None]),
+        (Look.WORD, ".", [" a ", "NA", ""], ["a", None, None]),
+        (Look.DOTTED, ".", ["05.10.2024", "31.02.2024", "x"], [datetime.date(2024, 10, 5), None, None]),
+        (Look.DAY_FIRST, ".", ["05/10/2024", "13/10/2024"], [datetime.date(2024, 10, 5), datetime.date(2024, 10, 13)]),
+        (Look.MONTH_FIRST, ".", ["10/05/2024", "13/10/2024"], [datetime.date(2024, 10, 5), None]),
+        (Look.DATE, ".", ["2024-10-05", "2024-02-31", "5"], [datetime.date(2024, 10, 5), None, None]),
+    ],
+)
+def test_cells_become_values_or_gaps(look: Look, decimal: str, cells: list[str], values: list[object]) -> None:
+    """What does not fit the column's kind is no value, and refuses nothing."""
+    assert converter(look, decimal, ())(pa.array(cells)).to_pylist() == values
+
+
+def test_moments_are_instants() -> None:
+    """With a zone they are put into UTC, without one they are in it; a day that does not exist is none."""
+    cells = ["2026-03-27T23:30:00Z", "2026-03-28 01:30:00+02:00", "2026-03-27 23:30", "2026-02-30 12:00", "soon"]
+    found = converter(Look.TIME, ".", ())(pa.array(cells)).to_pylist()
+    instant = datetime.datetime(2026, 3, 27, 23, 30, tzinfo=datetime.UTC)
+    assert found == [instant, instant, instant, None, None]
+
+
+def test_a_column_is_what_most_of_its_cells_are() -> None:
+    """Whole numbers and others are one group; slashes are read the way that stands out."""
+    noisy = dict.fromkeys(LOOKS, 0.0)
+    assert best_look(noisy | {Look.WHOLE: 60.0, Look.POINT: 50.0, Look.WORD: 90.0}) is Look.WHOLE
+    assert best_look(noisy | {Look.SLASHED: 90.0, Look.DAY_FIRST: 5.0, Look.WORD: 40.0}) is Look.DAY_FIRST
+    assert best_look(noisy | {Look.SLASHED: 90.0, Look.MONTH_FIRST: 5.0}) is Look.MONTH_FIRST
