@@ -174,6 +174,7 @@ def _per_change(predicate: Predicate) -> None:
 
 _S = "the signed manifest is not sound"
 _ASINH = "v6-asinh-two-round-covariance"
+_FOUND = "v7-found-two-round-covariance"
 _DATE = {"name": "proline", "kind": "date", "columns": ["proline"], "levels": [], "other": None, "gaps": None}
 _MIXED, _CHANGES, _GAPS = "v4-mixed", "v4-changes", "v5-gaps"
 
@@ -187,6 +188,12 @@ CASES = [
     Case("covariance called rows", "C3", statement(put("kind", "rows"), _GAUSSIAN), "exactly in a"),
     Case("standard of no round", "C4", statement(put("columns.0.standard_obtained", "declared")), "not one standard"),
     Case("asinh of a date", "C6", statement(put("sources", [_DATE]), _ASINH), "than its number has a transform"),
+    Case("cost of columns not stated", "F1", statement(put("guarantee.discovery_mu", 0.0), _FOUND), "with its cost"),
+    Case("more levels than words", "F2", statement(put("discovery.n_listed", 1), _FOUND), "more columns were found"),
+    Case("more rows than there are", "F2", statement(put("discovery.n_rows", 10**6), _FOUND), "more rows"),
+    Case("columns found for less", "F3", statement(times("guarantee.discovery_mu", 0.9), _FOUND), "cost more"),
+    Case("a low threshold", "F3", statement(times("discovery.threshold", 0.8), _FOUND), "larger than is stated"),
+    Case("levels of nothing", "F4", statement(put("discovery.levels", ["hue"]), _FOUND), "that are not there"),
     Case("no guarantee, for no reason", "C5", statement(_no_guarantee), "missing or conditional"),
     Case("noise from the data, and a guarantee", "C5", statement(put("sigma_derived_from_data", True)), "no guarantee"),
     Case("grid that is no power of two", "N1", statement(times("columns.0.noise.granularity", 1.5)), "power of two"),

@@ -136,7 +136,7 @@ def test_what_is_left_out_is_written_down() -> None:
     for rule in ("M5", "G5", " R ("):
         assert rule in said
     page = (ROOT / "examples" / "verify_without_dpgraph.py").read_text().split('"""')[1]
-    for rule in ("E3", "P1, P4, P5 and P6", "M3 and M5", "B, C, N, G, T, K and W", "D (", "R ("):
+    for rule in ("E3", "P1, P4, P5 and P6", "M3 and M5", "B, C, F, N, G, T, K and W", "D (", "R ("):
         assert rule in page
 
 

@@ -39,7 +39,12 @@ GAPS = {"unit": "cell", "mu": 5.0}
 GAPS_COVARIANCE = {"unit": "row", "mu": 12.0, "release": "covariance", "mechanism": "gaussian"}
 GAPS_TWO_ROUND = {"unit": "row", "mu": 20.0, "release": "covariance", "mechanism": "two-round"}
 ASINH_TWO_ROUND = {"unit": "row", "mu": 15.0, "release": "covariance", "mechanism": "two-round"}
+FOUND = {"unit": "row", "mu": 12.0}
+FOUND_TWO_ROUND = {"unit": "row", "mu": 30.0, "release": "covariance"}
+VERSIONS = {id(ASINH_TWO_ROUND): "6", id(FOUND): FORMAT_VERSION, id(FOUND_TWO_ROUND): FORMAT_VERSION}
 KINDS = {
+    "-found": FOUND,
+    "-found-two-round-covariance": FOUND_TWO_ROUND,
     "-gaps-two-round-covariance": GAPS_TWO_ROUND,
     "-gaps": GAPS,
     "-gaps-covariance": GAPS_COVARIANCE,
@@ -58,7 +63,7 @@ KINDS = {
 def main() -> None:
     """Write each bundle-NAME.tar that is not there, its public test key, and what a reader must find in it."""
     for kind, privacy in KINDS.items():
-        name = f"v{FORMAT_VERSION if privacy is ASINH_TWO_ROUND else PLAIN_VERSION}{kind}"
+        name = f"v{VERSIONS.get(id(privacy), PLAIN_VERSION)}{kind}"
         path = FOLDER / f"bundle-{name}.tar"
         if path.exists():
             continue
@@ -93,7 +98,12 @@ def _publish(path: Path, privacy: dict[str, Any], key: Ed25519PrivateKey) -> Non
     policy = Policy.model_validate({"dataset": dataset, "privacy": privacy, "columns": columns})
     with tempfile.TemporaryDirectory() as home:
         os.environ["DPGRAPH_HOME"] = home
-        publish(table, policy, out=path, key=key)
+        data: pd.DataFrame | Path = table
+        if privacy in (FOUND, FOUND_TWO_ROUND):  # of a text file, of which nothing is declared
+            data = Path(home) / "wine.csv"
+            _mixed(table, columns)[0].drop(columns="maker").to_csv(data, index=False)
+            policy = policy.model_copy(update={"columns": {}, "find": "all" if privacy is FOUND else ""})
+        publish(data, policy, out=path, key=key)
 
 
 def _mixed(table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -25,7 +25,7 @@ COVARIANCES = sorted(path.stem.removeprefix("bundle-") for path in FOLDER.glob("
 def test_there_is_a_stored_bundle() -> None:
     """Every format version is among the stored ones, in all kinds."""
     rows = {f"{version}{kind}" for version in ("v4", "v5") for kind in ("", "-mixed", "-changes")}
-    assert rows | {"v1", "v2", "v3", "v5-gaps"} <= set(VERSIONS)
+    assert rows | {"v1", "v2", "v3", "v5-gaps", "v7-found"} <= set(VERSIONS)
     kinds = ("covariance", "eigenvectors-covariance")
     assert {f"{version}-{kind}" for version in ("v1", "v2", "v3", "v4", "v5") for kind in kinds} <= set(COVARIANCES)
     later = {
@@ -39,6 +39,7 @@ def test_there_is_a_stored_bundle() -> None:
         "v5-gaps-covariance",
         "v5-gaps-two-round-covariance",
         "v6-asinh-two-round-covariance",
+        "v7-found-two-round-covariance",
     } <= set(COVARIANCES)
 
 
