@@ -16,15 +16,18 @@ Checks of a release before it is paid for: its policy, the forecast, and the fir
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
+import pyarrow.compute as pc
 from scipy import special
 
-from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.errors import DataError, DpGraphError, MissingValuesError, PolicyError, SchemaError
 from dp_bundle.base.machine import describe_need
 from dp_bundle.base.quoting import counted, listed
+from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.places import Place
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
@@ -33,6 +36,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
@@ -51,12 +55,13 @@ from dp_publish.policy.column_survey import (
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
-from dp_publish.policy.open_columns import declares_no_values
+from dp_publish.policy.open_columns import declares_no_values, is_open
 from dp_publish.rows.noise import ENOUGH_SIGMA
 
 _VERBATIM = 0.99  # share of values that come out as they went in
 _ENOUGH_SIGMA = {"integer": ENOUGH_SIGMA, "continuous": 0.2}  # at which fewer do, of whole numbers
 Pointless: TypeAlias = Literal["hidden", "unchanged"]
+_INSIST = ", or pass --anyway"
 _ANYWAY = "or publish it all the same with --anyway"
 
 
@@ -330,14 +335,18 @@ def check_in_advance(
         set_mechanism(resolved, kinds, lambda: 1)  # refuses what does not go together, whatever the number of rows
         moment_columns(resolved, kinds)
 
+    for note in quote_header(table, policy, names):
+        tell(note)
+    raise_all(find_unreadable(table, resolved, kinds))
     seen = glance(table, kinds)
-    for note in (*quote_header(table, policy, names), *survey_columns(seen, resolved, kinds)):
+    for note in survey_columns(seen, resolved, kinds):
         tell(note)
     regrettable = [] if anyway else find_regrettable(table, seen, resolved, kinds)
-    for reason in regrettable:
-        if not declares_no_values(policy):
-            raise reason
-        tell(str(reason).removesuffix(", or pass --anyway"))
+    if declares_no_values(policy):
+        for reason in regrettable:
+            tell(str(reason).removesuffix(_INSIST))
+    else:
+        raise_all(regrettable)
     if not anyway:
         refuse_pointless(resolved, kinds, table.types, prepared.count_rows)
 
@@ -347,6 +356,43 @@ def check_in_advance(
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
     return prepared
+
+
+def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> list[DpGraphError]:
+    """Return why rows cannot be read as the policy has them, all of them: cells that are none, and refused gaps.
+
+    Of a text file all columns are read, and of any other table those that refuse gaps; so that nothing is booked for a
+    release that could not be.
+    """
+    refusing = [name for name in kinds if policy.column(name).missing == "refuse"]
+    asked = kinds if table.layout is not None else {name: kinds[name] for name in refusing}
+    if not asked:
+        return []
+    gaps: Counter[str] = Counter()
+    try:
+        for batch in table.read(dict(asked), batch_rows(len(asked))):
+            for name in refusing:
+                gaps[name] += pc.sum(pc.is_null(batch.column(name), nan_is_null=True)).as_py() or 0
+    except DataError as error:
+        return [error]
+    blocks, of_moments = blocks_of(policy.sources), policy.privacy.release == "covariance"
+    missing = {blocks.get(name, name): name in blocks for name in refusing if gaps[name]}
+    return [MissingValuesError(name, of_moments=of_moments, has_levels=levels) for name, levels in missing.items()]
+
+
+def raise_all(reasons: Sequence[DpGraphError]) -> None:
+    """Raise the reasons why there can be no release, if there are any, in one error: a list of all of them.
+
+    Raises
+    ------
+    DpGraphError
+        The one reason; of several, a PolicyError or a DataError that lists them.
+    """
+    if len(reasons) == 1:
+        raise reasons[0]
+    if reasons:
+        kind = PolicyError if any(isinstance(reason, PolicyError) for reason in reasons) else DataError
+        raise kind("; ".join(f"({place}) {reason}" for place, reason in enumerate(reasons, 1)))
 
 
 def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None], max_memory: int | None) -> None:
@@ -363,9 +409,14 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     """Return what publishing would say of a table's names, or, once they may be looked at, of its first rows."""
     if not looked:
         return point_out_names(raw_names(plan.kinds, plan.policy.sources))
+    if is_open(plan.policy):
+        return point_out_names(plan.kinds)
+    unreadable = find_unreadable(plan.table, plan.policy, plan.kinds)
+    if any(isinstance(reason, SchemaError) for reason in unreadable):
+        return [f"a release would be refused: {reason}" for reason in unreadable]
     seen = glance(plan.table, plan.kinds)
     notes = survey_columns(seen, plan.policy, plan.kinds)
-    refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
+    refused = [*unreadable, *find_regrettable(plan.table, seen, plan.policy, plan.kinds)]
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
     notes += [describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else []
