@@ -166,16 +166,22 @@ def test_codes_outside_of_the_bounds_are_refused_with_the_remedy(tmp_path: Path,
 
 
 def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, command: Command) -> None:
-    """Identifiers and constants cost nothing unless the policy gives them bounds, or drops them."""
+    """Identifiers and constants are refused beside declared bounds, and named where nothing is declared."""
     n_rows = 30_000
     frame = pd.DataFrame({"patient_id": np.arange(n_rows) // 2, "serial": RNG.permutation(n_rows), "same": 1.5})
     frame = frame.assign(x=RNG.normal(size=n_rows), y=RNG.normal(size=n_rows))
     frame.to_parquet(tmp_path / "a.parquet")
-    refused = command("dp-publish", "a.parquet", "--mu", "20")
+    named = command("dp-publish", "a.parquet", "--mu", "20")
+    assert named.returncode == 0
+    assert "'serial', 'same'; set drop = true" in named.stderr
+    assert "patient_id" not in named.stdout.split("left out")[0]
+
+    (tmp_path / "a.policy.toml").write_text("[privacy]\nmu = 20\n[columns.x]\nbounds = [-4, 4]\n")
+    refused = command("dp-publish", "a.parquet")
     assert refused.returncode == 2
     assert "these columns look like identifiers or hardly vary" in refused.stderr
     assert "'patient_id', 'serial', 'same'; set drop = true" in refused.stderr
-    assert Ledger().entries() == []
+    assert len(Ledger().entries()) == 1
 
     bounds = '[columns."*"]\nbounds = [0, 30000]\n'
     drops = "".join(f"[columns.{name}]\ndrop = true\n" for name in ("patient_id", "serial", "same"))
