@@ -15,7 +15,7 @@ import re
 import shlex
 import stat
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from dp_publish.data.row_ranges import (
     parquet_ranges,
     table_changed,
 )
-from dp_publish.data.text_file import TextFile
+from dp_publish.data.text_file import Check, TextFile
 from dp_publish.data.typed import Coding, TypedRanges, schema_errors, typed_batches
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class Table:
         reading tells which row is where.
     describe : callable or None
         Returns what tells its files from changed ones, as `describe_files` does; None for a table in memory.
+    locate : callable or None
+        Returns what cannot be read, as `TextFile.locate` does; None for other tables.
     """
 
     types: dict[str, ColumnType]
@@ -101,6 +103,7 @@ class Table:
     layout: Layout | None = None
     ranges: Callable[[], TypedRanges] | None = None
     describe: Callable[[], list[list[Any]]] | None = None
+    locate: Callable[[Mapping[str, str], Mapping[str, Check]], SchemaError | None] | None = None
 
     def pieces(self) -> tuple[int | None, int | None]:
         """Return the rows of the largest piece that has to be decoded as a whole, and of all; None of text."""
@@ -143,7 +146,11 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
         types |= {name: declared} if source is None else dict.fromkeys(source.columns, number)
 
     def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from coding.code(table.read(coding.raw_kinds(kinds), rows), kinds)
+        raw = coding.raw_kinds(kinds)
+        try:
+            yield from coding.code(table.read(raw, rows), kinds)
+        except SchemaError as error:
+            raise (table.locate and table.locate(raw, coding.checks())) or error from None
 
     find_ranges = table.ranges
     ranges = None if find_ranges is None else (lambda: TypedRanges(find_ranges().raw, coding))
@@ -261,7 +268,8 @@ def _open_arrow(path: Path) -> Table:
 def _open_text(path: Place, dialect: Dialect) -> Table:
     layout = find_layout(path, dialect)
     _require_distinct(list(layout.names))
-    return Table(dict.fromkeys(layout.names, ColumnType.UNKNOWN), TextFile(path, layout).read, layout=layout)
+    file = TextFile(path, layout)
+    return Table(dict.fromkeys(layout.names, ColumnType.UNKNOWN), file.read, layout=layout, locate=file.locate)
 
 
 def _typed_table(

@@ -245,7 +245,7 @@ def test_a_column_without_a_section_of_its_kind_stays_as_it_is() -> None:
     [
         ([["a"]], {"kind": "category", "categories": ["a", "b"]}, "pyarrow.Table.flatten"),
         ([{"a": 1}], {"kind": "ordered", "levels": ["a", "b"]}, "pyarrow.Table.flatten"),
-        ([1.5], {"kind": "category", "categories": ["1.5", "2"]}, "of a type .continuous. that kind"),
+        ([1.5], {"kind": "time", "bounds": [0, 9]}, "of a type .continuous. that kind"),
         ([3], {"kind": "date", "bounds": [0, 9]}, "of a type .integer. that kind"),
         (["3"], {"kind": "duration", "bounds": [0, 9]}, "of a type .text. that kind"),
         ([datetime.timedelta(1)], {"kind": "time", "bounds": [0, 9]}, "of a type .duration. that kind"),
