@@ -42,6 +42,7 @@ from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
     Glance,
+    find_refused_gaps,
     find_regrettable,
     glance,
     point_out_names,
@@ -348,7 +349,8 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         return point_out_names(raw_names(plan.kinds, plan.policy.sources))
     seen = glance(plan.table, plan.kinds)
     notes = survey_columns(seen, plan.policy, plan.kinds)
-    refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
+    gaps = find_refused_gaps(seen, plan.policy)
+    refused = [*find_regrettable(plan.table, seen, plan.policy, plan.kinds), *([gaps] if gaps else [])]
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
     notes += [describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else []
