@@ -81,7 +81,7 @@ class TextFile:
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # which may quote the row
                 name = self._column_at(error)
                 if name is None or name in loose or kinds.get(name, "text") == "text":
-                    raise (self.locate(kinds) or self._damaged()) from None
+                    raise (self.locate(kinds, {}) or self._damaged()) from None
                 loose = {*loose, name}  # begin again, and pass over the rows that were read already
             else:
                 return
@@ -100,9 +100,9 @@ class TextFile:
         try:
             return sum(batch.num_rows for batch in self._batches(convert))
         except (pa.ArrowException, OSError, UnicodeDecodeError):
-            raise (self.locate({}) or self._damaged()) from None
+            raise (self.locate({}, {}) or self._damaged()) from None
 
-    def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check] | None = None) -> SchemaError | None:
+    def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check]) -> SchemaError | None:
         """Return what cannot be read in columns, with its lines and without a value; None if nothing is found.
 
         That is what is wrong in the first rows, or, if nothing is, in the first others in which something is: of each
@@ -112,7 +112,7 @@ class TextFile:
         ----------
         kinds : mapping of str to str
             The columns, as of `read`.
-        checks : mapping of str to Check, optional
+        checks : mapping of str to Check
             What is asked of cells besides, or of columns that are coded instead.
         """
         self._require_closed_quotes()
@@ -121,8 +121,8 @@ class TextFile:
         asked: dict[str, list[Check]] = {
             name: [partial(_faults_in, kind=kind, decimal=decimal, missing=missing)] for name, kind in kinds.items()
         }
-        for name, check in (checks or {}).items():
-            asked[name].append(check)
+        for name in kinds.keys() & checks.keys():
+            asked[name].append(checks[name])
 
         records = _records(self.path, self.layout)
         while some := list(islice(records, self._n_sampled)):

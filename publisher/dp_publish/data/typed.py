@@ -25,7 +25,7 @@ from dp_publish.data.parquet_files import table_changed
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.text_file import Check
 
-_SHOWN_ROWS = 1000  # by which a format is advised
+_FIRST_ROWS = 1000  # by which a format is advised
 
 
 class Coding:
@@ -99,7 +99,7 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] | None = Non
     try:
         return _encode(words, source)
     except Exception:  # which quotes the value, whatever it is
-        first = words[:_SHOWN_ROWS].drop_null().to_pylist() if _is_text(words.type) else []
+        first = words[:_FIRST_ROWS].drop_null().to_pylist() if _is_text(words.type) else []
         raise SchemaError(f"column {source.name!r} has a value that {_fault(source, first)}") from None
 
 
@@ -115,19 +115,19 @@ def faults_in(cells: Sequence[str], first: Sequence[str], source: Source, missin
     source, missing : Source, sequence of str
         As of `encode`.
     """
+    words, known = (read_words(pa.array(each, pa.string()), source.levels, missing) for each in (cells, first))
 
-    def is_read(some: Sequence[str]) -> bool:
+    def is_read(some: pa.Array) -> bool:
         try:
-            encode(pa.array(some, pa.string()), source, missing)
-        except SchemaError:
+            _encode(some, source)
+        except Exception:  # as in `encode`
             return False
         return True
 
-    if is_read(cells):
+    if is_read(words):
         return [None] * len(cells)
-    known = read_words(pa.array(first, pa.string()), source.levels, missing)
     fault = _fault(source, known.drop_null().to_pylist())
-    return [None if is_read([cell]) else fault for cell in cells]
+    return [None if is_read(words.slice(place, 1)) else fault for place in range(len(words))]
 
 
 def _fault(source: Source, first: Sequence[str]) -> str:

@@ -37,7 +37,9 @@ Unit = Annotated[str, Field(pattern=r"^(cell|row|change|entity:.+)$", strict=Tru
 
 
 def _as_word(level: Any) -> Any:
-    """Return a level as its text: 1 and true are levels, too."""
+    """Return a level as its text: 1 and true are levels, too, and so are 1.0, which is 1, and 1.5."""
+    if isinstance(level, float) and math.isfinite(level):
+        return str(int(level)) if level.is_integer() else str(level)
     return str(level).lower() if isinstance(level, int) else level
 
 

@@ -16,6 +16,7 @@ from tests.unit.publisher.data.test_coding import by_policy, policy_of, source
 from dp_bundle.base.errors import CellError, PolicyError, SchemaError
 from dp_publish.data.dates import fitting_formats, has_date, moments, to_iso
 from dp_publish.data.typed import encode
+from dp_publish.policy.columns import prepare
 
 INSTANT = datetime.datetime(2026, 3, 27, 23, 30, tzinfo=datetime.UTC).timestamp()
 FORMATS = [
@@ -197,3 +198,12 @@ def test_a_late_value_that_is_no_level_is_found(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("n,e\n" + "1,a\n" * 5000 + "1,zz\n" + "1,a\n" * 5000)
     with pytest.raises(CellError, match="line 5002, column 'e': the value is none of its levels"):
         by_policy(tmp_path / "t.csv", e={"kind": "ordered", "levels": ["a", "b"]})
+
+
+def test_a_late_fault_is_found_in_a_pass_of_some_columns(tmp_path: Path) -> None:
+    """A pass that reads one column tells of that one alone."""
+    (tmp_path / "t.csv").write_text("n,e,d\n" + "1,a,2024-01-31\n" * 20 + "x,zz,y\n")
+    prepared = prepare(tmp_path / "t.csv", policy_of(e={"kind": "boolean", "levels": ["a", "b"]}, d={"kind": "date"}))
+    with pytest.raises(CellError) as refused:
+        list(prepared.table.read({"e": "integer"}, 1000))
+    assert (refused.value.line, refused.value.columns) == (22, ["e"])
