@@ -77,20 +77,18 @@ class ParquetFiles:
     schema: pa.Schema
     keys: dict[str, tuple[str | None, ...]]
 
-    def read(
-        self, place: int, names: Sequence[str], rows: int, groups: Sequence[int] | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file, or of some row groups of it, in batches of at most `rows` rows.
+    def read(self, place: int, groups: Sequence[int], names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some row groups of a file, in batches of at most `rows` rows.
 
         Parameters
         ----------
         place : int
             The file's, among all.
+        groups : sequence of int
+            At least one.
         names : sequence of str
             The columns.
         rows : int
-        groups : sequence of int, optional
-            By default all.
 
         Raises
         ------
@@ -100,12 +98,10 @@ class ParquetFiles:
         path, schema = self.paths[place], pa.schema([self.schema.field(name) for name in names])
         own = [name for name in names if name not in self.keys]
         with open_parquet_file(path) as file:
-            wanted = list(range(file.num_row_groups) if groups is None else groups)
-            if wanted and max(wanted) >= file.num_row_groups:
+            if max(groups) >= file.num_row_groups:
                 raise table_changed()
-            for some in (
-                [wanted] if isinstance(path, Path) else [[group] for group in wanted]
-            ):  # one in memory at a time
+            reads = [groups] if isinstance(path, Path) else [[group] for group in groups]  # one in memory at a time
+            for some in reads:
                 for batch in file.iter_batches(rows, row_groups=some, columns=own, use_threads=False):
                     yield self._conform(batch, schema, place)
 

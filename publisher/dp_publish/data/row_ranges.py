@@ -98,7 +98,7 @@ def parquet_ranges(files: ParquetFiles) -> RowRanges:
 
     def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
         for place, groups in groupby((pieces[index] for index in wanted), key=lambda piece: piece[0]):
-            yield from files.read(place, names, rows, [group for _, group in groups])
+            yield from files.read(place, [group for _, group in groups], names, rows)
 
     return RowRanges(sizes, read)
 

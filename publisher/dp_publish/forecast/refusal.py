@@ -45,6 +45,7 @@ from dp_publish.policy.column_survey import (
     find_refused_gaps,
     find_regrettable,
     glance,
+    glance_at_readable,
     point_out_names,
     quote_header,
     survey_columns,
@@ -347,11 +348,11 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     """Return what publishing would say of a table's names, or, once they may be looked at, of its first rows."""
     if not looked:
         return point_out_names(raw_names(plan.kinds, plan.policy.sources))
-    seen = glance(plan.table, plan.kinds)
-    notes = survey_columns(seen, plan.policy, plan.kinds)
+    seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
+    notes = survey_columns(seen, plan.policy, kinds)
     gaps = find_refused_gaps(seen, plan.policy)
-    refused = [*find_regrettable(plan.table, seen, plan.policy, plan.kinds), *([gaps] if gaps else [])]
+    refused = [*unread, *find_regrettable(plan.table, seen, plan.policy, kinds), *([gaps] if gaps else [])]
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
     notes += [describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else []
-    return [*notes, *suggest_asinh(plan)]
+    return [*notes, *([] if unread else suggest_asinh(plan))]

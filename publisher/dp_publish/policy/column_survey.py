@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.errors import CellError, PolicyError
 from dp_bundle.base.quoting import counted, listed
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.data.rows import batch_rows
@@ -69,6 +69,24 @@ def glance(table: Table, kinds: dict[str, str]) -> Glance:
     asked = [name for name in kinds if name not in table.partitions]
     numbers = {name: to_numpy(batch.column(name).drop_null()).astype(float) for name in asked}
     return Glance(batch.num_rows, {name: np.sort(each[~np.isnan(each)]) for name, each in numbers.items()}, padded)
+
+
+def glance_at_readable(
+    table: Table, policy: Policy, kinds: dict[str, str]
+) -> tuple[Glance, dict[str, str], list[CellError]]:
+    """Read the first rows of the columns that can be read; return these, too, and what is said of all others."""
+    unread: list[CellError] = []
+    while kinds:
+        try:
+            return glance(table, kinds), kinds, unread
+        except CellError as error:
+            unread.append(error)
+            kinds = {
+                name: kind
+                for name, kind in kinds.items()
+                if not {*raw_names([name], policy.sources)} & {*error.columns}
+            }
+    return Glance(0, {}), kinds, unread
 
 
 def _find_padded(table: Table, kinds: Iterable[str], rows: int) -> tuple[str, ...]:
