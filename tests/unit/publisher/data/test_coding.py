@@ -400,7 +400,7 @@ def test_no_cell_decides_what_a_manifest_says(
         ([1, 2.5, "3", True, None, decimal.Decimal("0.25")], "continuous", [1.0, 2.5, 3.0, 1.0, None, 0.25]),
         ([1, 2.0, "3", False, np.int8(4), pd.NA, np.nan], "integer", [1, 2, 3, 0, 4, None, None]),
         ([DATE, datetime.datetime(2026, 1, 31, 23, 59), "2026-01-31", pd.NaT], "date", [20484, 20484, 20484, None]),
-        ([pd.Timestamp(1.5, unit="s"), "1970-01-02", None], "time", [1.5, 86400.0, None]),
+        ([pd.Timestamp(1.5, unit="s", tz="Asia/Tokyo"), "1970-01-02", None], "time", [1.5, 86400.0, None]),
     ],
 )
 def test_declared_kinds_are_read_cell_by_cell(cells: list[Any], kind: str, found: list[Any]) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 from tests.unit.publisher.data.test_coding import by_policy, policy_of, source
 
 from dp_bundle.base.errors import CellError, PolicyError, SchemaError
+from dp_publish import Policy, publish
 from dp_publish.data.dates import fitting_formats, has_date, moments, to_iso
 from dp_publish.data.typed import encode
 from dp_publish.policy.columns import prepare
@@ -85,8 +87,10 @@ def test_a_format_is_applied_exactly(form: str, word: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_dates_and_times_of_the_day_are_published_by_their_format(suffix: str, tmp_path: Path) -> None:
-    """In a text file as in columns of text, with bounds that are dates; a policy that is resolved keeps the format."""
+def test_dates_and_times_of_the_day_are_published_by_their_format(
+    suffix: str, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """In a text file as in columns of text, also by a policy that a job keeps; no reader is told how."""
     rows = {"n": ["1", "2"], "d": ["05.10.2024", " 31.12.1999 "], "t": ["7:15", "23:59"]}
     path = tmp_path / f"t.{suffix}"
     if suffix == "csv":
@@ -94,13 +98,20 @@ def test_dates_and_times_of_the_day_are_published_by_their_format(suffix: str, t
     else:
         pq.write_table(pa.table(rows), path)
     said: dict[str, Any] = {
-        "n": {"kind": "integer"},
+        "n": {"kind": "integer", "bounds": [0, 9]},
         "d": {"kind": "date", "format": "%d.%m.%Y", "bounds": [datetime.date(1990, 1, 1), datetime.date(2030, 1, 1)]},
         "t": {"kind": "time", "format": "%H:%M", "bounds": [datetime.time(0), datetime.time(23, 59)]},
     }
     found, kinds = by_policy(path, **said)
     assert found == {"n": [1, 2], "d": [20001, 10956], "t": [7 * 3600 + 900, 86_340]}
     assert kinds == {"n": "integer", "d": "integer", "t": "continuous"}
+
+    kept = prepare(path, policy_of(**said)).policy.model_dump_json(exclude_unset=True)
+    (again,) = prepare(path, Policy.model_validate_json(kept)).table.read(kinds, 3)
+    assert again.to_pydict() == found
+    release = publish(path, policy_of(**said), out=tmp_path / "t.tar", key=key).release
+    assert [(source.kind, source.columns) for source in release.sources] == [("date", ("d",)), ("time-of-day", ("t",))]
+    assert "format" not in release.sources[0].model_dump()
 
 
 @pytest.mark.parametrize(
