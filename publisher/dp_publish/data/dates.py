@@ -189,7 +189,8 @@ def is_iso(words: Sequence[str]) -> bool:
 
 def fitting_formats(words: Sequence[str]) -> list[str]:
     """Return the usual formats that all words fit; times of the day fit one without a date."""
-    with_times = (day + time for day, time in product(_DAYS, ["", *(f"{a}{b}" for a in " T" for b in _TIMES)]))
+    dated = [day for day in _DAYS if words and re.match(_compiled(day)[0].removesuffix("$"), words[0])]
+    with_times = (day + time for day, time in product(dated, ["", *(f"{a}{b}" for a in " T" for b in _TIMES)]))
     return [form for form in (*with_times, *_TIMES) if _fits(words, form)]
 
 

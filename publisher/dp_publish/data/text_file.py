@@ -47,9 +47,9 @@ _BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
 _END = "\0\n"  # no row of a table
 
 
-# Takes cells of a column, and those of the first rows; returns what is wrong with each, in words that follow those that
-# name it, or None.
-Check: TypeAlias = Callable[[Sequence[str], Sequence[str]], list[str | None]]
+# Takes cells of a column, and those of the first rows; returns the place of the first cell that cannot be read, and
+# what is wrong with it, in words that follow those that name it; None if all can.
+Check: TypeAlias = Callable[[Sequence[str], Sequence[str]], tuple[int, str] | None]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class TextFile:
         kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
         decimal, missing, names = self._decimal(kinds), self.layout.missing_values, self.layout.names
         asked: dict[str, list[Check]] = {
-            name: [partial(_faults_in, kind=kind, decimal=decimal, missing=missing)] for name, kind in kinds.items()
+            name: [partial(_first_fault, kind=kind, decimal=decimal, missing=missing)] for name, kind in kinds.items()
         }
         for name in kinds.keys() & checks.keys():
             asked[name].append(checks[name])
@@ -130,9 +130,8 @@ class TextFile:
             faults: list[tuple[int, str, str]] = []
             for name, asked_of_it in asked.items():
                 cells = [record[names.index(name)] for _, record in some[:uneven]]
-                found = [check(cells, self._first_cells(name)) for check in asked_of_it]
-                said = (next(filter(None, each), None) for each in zip(*found, strict=True))
-                faults += islice(((some[place][0], name, fault) for place, fault in enumerate(said) if fault), 1)
+                found = filter(None, (check(cells, self._first_cells(name)) for check in asked_of_it))
+                faults += ((some[place][0], name, fault) for place, fault in sorted(found)[:1])
             if faults:
                 return CellError(faults)
             if uneven < len(some):
@@ -328,16 +327,16 @@ def _line_of_open_quote(path: Place, layout: Layout) -> int | None:
     return before + 1 if len(last[-1]) > 1 else None
 
 
-def _faults_in(
+def _first_fault(
     cells: Sequence[str], first: Sequence[str], *, kind: str, decimal: str, missing: Sequence[str]
-) -> list[str | None]:
-    """Return what is wrong with cells of text or numbers; see `Check`."""
+) -> tuple[int, str] | None:
+    """Return the first of several cells, of text or numbers, that cannot be read; see `Check`."""
     if kind == "text":
-        return [Fault.ENCODING.value if "\ufffd" in cell else None for cell in cells]
-    found = [read_cell(cell, kind, decimal, missing) for cell in cells]
-    faults = {each for each in found if isinstance(each, Fault)}
-    if not faults:
-        return [None] * len(cells)
+        return next(((place, Fault.ENCODING.value) for place, cell in enumerate(cells) if "\ufffd" in cell), None)
+    found = (read_cell(cell, kind, decimal, missing) for cell in cells)
+    place, fault = next(((place, each) for place, each in enumerate(found) if isinstance(each, Fault)), (0, None))
+    if fault is None:
+        return None
     known = [cell.strip() for cell in first if read_cell(cell, kind, decimal, missing) is not None]
-    dates = describe_dates(known) if faults & {Fault.DATE, Fault.TIME_OF_DAY, Fault.TEXT} else None
-    return [(dates or each.value) if isinstance(each, Fault) else None for each in found]
+    dates = describe_dates(known) if fault in (Fault.DATE, Fault.TIME_OF_DAY, Fault.TEXT) else None
+    return place, dates or fault.value

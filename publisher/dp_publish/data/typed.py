@@ -8,6 +8,7 @@ would tell who is in it.
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -52,10 +53,10 @@ class Coding:
         }
 
     def checks(self) -> dict[str, Check]:
-        """Return, for each source, what says what is wrong with its cells; see `faults_in`."""
+        """Return, for each source, what finds the first of its cells that cannot be read; see `first_fault`."""
         missing = self._missing or ()
         sources = {source.name: source for source in self._source_of.values() if source.kind != "number"}
-        return {name: partial(faults_in, source=source, missing=missing) for name, source in sources.items()}
+        return {name: partial(first_fault, source=source, missing=missing) for name, source in sources.items()}
 
     def code(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """Yield batches with the columns of `kinds`, of what was read for `raw_kinds`.
@@ -103,8 +104,10 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] | None = Non
         raise SchemaError(f"column {source.name!r} has a value that {_fault(source, first)}") from None
 
 
-def faults_in(cells: Sequence[str], first: Sequence[str], source: Source, missing: Sequence[str]) -> list[str | None]:
-    """Return what is wrong with cells of a text file, in words that follow those that name a cell; None if nothing.
+def first_fault(
+    cells: Sequence[str], first: Sequence[str], source: Source, missing: Sequence[str]
+) -> tuple[int, str] | None:
+    """Return the first of several cells of a text file that cannot be read, and what is wrong with it; see `Check`.
 
     Parameters
     ----------
@@ -117,17 +120,15 @@ def faults_in(cells: Sequence[str], first: Sequence[str], source: Source, missin
     """
     words, known = (read_words(pa.array(each, pa.string()), source.levels, missing) for each in (cells, first))
 
-    def is_read(some: pa.Array) -> bool:
+    def fails(n_cells: int) -> bool:
         try:
-            _encode(some, source)
+            _encode(words[:n_cells], source)
         except Exception:  # as in `encode`
-            return False
-        return True
+            return True
+        return False
 
-    if is_read(words):
-        return [None] * len(cells)
-    fault = _fault(source, known.drop_null().to_pylist())
-    return [None if is_read(words.slice(place, 1)) else fault for place in range(len(words))]
+    place = bisect_left(range(len(cells)), True, key=lambda place: fails(place + 1))
+    return None if place == len(cells) else (place, _fault(source, known.drop_null().to_pylist()))
 
 
 def _fault(source: Source, first: Sequence[str]) -> str:
