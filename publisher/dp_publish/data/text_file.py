@@ -117,7 +117,9 @@ class TextFile:
         """
         self._require_closed_quotes()
         kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
-        decimal, missing, names = self._decimal(kinds), self.layout.missing_values, self.layout.names
+        decimal, missing, n_columns = self._decimal(kinds), self.layout.missing_values, len(self.layout.names)
+        places = {name: place for place, name in enumerate(self.layout.names) if name in kinds}
+        first = {name: [row[place] for row in self._sample if place < len(row)] for name, place in places.items()}
         asked: dict[str, list[Check]] = {
             name: [partial(_first_fault, kind=kind, decimal=decimal, missing=missing)] for name, kind in kinds.items()
         }
@@ -126,11 +128,11 @@ class TextFile:
 
         records = _records(self.path, self.layout)
         while some := list(islice(records, self._n_sampled)):
-            uneven = next((place for place, (_, record) in enumerate(some) if len(record) != len(names)), len(some))
+            uneven = next((place for place, (_, record) in enumerate(some) if len(record) != n_columns), len(some))
             faults: list[tuple[int, str, str]] = []
             for name, asked_of_it in asked.items():
-                cells = [record[names.index(name)] for _, record in some[:uneven]]
-                found = filter(None, (check(cells, self._first_cells(name)) for check in asked_of_it))
+                cells = [record[places[name]] for _, record in some[:uneven]]
+                found = filter(None, (check(cells, first[name]) for check in asked_of_it))
                 faults += ((some[place][0], name, fault) for place, fault in sorted(found)[:1])
             if faults:
                 return CellError(faults)
@@ -138,7 +140,7 @@ class TextFile:
                 line, record = some[uneven]
                 return SchemaError(
                     f"line {line} of {self.path} has more or fewer cells than columns ({len(record)}, not "
-                    f"{len(names)}), which the first line names: correct either, or set delimiter under [table] in the "
+                    f"{n_columns}), which the first line names: correct either, or set delimiter under [table] in the "
                     "policy"
                 )
         return None
@@ -267,10 +269,6 @@ class TextFile:
     @cached_property
     def _sample(self) -> list[list[str]]:
         return [record for _, record in islice(_records(self.path, self.layout), self._n_sampled)]
-
-    def _first_cells(self, name: str) -> list[str]:
-        place = self.layout.names.index(name)
-        return [record[place] for record in self._sample if place < len(record)]
 
     def _damaged(self) -> SchemaError:
         return SchemaError(
