@@ -26,6 +26,7 @@ import pyarrow as pa
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.places import Place, RemotePath, located
 from dp_bundle.manifest.sources import Source as ManifestSource
+from dp_publish.data.bad_cells import Check
 from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
 from dp_publish.data.frames import Frame
 from dp_publish.data.kinds import ColumnType
@@ -38,7 +39,7 @@ from dp_publish.data.row_ranges import (
     memory_ranges,
     parquet_ranges,
 )
-from dp_publish.data.text_file import Check, TextFile
+from dp_publish.data.text_file import TextFile
 from dp_publish.data.typed import Coding, TypedRanges, schema_errors, typed_batches
 
 if TYPE_CHECKING:
