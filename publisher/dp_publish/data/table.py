@@ -92,7 +92,7 @@ class Table:
     describe : callable or None
         Returns what tells its files from changed ones, as `describe_files` does; None for a table in memory.
     locate : callable or None
-        Returns what cannot be read, as `TextFile.locate` does; None for other tables.
+        Returns what cannot be read of raw columns, as `TextFile.locate` does; None for other tables.
     partitions : frozenset of str
         The columns that are the names of folders, and so alike in all rows of a file.
     """
@@ -155,7 +155,7 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
 
     find_ranges = table.ranges
     ranges = None if find_ranges is None else (lambda: TypedRanges(find_ranges().raw, coding))
-    return replace(table, types=types, read=read, booleans=table.booleans - {*by_name}, ranges=ranges, locate=None)
+    return replace(table, types=types, read=read, booleans=table.booleans - {*by_name}, ranges=ranges)
 
 
 def open_table(source: Source, dialect: Dialect | None = None) -> Table:
