@@ -15,7 +15,7 @@ import re
 import shlex
 import stat
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,20 +26,18 @@ import pyarrow as pa
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.places import Place, RemotePath, located
 from dp_bundle.manifest.sources import Source as ManifestSource
+from dp_publish.data.bad_cells import Check
 from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
 from dp_publish.data.frames import Frame
 from dp_publish.data.kinds import ColumnType
+from dp_publish.data.parquet_files import is_folder, open_parquet, table_changed
 from dp_publish.data.row_ranges import (
     ARROW,
     RowRanges,
     arrow_ranges,
     describe_files,
-    is_folder,
     memory_ranges,
-    open_parquet_file,
-    parquet_files,
     parquet_ranges,
-    table_changed,
 )
 from dp_publish.data.text_file import TextFile
 from dp_publish.data.typed import Coding, TypedRanges, schema_errors, typed_batches
@@ -93,6 +91,10 @@ class Table:
         reading tells which row is where.
     describe : callable or None
         Returns what tells its files from changed ones, as `describe_files` does; None for a table in memory.
+    locate : callable or None
+        Returns what cannot be read of raw columns, as `TextFile.locate` does; None for other tables.
+    partitions : frozenset of str
+        The columns that are the names of folders, and so alike in all rows of a file.
     """
 
     types: dict[str, ColumnType]
@@ -101,6 +103,8 @@ class Table:
     layout: Layout | None = None
     ranges: Callable[[], TypedRanges] | None = None
     describe: Callable[[], list[list[Any]]] | None = None
+    locate: Callable[[Mapping[str, str], Mapping[str, Check]], SchemaError | None] | None = None
+    partitions: frozenset[str] = frozenset()
 
     def pieces(self) -> tuple[int | None, int | None]:
         """Return the rows of the largest piece that has to be decoded as a whole, and of all; None of text."""
@@ -143,11 +147,15 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
         types |= {name: declared} if source is None else dict.fromkeys(source.columns, number)
 
     def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from coding.code(table.read(coding.raw_kinds(kinds), rows), kinds)
+        raw = coding.raw_kinds(kinds)
+        try:
+            yield from coding.code(table.read(raw, rows), kinds)
+        except SchemaError as error:
+            raise (table.locate and table.locate(raw, coding.checks())) or error from None
 
     find_ranges = table.ranges
     ranges = None if find_ranges is None else (lambda: TypedRanges(find_ranges().raw, coding))
-    return Table(types, read, table.booleans - {*by_name}, table.layout, ranges, table.describe)
+    return replace(table, types=types, read=read, booleans=table.booleans - {*by_name}, ranges=ranges)
 
 
 def open_table(source: Source, dialect: Dialect | None = None) -> Table:
@@ -207,13 +215,10 @@ def _open_path(path: Place, dialect: Dialect) -> Table:
     if dialect != Dialect():
         raise SchemaError(f"{path} is not a text file, so [table] in the policy and --header do not apply: remove them")
     if is_folder(path):
-        files = parquet_files(path)
-        if not files:
-            raise SchemaError(f"{path} holds no .parquet files: name a file, or a folder of Parquet files")
-        return _open_parquet(files)
+        return _open_parquet(path)
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        return _open_parquet([path])
+        return _open_parquet(path)
     if isinstance(path, RemotePath):
         raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
     if suffix in ARROW:
@@ -239,18 +244,10 @@ def _other_format(path: Path, suffix: str) -> str:
     return f"{path} is not a table that dp-publish reads: convert it with {line}"
 
 
-def _open_parquet(files: Sequence[Place]) -> Table:
-    schema = _schema_of(files[0])
-    for path in files[1:]:
-        if not _schema_of(path).equals(schema):
-            raise SchemaError(f"{path} and {files[0]} have different columns: a folder must hold one table")
-
-    return _typed_table(schema, lambda: parquet_ranges(files))
-
-
-def _schema_of(path: Place) -> pa.Schema:
-    with open_parquet_file(path) as file:
-        return file.schema_arrow
+def _open_parquet(place: Place) -> Table:
+    files = open_parquet(place)
+    table = _typed_table(files.schema, lambda: parquet_ranges(files))
+    return replace(table, partitions=frozenset(files.keys))
 
 
 def _open_arrow(path: Path) -> Table:
@@ -261,7 +258,8 @@ def _open_arrow(path: Path) -> Table:
 def _open_text(path: Place, dialect: Dialect) -> Table:
     layout = find_layout(path, dialect)
     _require_distinct(list(layout.names))
-    return Table(dict.fromkeys(layout.names, ColumnType.UNKNOWN), TextFile(path, layout).read, layout=layout)
+    file = TextFile(path, layout)
+    return Table(dict.fromkeys(layout.names, ColumnType.UNKNOWN), file.read, layout=layout, locate=file.locate)
 
 
 def _typed_table(

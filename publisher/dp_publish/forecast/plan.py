@@ -23,6 +23,7 @@ from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.table import Table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
+from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.forecast.strengths import fine_grid, forecast_each, takes_mu
@@ -146,14 +147,15 @@ def make_plan(
     MemoryLimitError
         It may need more memory than it may have.
     """
-    written = find_policy(data, policy_file, default_name, overrides or {})
+    written, why = choose_release(data, find_policy(data, policy_file, default_name, overrides or {}))
     prepared = prepare(data, written)
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     if prepared.found is not None:
         kinds = dict.fromkeys(kinds, "continuous")
     require_plan(len(kinds), max_memory)
     n_rows = _count_rows_of(prepared)
-    notes = [*_notes_on_bounds(n_rows, table, policy, kinds)]
+    notes = [f"Without more said: {why}."] if why else []
+    notes += [] if prepared.found is not None else _notes_on_bounds(n_rows, table, policy, kinds)
 
     own, why_not = _forecast_own(n_rows, policy, kinds, spread)
     notes += why_not

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow.compute as pc
 from scipy import special
 
-from dp_bundle.base.errors import DataError, DpGraphError, MissingValuesError, PolicyError, SchemaError
+from dp_bundle.base.errors import DataError, DpGraphError, MissingValuesError, PolicyError
 from dp_bundle.base.machine import describe_need
 from dp_bundle.base.quoting import counted, listed
 from dp_bundle.data.rows import batch_rows
@@ -48,6 +48,7 @@ from dp_publish.policy.column_survey import (
     Glance,
     find_regrettable,
     glance,
+    glance_at_readable,
     point_out_names,
     quote_header,
     survey_columns,
@@ -411,13 +412,14 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         return point_out_names(raw_names(plan.kinds, plan.policy.sources))
     if is_open(plan.policy):
         return point_out_names(plan.kinds)
-    unreadable = find_unreadable(plan.table, plan.policy, plan.kinds)
-    if any(isinstance(reason, SchemaError) for reason in unreadable):
-        return [f"a release would be refused: {reason}" for reason in unreadable]
-    seen = glance(plan.table, plan.kinds)
-    notes = survey_columns(seen, plan.policy, plan.kinds)
-    refused = [*unreadable, *find_regrettable(plan.table, seen, plan.policy, plan.kinds)]
+    seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
+    notes = survey_columns(seen, plan.policy, kinds)
+    refused = [
+        *unread,
+        *find_unreadable(plan.table, plan.policy, kinds),
+        *find_regrettable(plan.table, seen, plan.policy, kinds),
+    ]
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
     notes += [describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else []
-    return [*notes, *suggest_asinh(plan)]
+    return [*notes, *([] if unread else suggest_asinh(plan))]

@@ -14,6 +14,7 @@ from dp_bundle.base.errors import PolicyError
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_publish.accounting.conversions import ROUND_UP, Cost, epsilon_for_delta, rho_for_mu
 from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
+from dp_publish.data.kinds import published
 from dp_publish.data.table import Table
 from dp_publish.discovery.finding import Decided, Read, Told, decide, discover
 from dp_publish.discovery.levels import EXCEPTED_DELTA
@@ -94,7 +95,7 @@ class DiscoveringMaker:
         stated = replace(
             contents,
             guarantee=guarantee,
-            sources=policy.sources,
+            sources=tuple(map(published, policy.sources)),
             discovery=decided.discovery,
             left_out=tuple(decided.left_out),
             remark="; ".join(decided.said),

@@ -35,6 +35,7 @@ from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.base import DISCOVERY, version_for
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter
+from dp_publish.data.kinds import published
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source
 from dp_publish.ledger.ledger import Ledger, Reservation
@@ -290,7 +291,7 @@ def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reser
             discovery=contents.discovery,
             n_rows=contents.n_rows,
             columns=contents.columns,
-            sources=order.policy.sources if contents.sources is None else contents.sources,
+            sources=tuple(map(published, order.policy.sources)) if contents.sources is None else contents.sources,
             second_moments=contents.second_moments,
             guarantee=contents.guarantee,
             sigma_derived_from_data=contents.guarantee is None,

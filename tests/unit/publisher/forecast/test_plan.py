@@ -333,7 +333,7 @@ def test_plan_says_where_rows_are_too_few_to_find_bounds(
     n_rows: int, unit: str, few: bool, planned: Callable[..., Any]
 ) -> None:
     """Bounds left out are forecast as found, and how many rows that takes is said where there are fewer."""
-    text = planned(f'[privacy]\nmu = 1.0\nunit = "{unit}"\n', names="abc", n_rows=n_rows)
+    text = planned(f'[privacy]\nrelease = "rows"\nmu = 1.0\nunit = "{unit}"\n', names="abc", n_rows=n_rows)
     assert "would be found privately, with 10% of rho" in text
     assert ("To find bounds reliably at the policy's own strength takes about" in text) == few
 
@@ -348,12 +348,15 @@ def test_a_plan_says_that_second_moments_cannot_center_gaps(planned: Callable[..
 def test_a_plan_of_a_text_file_says_that_any_column_may_be_text(tmp_path: Path) -> None:
     """Columns without bounds are named, as one of text would stop the release; no line is wider than a terminal."""
     (tmp_path / "t.csv").write_text("age,city\n" + "40,Rome\n" * 300)
+    (tmp_path / "t.policy.toml").write_text('[columns.age]\nmissing = "drop"\n')
     plan = make_plan(tmp_path / "t.csv", None, "t")
     assert plan.kinds == {"age": "continuous", "city": "continuous"}
     assert (
         "'age', 'city'. One that holds words or dates stops the release until the policy gives it a kind"
         in plan.notes[0]
     )
+    (tmp_path / "t.policy.toml").unlink()
+    assert "second moments are published, as noisy rows" in make_plan(tmp_path / "t.csv", None, "t").notes[0]
     assert max(map(len, describe_plan(plan).splitlines())) < 80
 
     (tmp_path / "t.policy.toml").write_text("[columns.age]\nbounds = [0, 120]\n[columns.city]\ndrop = true\n")

@@ -181,12 +181,13 @@ def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, com
     assert refused.returncode == 2
     assert "these columns look like identifiers or hardly vary" in refused.stderr
     assert "'patient_id', 'serial', 'same'; set drop = true" in refused.stderr
+    assert "[columns" not in named.stderr
     assert len(Ledger().entries()) == 1
 
     bounds = '[columns."*"]\nbounds = [0, 30000]\n'
     drops = "".join(f"[columns.{name}]\ndrop = true\n" for name in ("patient_id", "serial", "same"))
     (tmp_path / "a.policy.toml").write_text(f"[privacy]\nmu = 20\n{bounds}{drops}")
-    assert command("dp-publish", "a.parquet", "--anyway").returncode == 0
+    assert command("dp-publish", "a.parquet", "--anyway", "--out", "b.tar").returncode == 0
 
 
 def test_the_names_in_a_first_line_are_shown_before_they_are_published(tmp_path: Path, command: Command) -> None:
@@ -211,6 +212,32 @@ def test_a_plan_looks_at_the_first_rows_if_asked(tmp_path: Path, command: Comman
     unseen = command("dp-publish", "plan", "a.parquet")
     assert unseen.stderr == ""
     assert "Nothing was spent, and no value was read." in unseen.stdout
+
+
+def test_a_plan_that_looks_tells_codes_and_gaps(tmp_path: Path, command: Command) -> None:
+    """Zeros before whole numbers, which would be lost, and gaps and dates that would end the release; all at once."""
+    rows = [f"{RNG.integers(100, 99_999):05},{RNG.normal():.2f},{'' if place % 9 == 0 else 1}" for place in range(300)]
+    (tmp_path / "a.csv").write_text("plz,x,gappy,day\n" + "".join(f"{row},5.10.2024\n" for row in ["01067,0,0", *rows]))
+    policy = '[columns.x]\nbounds = [-5, 5]\n[columns.plz]\n{}[columns.gappy]\nbounds = [0, 2]\nmissing = "{}"\n'
+    (tmp_path / "a.policy.toml").write_text(policy.format("bounds = [0, 100000]\n", "refuse"))
+    looked = command("dp-publish", "plan", "a.csv", "--look").stderr
+    assert "would be refused: line 2, column 'day': the value is a date: in the policy" in looked
+    assert "whole numbers that begin with zeros, as codes of places do, in the first rows: 'plz'." in looked
+    assert "would be refused: column 'gappy' has missing values: set missing = " in looked
+    (tmp_path / "a.policy.toml").write_text(policy.format("drop = true\n", "drop") + "[columns.day]\ndrop = true\n")
+    looked = command("dp-publish", "plan", "a.csv", "--look").stderr
+    assert "zeros" not in looked
+    assert "missing" not in looked
+
+
+def test_keys_of_folders_are_not_said_to_be_constant(tmp_path: Path, command: Command) -> None:
+    """The first rows show one file, in which each key is constant."""
+    for year in (2025, 2026):
+        (tmp_path / "t" / f"year={year}").mkdir(parents=True)
+        pd.DataFrame({"x": RNG.normal(size=100)}).to_parquet(tmp_path / "t" / f"year={year}" / "a.parquet")
+    done = command("dp-publish", "t", "--unit", "cell", "--mu", 90, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "hardly vary" not in done.stderr
 
 
 def test_a_new_policy_says_what_it_leaves_out(tmp_path: Path, command: Command) -> None:
