@@ -29,6 +29,7 @@ from dp_bundle.cli.console import (
     engine_options,
     json_option,
     memory_option,
+    note,
     option,
     quiet_option,
     run,
@@ -344,8 +345,8 @@ def plan_command(
         PAGE.require(report)
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
     notes = describe_first_rows(plan, looked=look)
-    for note in notes:
-        tell(note, quiet=quiet)
+    for sentence in notes:
+        tell(sentence, quiet=quiet)
     if picture is not None:
         from dp_publish.forecast.picture import draw_plan
 
@@ -418,15 +419,16 @@ def audit_command(
 
 
 def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
-    """Write the signature beside a release that was published, and print the receipt."""
+    """Write signature and page beside a release that was published, and print the receipt."""
+    from dp_publish.cli.messages.page import write_page
     from dp_publish.cli.messages.release import describe_receipt, receipt_document
     from dp_publish.release.publishing import sign_beside
 
     with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
-        minisig, why_not = sign_beside(receipt, key)
-        if why_not:
-            tell(f"note: {why_not}", quiet=quiet)
-        said = describe_receipt(receipt, resolved, minisig), receipt_document(receipt, minisig)
+        minisig, unsigned = sign_beside(receipt, key)
+        page, unwritten = write_page(receipt, resolved, key)
+        note(filter(None, (unsigned, unwritten)), quiet=quiet)
+        said = describe_receipt(receipt, resolved, minisig, page), receipt_document(receipt, minisig, page)
         answer(*said, as_json=as_json, quiet=quiet)
 
 
