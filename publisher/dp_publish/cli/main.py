@@ -36,6 +36,7 @@ from dp_bundle.cli.console import (
     tell,
     version_option,
 )
+from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import Place, RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key
@@ -164,6 +165,7 @@ def publish_command(
     shown = sys.stderr.isatty() and not quiet
     if shown:
         before_compiling(_announce_compiling)
+        step("looking at the table")
     policy = find_policy(data, policy_file, _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
@@ -177,6 +179,7 @@ def publish_command(
         max_memory=max_memory,
         n_workers=count_cores() if engine == "dask" and scheduler is None else 0,
     )
+    step("")
 
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
@@ -335,6 +338,7 @@ def plan_command(
       dp-publish plan wine.parquet --picture wine.plan.png
       dp-publish plan wine.parquet --look
     """
+    step("forecasting", quiet=quiet)
     from dp_publish.cli.messages.plan import describe_plan, plan_document
     from dp_publish.forecast.plan import make_plan
     from dp_publish.forecast.refusal import describe_first_rows
@@ -350,6 +354,7 @@ def plan_command(
     if picture is not None:
         from dp_publish.forecast.picture import draw_plan
 
+        step("drawing the picture", quiet=quiet)
         draw_plan(plan, picture)
         tell(f"wrote {picture}", quiet=quiet)
     if report is not None:
@@ -357,10 +362,10 @@ def plan_command(
         from dp_publish.forecast.page.report import write_page
         from dp_publish.policy.file import used_policy
 
+        step("drawing the page", quiet=quiet)
         used = used_policy(data, policy_file)
-        write_page(
-            plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, _account_of(plan, ledger_place))
-        )
+        account = _account_of(plan, ledger_place)
+        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account))
         tell(f"wrote {report}", quiet=quiet)
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
@@ -409,6 +414,7 @@ def audit_command(
     def announce(mechanism: str) -> None:
         tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
 
+    step("attacking what would be published", quiet=quiet)
     policy = find_policy(data, policy_file, _plain_name(data), privacy)
     report = audit_planned_release(
         data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=announce
@@ -476,8 +482,8 @@ def _plain_name(data: Place) -> str:
     return os.fsencode(plain).decode("utf-8", "replace")  # a dataset's name is text, whatever bytes the file's name has
 
 
-def _announce_compiling(_kept: bool) -> None:
-    click.echo("\r\033[Kcompiling for this machine: about ten seconds of computing, needed only once", err=True)
+def _announce_compiling(kept: bool) -> None:
+    announce_compiling("a few seconds", kept=kept)
 
 
 def main() -> None:
