@@ -1,4 +1,4 @@
-"""The site of six bundles, and pages beside them, in the browser: list, search, label, download; light, dark, on a phone, without script."""
+"""The site of six bundles, and pages beside them, in the browser: light, dark, on a phone, on paper, without script."""
 
 from __future__ import annotations
 

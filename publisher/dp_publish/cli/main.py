@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -434,8 +435,9 @@ def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_js
         minisig, unsigned = sign_beside(receipt, key)
         page, unwritten = write_page(receipt, resolved, key)
         note(filter(None, (unsigned, unwritten)), quiet=quiet)
-        said = describe_receipt(receipt, resolved, minisig, page), receipt_document(receipt, minisig, page)
-        answer(*said, as_json=as_json, quiet=quiet)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        text = describe_receipt(receipt, resolved, minisig, page, width=width)
+        answer(text, receipt_document(receipt, minisig, page), as_json=as_json, quiet=quiet)
 
 
 def _resume_words(job: Path, key: str) -> str:

@@ -32,7 +32,7 @@ def write_page(receipt: Receipt, policy: Policy, key: Ed25519PrivateKey) -> tupl
     receipt : Receipt
         The release. What its report tells is not on the page.
     policy : Policy
-        By which it was made.
+        By which it was made. Neither is the spread that it expects, which may have been read off the table.
     key : Ed25519PrivateKey
         The key that signed it.
 
@@ -53,7 +53,7 @@ def write_page(receipt: Receipt, policy: Policy, key: Ed25519PrivateKey) -> tupl
         signer=public_key_of(key).fingerprint,
         manifest_sha256=receipt.manifest_sha256,
         file=end_in_name(receipt.path).name,
-        seen=describe_use(release, policy),
+        seen=describe_use(release, _without_spreads(policy)),
     )
     try:
         with errors_of_writing(path, f"there is another file at {quote_path(path)}"):
@@ -61,3 +61,11 @@ def write_page(receipt: Receipt, policy: Policy, key: Ed25519PrivateKey) -> tupl
     except DpGraphError as error:
         return None, f"the release is complete, but has no page beside it: {error}"
     return path, ""
+
+
+def _without_spreads(policy: Policy) -> Policy:
+    """Return the policy with the usual spread for every number; that of a category follows from its levels."""
+    coded = {name for source in policy.sources if source.kind != "number" for name in source.columns}
+    numbers = {name: entry for name, entry in policy.columns.items() if name not in coded}
+    usual = {name: entry.model_copy(update={"spread": None}) for name, entry in numbers.items()}
+    return policy.model_copy(update={"columns": {**policy.columns, **usual}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,9 +38,24 @@ _OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bou
 
 
 def describe_receipt(
-    receipt: Receipt, policy: Policy, minisig: Path | RemotePath | None = None, page: Path | None = None
+    receipt: Receipt,
+    policy: Policy,
+    minisig: Path | RemotePath | None = None,
+    page: Path | None = None,
+    *,
+    width: int | None = None,
 ) -> str:
-    """Return the lines on a release for its publisher, in plain words first, and on what lies beside it."""
+    """Return the lines on a release for its publisher, in plain words first, and on what lies beside it.
+
+    Parameters
+    ----------
+    receipt, policy : Receipt, Policy
+        The release, and what it was made by.
+    minisig, page : path or None
+        The files beside it, if they were written.
+    width : int, optional
+        At which sentences are folded; by default each is one line.
+    """
     release, named = release_in_words(receipt), quote_name(receipt.release.dataset.name)
     label = worded_label(release)
     sections = {
@@ -59,10 +75,19 @@ def describe_receipt(
     }
     lines = [f"wrote {receipt.path}: release {release.lineage.number} of {named}, {describe_size(release)}"]
     for head, sentences in sections.items():
-        lines += [f"{head}:", *(f"  {sentence}" for sentence in sentences)] if sentences else []
+        lines += [f"{head}:", *(_folded(sentence, width) for sentence in sentences)] if sentences else []
     if receipt.report.tells:
-        lines += ["for your eyes only, because this depends on the raw values:", *_describe_report(receipt)]
+        lines += ["for your eyes only, because this depends on the raw values:"]
+        lines += [_folded(line.removeprefix("  "), width) for line in _describe_report(receipt)]
     return "\n".join([*lines, f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}"])
+
+
+def _folded(sentence: str, width: int | None) -> str:
+    """Return an indented sentence, on one line or folded between words."""
+    if width is None:
+        return f"  {sentence}"
+    lines = textwrap.wrap(sentence, max(width - 4, 20), break_long_words=False, break_on_hyphens=False)
+    return "\n    ".join([f"  {lines[0]}", *lines[1:]])
 
 
 def release_in_words(receipt: Receipt) -> Release:

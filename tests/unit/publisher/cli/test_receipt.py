@@ -143,6 +143,9 @@ def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any) -> Non
         assert found["how strongly"] == ["Not at all: nothing limits how often a guess about anybody is right."]
         return
     assert found["from whom"][0].startswith("Anybody, with any other knowledge and any computer")
+    narrow = describe_receipt(receipt, policy, width=60)
+    assert narrow.split() == said.split()
+    assert max(map(len, narrow.partition("what was chosen")[0].splitlines()[1:])) <= 60
     percent = math.ceil(1000 * chance - 1e-9) / 10
     assert found["how strongly"] == [
         f"Somebody who knows {known}, guesses right in at most {percent:.1f} % of cases after seeing this release, in "
@@ -166,7 +169,10 @@ def test_after_several_releases_the_total_is_what_is_said(make: Any) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_page_tells_what_the_file_tells(case: str, make: Any, key: Ed25519PrivateKey) -> None:
-    """It has the label's dots and the receipt's words, loads nothing, and does not depend on the private report."""
+    """It has the label's dots and the receipt's words, and loads nothing.
+
+    Neither the private report nor a spread, which the publisher may have read off her table, makes a difference to it.
+    """
     receipt, policy = make(CASES[case][0])
     path, why_not = write_page(receipt, policy, key)
     assert (path, why_not) == (page_path(receipt.path), "")
@@ -184,7 +190,11 @@ def test_the_page_tells_what_the_file_tells(case: str, make: Any, key: Ed25519Pr
     path.unlink()
     counts = {"a": 98765}
     told = RowReport(clipped=counts, filled=counts, n_clipped_rows=98765, n_over_cap=98765, n_entities=98765)
-    write_page(dataclasses.replace(receipt, report=told, left_out=("secret name",)), policy, key)
+    spread = {name: entry.model_copy(update={"spread": 0.05}) for name, entry in policy.columns.items()}
+    other = policy.model_copy(update={"columns": spread})
+    write_page(dataclasses.replace(receipt, report=told, left_out=("secret name",)), other, key)
+    if case in ("cell", "row", "moments"):
+        assert describe_receipt(receipt, other) != describe_receipt(receipt, policy)
     assert path.read_text() == page
 
 
