@@ -125,7 +125,7 @@ def claims_of_ledger(ledger: Ledger, dataset: str) -> Iterator[tuple[int, Claim]
 
 def _in_words(line: str) -> Iterator[Claim]:
     """Yield what a line of the ledger says of guesses, but for the comparison with another strength."""
-    yield from (claim for claim in read_text(line, "ledger, in words") if claim.scope == "all")
+    yield from (claim for claim in read_text(line, "ledger, in words") if not claim.scope.startswith("mu "))
 
 
 def _of_portals(release: Release, numbers: dict[str, Any]) -> Iterator[Claim]:

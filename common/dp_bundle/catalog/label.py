@@ -84,7 +84,7 @@ def worded_label(release: Release) -> dict[str, Any]:
     return {
         **common,
         "protects": _PROTECTED[guarantee.unit] + ("" if guarantee.neighbours.n_rows_public else ", there or not"),
-        "who": _who(guarantee),
+        "who": _who(guarantee, release.kind),
         "from_whom": _FROM_WHOM,
         "guess": guess,
         "plainly": [guess, *(describe_all_releases(total) if total.releases > 1 else _describe_strength(right))],
@@ -101,7 +101,7 @@ def is_weak(right: float | None) -> bool:
 
 def describe_all_releases(total: Cumulative) -> list[str]:
     """Return sentences that say how strongly all releases of a dataset so far protect, together."""
-    return [describe_guess_in_all(total), *_describe_strength(chance_in_all(total), in_all=True)]
+    return [describe_guess_in_all(total), *_describe_strength(chance_in_all(total), in_all=total.releases > 1)]
 
 
 def _describe_strength(right: float | None, *, in_all: bool = False) -> list[str]:
@@ -112,8 +112,10 @@ def _describe_strength(right: float | None, *, in_all: bool = False) -> list[str
     return [describe_hundred(right, in_all=in_all), *weak]
 
 
-def _who(guarantee: Guarantee) -> str:
-    """Return one sentence that says whom or what the noise protects."""
+def _who(guarantee: Guarantee, kind: str) -> str:
+    """Return one sentence that says whom or what the noise protects; second moments move by whole rows."""
+    if guarantee.unit == "cell" and kind == "covariance":
+        return "Every single cell, and every row as well: all values of one row together."
     if guarantee.unit == "cell":
         return "Every single cell: one value of one row, but not a row as a whole."
     presence = "" if guarantee.neighbours.n_rows_public else ", and whether there is one at all"

@@ -249,6 +249,8 @@ def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None,
         meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log))
         shown = sys.stderr.isatty() and not quiet
+        if shown:
+            before_compiling(_announce_compiling)
         show = meanwhile.enter_context(shown_on_terminal(None)) if shown else None
         receipt, resolved = resume(job, key=signing_key, progress=show, workers=partial(dask_cluster, scheduler))
     _finish(receipt, resolved, signing_key, as_json=as_json, quiet=quiet)

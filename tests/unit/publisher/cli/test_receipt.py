@@ -71,6 +71,13 @@ CASES: dict[str, tuple[dict[str, Any], str, str, float, list[str]]] = {
         norm.cdf(1.0),
         [NUMBER_PUBLIC, TOGETHER.format("mu = 20"), OTHERS],
     ),
+    "moments of cells": (
+        {"release": "covariance", "mechanism": "gaussian", "unit": "cell", "mu": 2.0},
+        "Every single cell, and every row as well: all values of one row together.",
+        PAIR.format("the whole table but one cell", "this cell holds one of two values"),
+        norm.cdf(1.0),
+        [NUMBER_PUBLIC, TOGETHER.format("mu = 20"), OTHERS],
+    ),
     "there or not": (
         {"release": "covariance", "mechanism": "gaussian", "unit": ENTITY, "mu": 2.0, "neighbours": "add-remove"},
         "Every “who”: all values of its rows together, at most 2 rows, and whether there is one at all.",
