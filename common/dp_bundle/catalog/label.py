@@ -15,6 +15,7 @@ from dp_bundle.describe.sentences import (
     chance_in_all,
     chance_of_guess,
     describe_bounds,
+    describe_discovery,
     describe_gaps,
     describe_guarantee,
     describe_guess,
@@ -68,6 +69,7 @@ def worded_label(release: Release) -> dict[str, Any]:
         "releases": total.releases,
         "right_in_all": in_all,
         "noise": [
+            *describe_discovery(release),
             *describe_moments(release.second_moments, release.columns),
             *describe_gaps(release),
             *describe_sources(release),
