@@ -44,8 +44,8 @@ def stop_publishing(folder: Path, count: int, by: signal.Signals, *, release: st
 
         assert set(setting.published().values()) <= booked
         published = setting.published()
-        minisigs = {f"{name}.minisig" for name in published}  # which a killed process may not have come to write
-        assert {path.name for path in folder.iterdir()} - own <= {"home", *published, *minisigs}
+        beside = {f"{name.removesuffix('.tar')}{end}" for name in published for end in (".tar.minisig", ".html")}
+        assert {path.name for path in folder.iterdir()} - own <= {"home", *published, *beside}
         said = err.decode()
         if process.returncode == 0 or "is published" in said:
             assert exists, said

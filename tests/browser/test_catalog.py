@@ -1,4 +1,4 @@
-"""The site of six bundles in the browser: list, search, label, download; light, dark, on a phone, without script."""
+"""The site of six bundles, and pages beside them, in the browser: light, dark, on a phone, on paper, without script."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.browser.judging import axe_violations, keyboard_complaints, outside_the_window
 from tests.browser.opening import PHONE, Opened
+from tests.browser.printing import print_page
 
 from dp_bundle.catalog.making import SiteSettings, make_catalog
 from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, load_key, publish
+from dp_publish.cli.messages.page import write_page
 from dp_publish.sampling.keystream import insecure_keystream
 
 pytestmark = pytest.mark.browser
@@ -52,7 +54,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
             policy = Policy.model_validate({"dataset": dataset, "privacy": privacy, "columns": columns})
             path = folder / "bundles" / file
             path.parent.mkdir(exist_ok=True)
-            publish(table, policy, out=path, key=load_key(), keystream=insecure_keystream(7))
+            receipt = publish(table, policy, out=path, key=load_key(), keystream=insecure_keystream(7))
+            write_page(receipt, policy, load_key())
         content = bytearray((folder / "bundles" / "clinic-2.tar").read_bytes())
         content[len(content) // 2] ^= 1
         (folder / "bundles" / "tampered.tar").write_bytes(content)
@@ -74,7 +77,7 @@ def titles(page: Page) -> list[str]:
     return [each.inner_text() for each in page.locator("#list > li:not([hidden]) h3").all()]
 
 
-PAGES = ["index", "clinic", "moments", "haifa", "dataset"]
+PAGES = ["index", "clinic", "moments", "haifa", "dataset", "chinese.html", "moments.html"]
 LOOKS = {"light": {}, "dark": {"scheme": "dark"}, "phone": {"size": PHONE}}
 
 
@@ -84,7 +87,8 @@ def test_every_page_is_sound(
     site: Path, name: str, look: str, open_silent: Callable[..., Opened], take_picture: Callable[[Page, str], None]
 ) -> None:
     """An axe-core run finds nothing, nothing hangs over the edge, and Tab reaches all controls."""
-    path = site / "index.html" if name == "index" else page_of(site, name)
+    beside = site.parent / "bundles" / name
+    path = site / "index.html" if name == "index" else beside if beside.exists() else page_of(site, name)
     page = open_silent(path, **LOOKS[look]).page
     take_picture(page, f"portal {name} {look}")
     assert outside_the_window(page) == []
@@ -181,3 +185,20 @@ def test_direction_follows_the_title(site: Path, open_silent: Callable[..., Open
     for name, direction in (("haifa", "rtl"), ("dataset", "ltr")):
         page = open_silent(page_of(site, name)).page
         assert page.locator("h1").evaluate("each => getComputedStyle(each).direction") == direction
+
+
+def test_the_page_beside_a_bundle_is_printed_with_its_record(
+    site: Path, tmp_path: Path, open_silent: Callable[..., Opened]
+) -> None:
+    """On paper there are the label, what researchers will see, and the whole paragraph for a record of processing."""
+    page = open_silent(site.parent / "bundles" / "clinic-2.html").page
+    assert page.locator("svg.guesses[role=img] circle").count() == 100
+    printed = " ".join(print_page(page, tmp_path / "beside.pdf").text.split())
+    for words in (
+        "What this release promises",
+        "What researchers will see",
+        "For a record of processing",
+        "2 releases",
+    ):
+        assert words in printed
+    assert "of the manifest: " in printed

@@ -53,9 +53,9 @@ def _publish_and_kill(folder: Path, table: pd.DataFrame, *, kills: int, seed: in
                 released.add(opened.release.lineage.number)
             left.append(out)
         assert released <= {entry.number for entry in Ledger().entries("big")}
-    minisigs = {f"{path.name}.minisig" for path in left}  # which a killed process may not have come to write
-    assert {path.name for path in folder.iterdir() if path.is_file()} - minisigs == {
-        *("big.parquet", "big.policy.toml", "whole.tar", "whole.tar.minisig"),
+    beside = {f"{path.stem}{end}" for path in left for end in (".tar.minisig", ".html")}  # which may be missing
+    assert {path.name for path in folder.iterdir() if path.is_file()} - beside == {
+        *("big.parquet", "big.policy.toml", "whole.tar", "whole.tar.minisig", "whole.html"),
         *(path.name for path in left),
     }
     return left

@@ -259,11 +259,16 @@ def test_a_wrong_target_gets_one_sentence(words: list[str], sentence: str, chain
 def test_progress_is_shown_on_a_terminal_alone(
     chain: Path, command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal the steps pass on the last line of stderr; elsewhere, and with --quiet, nothing does."""
+    """The steps pass, one by one, until the last is over; elsewhere, and with --quiet, nothing is shown."""
     assert command("dp-learn", chain, "--alpha", "0.2").stderr == ""
-    monkeypatch.setattr("dp_learn.cli.main.sys.stderr.isatty", lambda: True, raising=False)
-    shown = command("dp-learn", chain, "--alpha", "0.2").stderr
+    steps: list[tuple[str, bool]] = []
+    monkeypatch.setattr("dp_learn.cli.main.step", lambda what, *, quiet=False: steps.append((what, quiet)))
+    assert command("dp-learn", chain, "--alpha", "0.2").stderr == ""
 
-    assert shown.index("reading the rows") < shown.index("testing the edges") < shown.index("writing the results")
-    assert shown.endswith("\r\033[K")
-    assert command("dp-learn", chain, "--alpha", "0.2", "--quiet").stderr == ""
+    passed = [what for what, _ in steps]
+    assert passed.index("verifying") < passed.index("reading the rows") < passed.index("testing the edges")
+    assert passed[-2:] == ["writing the results", ""]
+    assert not any(quiet for _, quiet in steps)
+    steps.clear()
+    command("dp-learn", chain, "--alpha", "0.2", "--quiet")
+    assert all(quiet for what, quiet in steps if what)

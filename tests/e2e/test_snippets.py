@@ -166,7 +166,7 @@ class Page(NamedTuple):
 EXPECTED = {
     "README.md": Page(for_readme),
     "portal.md": Page(for_portals),
-    "publisher.md": Page(for_publishers, "*.bundle.tar*"),
+    "publisher.md": Page(for_publishers, "*.bundle.*"),
     "researcher.md": Page(for_researchers),
     "how-to/choose-a-strength.md": Page(for_choices),
     "how-to/choose-an-estimator.md": Page(for_choices),

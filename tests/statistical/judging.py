@@ -106,7 +106,7 @@ class Judge:
     def _judge(self, claim: Claim) -> Found:
         judged, (scope, _, rest) = self._judged, claim.scope.partition(" ")
         unit = judged.unit
-        if claim.kind in ("bounds_mu", "centers_mu"):
+        if claim.kind in ("bounds_mu", "centers_mu", "discovery_mu"):
             return _part(claim, judged)
         if scope in ("all", "before", "booked"):
             return self._of_several(claim, scope, rest or judged.release.cumulative.unit)
@@ -185,6 +185,8 @@ def _part(claim: Claim, judged: Judged) -> Found:
     release, drawn = judged.release, judged.drawn
     if not claim.value:
         return 0.0, 0.0
+    if claim.kind == "discovery_mu":  # the policies here declare what their columns are
+        raise UnknownFigureError(claim)
     rows = (judged.guarantee.max_rows or 1) if judged.guarantee else 1
     if claim.kind == "centers_mu":
         real = rows * 2 * math.sqrt(len(release.columns)) / drawn.sums_sigma

@@ -20,10 +20,10 @@ _TOTAL = re.compile(
 )
 _RHO = re.compile(rf"rho = {N} per {UNIT}")
 _SPENT = re.compile(rf"(?:The budget is |, )mu = {_NO} per {UNIT} \(mu = {N} so far\)\.?")
-_WEAK = re.compile(
-    r"This is weak: someone who knows everything else, and has only (two candidates for one \w+, picks the right one|"
-    rf"to tell whether one \w+ is in the table, is right) in (?:more than \d+\.\d+ %|up to {N} %) of cases "
-    rf"\(in {N} % at mu = {N}; pure guessing gives 50 %\)\."
+_WEAK = re.compile(rf"This is weak: at mu = {N} it would be {N} %\.")
+_HUNDRED = re.compile(
+    rf"Of 100 such guesses( with all releases)?, (?:at most {N} are right on average|all may be right); by chance "
+    r"alone it would be 50\."
 )
 _SEVERAL = re.compile(
     r"Someone who is counted in several cells is protected less: in k cells at k times the rho, which is "
@@ -35,7 +35,8 @@ _TOGETHER = re.compile(
     r"|\d+ rows together are not protected at all\."
 )
 _IN_ALL = re.compile(
-    rf"Somebody who has all of these releases guesses right in at most {N} % of cases, in place of 50 %\."
+    rf"guesses right in at most {N} % of cases after seeing (?:its one release|all \d+ releases) so far, in place of "
+    r"50 %\."
 )
 _GUESS = re.compile(rf"guesses right in at most {N} % of cases after seeing this release, in place of 50 %\.")
 _CONDITIONAL = re.compile(rf"Had the same noise been fixed beforehand, one cell would be protected at mu = {N}\.")
@@ -77,7 +78,9 @@ _NEUTRAL = [
         r"assumed, as there is no policy.*$|\S+ was chosen, .*$|^\S+ was chosen.*$",
         r"  \S+: more than 60 % of the values.*$|.*more than 60 % of the values seem.*$",
         rf"The budget is (?:mu = {_NO} per \S+?(?:, )?)+\.",
-        r"licence: .*$|to learn from it: .*$|beside it: .*$|left out: .*$",
+        r"licence: .*$|to learn from it: .*$|left out: .*$|^\s+\S+, (?:a page that says|by which the stock) .*$",
+        r"^Release \d+ of the dataset \S+ was made with random noise on [-\d]+|^Of the table it tells about .*$",
+        r"Made with \"[^\"]*\"|ed25519:[0-9a-f]+|SHA-256 of the manifest: [0-9a-f]+",
         r"for your eyes only.*$",
         r"columns that \w+ by",
         r"Apache-2\.0",
@@ -137,10 +140,10 @@ def _read_line(line: str, place: str) -> Iterator[Claim]:
     for unit, mu in taken(_SPENT):
         own = unit.strip('"')
         yield Claim("mu", number(mu), f"all {own}", place)
-    for guess, share, known, mu in taken(_WEAK):
-        scope = "own replaced" if guess.startswith("two candidates") else "own"
-        yield from [Claim("right", number(share) / 100, scope, place)] if share else []
-        yield Claim("right", number(known) / 100, f"mu {mu}", place)
+    for mu, share in taken(_WEAK):
+        yield Claim("right", number(share) / 100, f"mu {mu}", place)
+    for several, right in taken(_HUNDRED):
+        yield Claim("right", number(right or "100") / 100, "all" if several else "own", place)
     for k, times in taken(_SEVERAL):
         yield Claim("times", number(times), f"changes {k}", place)
     for (costs,) in taken(_REPLACEMENT):
@@ -200,7 +203,7 @@ def read_numbers(document: dict[str, Any], place: str, unit: str) -> list[Claim]
 
 
 _FIELDS = {
-    **{name: name for name in ("mu", "rho", "epsilon", "bounds_mu", "centers_mu")},
+    **{name: name for name in ("mu", "rho", "epsilon", "bounds_mu", "centers_mu", "discovery_mu")},
     "excepted_delta": "excepted",
     "epsilon_delta": "point",
     "other_units_rho": "units",

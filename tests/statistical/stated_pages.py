@@ -43,19 +43,24 @@ def claims_of_site(folder: Path, site: Path) -> Iterator[tuple[str, int, Claim]]
 
 
 def _of_page(page: str, release: int) -> Iterator[tuple[int, Claim]]:
-    yield from ((release, Claim("right", number(right) / 100, "own", "page, dots")) for right in _DRAWN.findall(page))
+    yield from ((release, claim) for claim in claims_of_label(page))
     for past, right in _PAST.findall(page[page.index('id="history-caption"') :].partition("</table>")[0]):
         if right:
             yield int(past), Claim("right", number(right) / 100, "own", "page, history")
+
+
+def claims_of_label(page: str) -> Iterator[Claim]:
+    """Yield the claims of the privacy label on a page."""
+    yield from (Claim("right", number(right) / 100, "own", "page, dots") for right in _DRAWN.findall(page))
     label = page[page.index('<div class="label">') :].partition("</dl>")[0]
     label = shown(re.sub(r'(?s)<span class="code">.*?</span>|<h3>.*?</h3>', " ", label))
     for right, in_all in _LEAD.findall(label):
-        yield release, Claim("right", number(right) / 100, "own", "page, lead")
+        yield Claim("right", number(right) / 100, "own", "page, lead")
         if in_all:
-            yield release, Claim("right", number(in_all) / 100, "all", "page, lead")
+            yield Claim("right", number(in_all) / 100, "all", "page, lead")
     for more, wrong, _ in _PICTURE.findall(label):
         share = 50 + number(more) if more else 100 - number(wrong) if wrong else None
         if share is not None:
-            yield release, Claim("right", share / 100, "own", "page, legend")
+            yield Claim("right", share / 100, "own", "page, legend")
     rest = _PICTURE.sub(" ", _LEAD.sub(" ", label)).replace("of 100 guesses", " ")
-    yield from ((release, claim) for claim in read_text(rest, "page, label"))
+    yield from read_text(rest, "page, label")

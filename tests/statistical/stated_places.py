@@ -11,9 +11,11 @@ from typing import Any
 
 import yaml
 from tests.statistical.stated_figures import Claim, number, read_numbers, read_text, unescaped
+from tests.statistical.stated_pages import claims_of_label
 
 from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.catalog.beside import describe_processing, page_beside
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.sentences import describe_bounds
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
@@ -26,7 +28,7 @@ from dp_bundle.portals.registry import datacite_document, registry_record
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
 from dp_publish.cli.messages.ledger import describe_ledger, ledger_document
-from dp_publish.cli.messages.release import describe_receipt, receipt_document
+from dp_publish.cli.messages.release import describe_receipt, receipt_document, release_in_words
 from dp_publish.ledger.ledger import Ledger
 
 _WORDS = re.compile(r"\b(?:mu|rho|epsilon|delta|guess\w*|protected)\b")
@@ -48,8 +50,12 @@ def claims_of(receipt: Receipt, policy: Policy) -> Iterator[Claim]:
         yield from _of_manifest(bundle.release.model_dump(mode="json"), "manifest")
         yield from read_text(_without_bounds(describe_bundle(bundle, None), release), "inspect")
 
-    label = worded_label(release)
-    for name in ("guess", "who", "strength", "spent", "unprotected"):
+    sharp = release_in_words(receipt)
+    page = page_beside(sharp, signer="ed25519:0", manifest_sha256="0", file="x.tar", seen=[])
+    yield from claims_of_label(page)
+    label = worded_label(sharp)
+    yield from read_text("\n".join(describe_processing(sharp, label, "ed25519:0", "0")), "record of processing")
+    for name in ("guess", "who", "plainly", "strength", "spent", "unprotected"):
         texts = [label[name]] if isinstance(label[name], str) else label[name]
         yield from read_text("\n".join(texts), f"label, {name}")
     if label["right"] is not None:
@@ -78,8 +84,12 @@ def claims_of_ledger(ledger: Ledger, dataset: str) -> Iterator[tuple[int, Claim]
     lines = describe_ledger(ledger, dataset).splitlines()
     heads = re.split(r"\s{2,}", lines[0].strip())
     assert [head for head in heads if head] == ["dataset", "release", "created", "partition", "unit", "mu", "state"]
+    unit = ""
     for line in lines[1:]:
         cells = line.split()
+        if line.startswith("  "):  # in words, of the line before
+            yield from ((0, claim._replace(scope=f"all {unit}")) for claim in _in_words(line))
+            continue
         if cells[0] == dataset:
             said = "no guarantee" not in line
             if said:
@@ -111,6 +121,11 @@ def claims_of_ledger(ledger: Ledger, dataset: str) -> Iterator[tuple[int, Claim]
     for total in document["totals"]:
         if total["rho"] is not None:
             yield from ((0, each) for each in read_numbers(total, "ledger of a machine", f"all {total['unit']}"))
+
+
+def _in_words(line: str) -> Iterator[Claim]:
+    """Yield what a line of the ledger says of guesses, but for the comparison with another strength."""
+    yield from (claim for claim in read_text(line, "ledger, in words") if not claim.scope.startswith("mu "))
 
 
 def _of_portals(release: Release, numbers: dict[str, Any]) -> Iterator[Claim]:

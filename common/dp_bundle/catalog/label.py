@@ -1,6 +1,6 @@
 """The privacy label of a release: who is protected, from whom, how strongly, at what cost, and what is not.
 
-Its sentences are those of `dp_bundle.describe`, which the commands print and other pages show.
+Its sentences are those of `dp_bundle.describe`, which other pages show; a publisher's receipt has them from here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from dp_bundle.describe.sentences import (
     chance_in_all,
     chance_of_guess,
     describe_bounds,
+    describe_discovery,
     describe_gaps,
     describe_guarantee,
     describe_guess,
     describe_guess_in_all,
+    describe_hundred,
     describe_moments,
     describe_noise,
     describe_several,
@@ -26,7 +28,7 @@ from dp_bundle.describe.sentences import (
     describe_unprotected,
 )
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 from dp_bundle.manifest.release import Release
 
 SHOWN_COLUMNS = 100  # of a release, with their histograms
@@ -37,6 +39,9 @@ _PROTECTED = {
     "entity": "one entity",
 }
 _NOBODY = "Nobody: this release states no guarantee."
+_NO_LIMIT = "Not at all: nothing limits how often a guess about anybody is right."
+_FROM_WHOM = "Anybody, with any other knowledge and any computer, who has this release and knows how it was made."
+_WEAK = 0.9  # from this share of right guesses on, the protection is called weak
 _OTHERS = (
     "What other publications about the same people reveal: only releases by this publisher’s ledger are in the total.",
     "What a publisher does otherwise than she says: the signature proves who promises, and not that it is true.",
@@ -49,19 +54,22 @@ def worded_label(release: Release) -> dict[str, Any]:
     Returns
     -------
     dict
-        What it `protects` in a few words, and `who` in a sentence; `guess` in a sentence, and `right`, the share of
-        right guesses (None without a guarantee); `right_in_all` with all `releases` of the dataset so far, this one
-        included; `strength`, `spent`, `noise` and `unprotected`, each a list of sentences; `columns`, for each of the
+        What it `protects` in a few words, and `who`, `from_whom` and `guess`, each in a sentence; `plainly`, how
+        strongly, in sentences with no word of the field; `right`, the share of right guesses (None without a
+        guarantee); `right_in_all` with all `releases` of the dataset so far, this one included; `is_weak`, of the
+        latter; `strength`, `spent`, `noise` and `unprotected`, each a list of sentences; `columns`, for each of the
         first columns its bounds and its noise.
     """
     guarantee, total = release.guarantee, release.cumulative
+    in_all = chance_in_all(total)
     first = first_columns(release.columns) if release.second_moments is None else {}
     promised = [text for text in describe_guarantee(release) if text not in describe_several(guarantee)]
     common = {
         "spent": [describe_total(release), *([describe_guess_in_all(total)] if total.releases > 1 else [])],
         "releases": total.releases,
-        "right_in_all": chance_in_all(total),
+        "right_in_all": in_all,
         "noise": [
+            *describe_discovery(release),
             *describe_moments(release.second_moments, release.columns),
             *describe_gaps(release),
             *describe_sources(release),
@@ -72,20 +80,44 @@ def worded_label(release: Release) -> dict[str, Any]:
     if guarantee is None:
         unprotected = ["Everything: nothing is promised about any value of it."]
         nothing = {"protects": "nothing", "who": _NOBODY, "guess": "", "right": None, "unprotected": unprotected}
-        return {**common, **nothing}
+        return {**common, **nothing, "from_whom": "Nobody.", "plainly": [_NO_LIMIT], "is_weak": False}
     guess = describe_guess(guarantee, release.columns).removeprefix("In words: ")
+    guess, right = guess[:1].upper() + guess[1:], chance_of_guess(guarantee, release.columns)
     return {
         **common,
         "protects": _PROTECTED[guarantee.unit] + ("" if guarantee.neighbours.n_rows_public else ", there or not"),
-        "who": _who(guarantee),
-        "guess": guess[:1].upper() + guess[1:],
-        "right": chance_of_guess(guarantee, release.columns),
+        "who": _who(guarantee, release.kind),
+        "from_whom": _FROM_WHOM,
+        "guess": guess,
+        "plainly": [guess, *(describe_all_releases(total) if total.releases > 1 else _describe_strength(right))],
+        "right": right,
+        "is_weak": is_weak(in_all if total.releases > 1 else right),
         "unprotected": [*describe_unprotected(guarantee, release.kind, release.columns, release.discovery), *_OTHERS],
     }
 
 
-def _who(guarantee: Guarantee) -> str:
-    """Return one sentence that says whom or what the noise protects."""
+def is_weak(right: float | None) -> bool:
+    """Return True if so many guesses are right that the protection is called weak."""
+    return right is not None and right >= _WEAK
+
+
+def describe_all_releases(total: Cumulative) -> list[str]:
+    """Return sentences that say how strongly all releases of a dataset so far protect, together."""
+    return [describe_guess_in_all(total), *_describe_strength(chance_in_all(total), in_all=total.releases > 1)]
+
+
+def _describe_strength(right: float | None, *, in_all: bool = False) -> list[str]:
+    """Return how many guesses in a hundred are right, and what that is to be called; nothing without a total."""
+    if right is None:
+        return []
+    weak = ["This is weak: at mu = 1 it would be 69.2 %."] if is_weak(right) else []
+    return [describe_hundred(right, in_all=in_all), *weak]
+
+
+def _who(guarantee: Guarantee, kind: str) -> str:
+    """Return one sentence that says whom or what the noise protects; second moments move by whole rows."""
+    if guarantee.unit == "cell" and kind == "covariance":
+        return "Every single cell, and every row as well: all values of one row together."
     if guarantee.unit == "cell":
         return "Every single cell: one value of one row, but not a row as a whole."
     presence = "" if guarantee.neighbours.n_rows_public else ", and whether there is one at all"

@@ -5,7 +5,6 @@ Pictures are SVG, drawn when a page is made, so that they need no script; colour
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from dp_bundle.base.quoting import percent_at_most
+from dp_bundle.catalog.label import is_weak
+from dp_bundle.describe.sentences import of_hundred
 from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.tables import PageTable, TableColumn, number
 
@@ -22,7 +23,6 @@ _KINDS = {"rows": "noisy rows", "covariance": "second moments"}
 _SIGNED = {"minisig": "Signature for minisign", "dsse.json": "Signatures of co-signers"}
 _NAMED = 9  # missing releases
 _EXCERPT = 240  # characters of a description
-_WEAK = 0.9  # from this share of right guesses on, a page calls the protection weak
 _STEP, _RADIUS = 16, 5.5  # of a dot
 _WIDTH, _HEIGHT = 300, 64  # of a histogram
 _BY_CHANCE = 50
@@ -78,9 +78,6 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
     history : sequence of dict
         The `brief` facts of all releases of the dataset that are offered, newest first.
     """
-    label = facts["label"]
-    in_all = label["right"] if label["releases"] == 1 else label["right_in_all"]
-    n_right = None if label["right"] is None else math.ceil(100.0 * label["right"] - 1e-9)
     series = [each for each in history if each["series"] == facts["series"] and each["kind"] == facts["kind"]]
     newer = next((each for each in series if each["number"] > facts["number"]), None)
     values = {
@@ -91,10 +88,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "history": history,
         "newer": newer,
         "missing": _missing(history),
-        "picture": None if n_right is None else _hundred_guesses(n_right),
-        "n_right": n_right,
-        "is_weak": _is_weak(in_all),
-        "guesses_in_all": _percent(label["right_in_all"]),
+        **label_values(facts["label"]),
         "signatures": [
             (f"{facts['tar']}.{each['kind']}", _SIGNED[each["kind"]], each["sha256"])
             for each in facts["beside"]
@@ -104,12 +98,24 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
             {**column, **_drawn(column, counted), "number": place}
             for place, (column, counted) in enumerate(zip_longest(facts["columns"], facts["histograms"]))
         ],
-        "noise_table": _noise_table(label["columns"]) if label["columns"] else None,
         "preview": _preview(facts),
         "markup": as_json(facts["schema_org"]),
     }
     heading = f"{facts['about']['title']}, release {facts['number']}"
     return render_page(Page(_ASSETS, "release.html", heading, values, scripts=[]))
+
+
+def label_values(label: Facts) -> Facts:
+    """Return what label.html is filled with: a release’s label, its picture, its numbers, and its table of noise."""
+    n_right = None if label["right"] is None else of_hundred(label["right"])
+    return {
+        "label": label,
+        "picture": None if n_right is None else _hundred_guesses(n_right),
+        "n_right": n_right,
+        "guesses": _percent(label["right"]),
+        "guesses_in_all": _percent(label["right_in_all"]),
+        "noise_table": _noise_table(label["columns"]) if label["columns"] else None,
+    }
 
 
 def brief(facts: Facts) -> Facts:
@@ -141,7 +147,7 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
         "excerpt": text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…",
         "right": right,
         "guesses": _percent(right),
-        "is_weak": _is_weak(right),
+        "is_weak": is_weak(right),
         "releases": label["releases"],
         "kind": _KINDS[facts["kind"]],
         "measure": facts["measure"],
@@ -153,10 +159,6 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
 
 def _percent(right: float | None) -> str | None:
     return None if right is None else percent_at_most(right)
-
-
-def _is_weak(right: float | None) -> bool:
-    return right is not None and right >= _WEAK
 
 
 def _missing(history: Sequence[Facts]) -> str:

@@ -25,6 +25,7 @@ from dp_bundle.base import launch
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.machine import parse_size
 from dp_bundle.base.quoting import escape, quote_path
+from dp_bundle.cli.steps import clear_line, step
 from dp_bundle.files.places import RemotePath, is_uri, located
 
 if TYPE_CHECKING:
@@ -256,7 +257,11 @@ def opened(
     from dp_bundle.bundle.reading import open_bundle
     from dp_bundle.trust.judging import UnsafeTrustAnyone
 
-    return open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older, anew=anew)
+    step("verifying", quiet=click.get_current_context().params.get("quiet", False))
+    try:
+        return open_bundle(file, UnsafeTrustAnyone() if any_signer else None, allow_older=allow_older, anew=anew)
+    finally:
+        step("")
 
 
 def engine_options(does: str) -> Callable[[F], F]:
@@ -296,6 +301,7 @@ def already(done: str) -> Iterator[None]:
 
 
 def _print(text: str) -> None:
+    step("")
     try:
         with already("the command has done its work, but its output was cut short"):
             click.echo(text)
@@ -310,6 +316,7 @@ def _print(text: str) -> None:
 def tell(message: str, *, quiet: bool = False) -> None:
     """Print something that is not the result on stderr; the work goes on if stderr is closed."""
     if not quiet:
+        clear_line()
         with contextlib.suppress(OSError):
             click.echo(_printable(message), err=True)
 
@@ -375,6 +382,7 @@ def _notes(error: BaseException | None) -> list[str]:
 
 
 def _leave(message: str, code: int) -> NoReturn:
+    step("")
     with contextlib.suppress(OSError):
         click.echo(f"error: {_printable(message)}", err=True)
     sys.exit(code)

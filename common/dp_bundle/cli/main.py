@@ -30,6 +30,7 @@ from dp_bundle.cli.console import (
 )
 from dp_bundle.cli.keys import keys, trust
 from dp_bundle.cli.portals import FOLDER, catalog, describe, serve, stage
+from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name
 from dp_bundle.trust.signing import public_key_of
@@ -98,6 +99,7 @@ def verify(
         note([*bundle.notes, *describe_several(release.guarantee)], quiet=quiet)
         document = {"verified": True, "signer_checked": not any_signer, **bundle_facts(bundle)}
         if chain is not None:
+            step("verifying the chain", quiet=quiet)
             found = check_chain(bundle, chain, TrustStore(), any_signer=any_signer)
             if found.others:
                 note([f"{counted(found.others, 'file')} of other datasets left out"], quiet=quiet)
@@ -159,6 +161,7 @@ def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_sig
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
         note([*bundle.notes, *describe_copies(bundle)], quiet=quiet)
+        step("writing numbers", quiet=quiet)
         written = ", ".join(map(quote_path, export_csv(bundle, target)))
         answer(f"wrote {written}, noise included: {describe_size(bundle.release)}", quiet=quiet)
 
@@ -214,6 +217,7 @@ def _convert(
         tar, facts = bundle.tar_path, bundle_facts(bundle)
         note(describe_copies(bundle), quiet=quiet)
         target = out or Path(_folder_name(tar.name) if to_folder else tar.name)
+        step("writing the bundle", quiet=quiet)
         if isinstance(target, RemotePath) or to_folder:
             unpack_bundle(bundle, target)
         else:
@@ -249,8 +253,9 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
     from dp_bundle.bundle.companions import minisig_path, minisign_bundle, write_minisig
 
     with opened(file) as bundle:
-        chosen = key if key not in (None, DEFAULT_KEY) else own_key_name(bundle.signer.key)
-        signed = minisign_bundle(bundle, load_key(chosen))
+        chosen = load_key(key if key not in (None, DEFAULT_KEY) else own_key_name(bundle.signer.key))
+        step("signing every byte", quiet=quiet)
+        signed = minisign_bundle(bundle, chosen)
         target = minisig_path(bundle.local_tar_path())
     write_minisig(target, signed)
     answer(f"wrote {quote_path(target)}", {"minisig": str(target)}, as_json=as_json, quiet=quiet)

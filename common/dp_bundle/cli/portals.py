@@ -22,6 +22,7 @@ from dp_bundle.cli.console import (
     quiet_option,
     reader_options,
 )
+from dp_bundle.cli.steps import step
 from dp_bundle.portals.names import FORMS, PORTALS
 
 _BUNDLE = BundlePath(remote=False)
@@ -49,8 +50,10 @@ def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_sig
     from dp_bundle.portals.staging import describe_as
 
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
+        step("describing the bundle", quiet=quiet)
         content, notes = describe_as(bundle, form), [*bundle.notes, licence_gap(bundle.release.dataset)]
     note(filter(None, notes), quiet=quiet)
+    step("")
     if out is None:
         click.echo(content.decode(), nl=False)
         return
@@ -79,6 +82,7 @@ def stage(
     from dp_bundle.portals.staging import stage_bundle
 
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
+        step("writing the folder", quiet=quiet)
         beside, left_out = find_companions(bundle)
         written, gaps = stage_bundle(bundle, portal, folder, beside), Subject(bundle.release).gaps(portal)
         note([*bundle.notes, *left_out, *gaps], quiet=quiet)
@@ -118,6 +122,7 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
     if address and not WEB.fullmatch(address):
         raise ParameterError("--address", "the site's address, such as https://data.example.org/", address)
     address = f"{address.rstrip('/')}/" if address else ""
+    step("reading the bundles, and writing their pages", quiet=quiet)
     summary = make_catalog(folder, out, SiteSettings(title, address, any_signer))
     done = f"{counted(summary.written, 'file')} written, {counted(summary.removed, 'file')} removed"
     refused = f", {counted(summary.refused, 'file')} listed as not to be trusted" if summary.refused else ""

@@ -417,26 +417,38 @@ def chance_in_all(total: Cumulative) -> float | None:
 
 def describe_guess(guarantee: Guarantee, columns: Sequence[Column]) -> str:
     """Return one sentence that says what somebody could learn of one protected unit, never too little."""
-    chance = percent_at_most(chance_of_guess(guarantee, columns))
     known = _KNOWN[guarantee.unit].format(f"“{guarantee.entity}”")
     if not guarantee.neighbours.n_rows_public:
         others = f"the rows of one “{guarantee.entity}”" if guarantee.unit == "entity" else "one more row"
         known = f"all other rows, and that {others} may be there or not"
-    return (
-        f"In words: somebody who knows {known}, each as likely as the other, guesses right in at most {chance} of "
-        "cases after seeing this release, in place of 50 %."
-    )
+    chance = chance_of_guess(guarantee, columns)
+    return f"In words: somebody {_guesses(known, chance)} after seeing this release, in place of 50 %."
 
 
 def describe_guess_in_all(total: Cumulative) -> str:
     """Return one sentence that says what somebody could learn from all releases of the dataset so far, together."""
-    chance = chance_in_all(total)
+    chance, (unit, _, entity) = chance_in_all(total), total.unit.partition(":")
     if chance is None:
         return "Somebody who has all of these releases may guess right every time."
-    return (
-        f"Somebody who has all of these releases guesses right in at most {percent_at_most(chance)} of cases, in place "
-        "of 50 %."
-    )
+    seen = "its one release so far" if total.releases == 1 else f"all {counted(total.releases, 'release')} so far"
+    return f"Somebody {_guesses(_KNOWN[unit].format(f'“{entity}”'), chance)} after seeing {seen}, in place of 50 %."
+
+
+def _guesses(known: str, chance: float) -> str:
+    often = percent_at_most(chance)
+    return f"who knows {known}, each as likely as the other, guesses right in at most {often} of cases"
+
+
+def of_hundred(chance: float) -> int:
+    """Return how many of a hundred guesses are right on average, at most: as a whole number, never too few."""
+    return math.ceil(100.0 * chance - 1e-9)
+
+
+def describe_hundred(chance: float, *, in_all: bool = False) -> str:
+    """Return one sentence that says the same of a hundred guesses; `in_all` of those with all releases."""
+    seen, right = " with all releases" if in_all else "", of_hundred(chance)
+    most = f"at most {right} are right on average" if right < 100 else "all may be right"
+    return f"Of 100 such guesses{seen}, {most}; by chance alone it would be 50."
 
 
 def _implied(mu: float | None, rho: float) -> float:

@@ -9,7 +9,6 @@ import contextlib
 import gc
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -38,6 +37,7 @@ from dp_bundle.cli.console import (
     tell,
     version_option,
 )
+from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import end_in_name
 from dp_learn.glasso.solver_names import SOLVER_NAMES
@@ -187,11 +187,13 @@ def cli(
     _require_result(folder)
 
     with contextlib.ExitStack() as stack:
+        stack.callback(step, "")  # however the work ends
         workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
         here = workers.n_workers if workers is not None and scheduler is None else 0
         require = partial(
             require_learnable, limit=max_memory, estimator=estimator, n_bundles=len(files), n_workers=here
         )
+        step("verifying", quiet=quiet)
         opened = open_bundles(files, allow_older=allow_older, engine=workers, require_shape=require)
         bundles = [stack.enter_context(bundle) for bundle in opened]
         needed = max(require(shape_of(bundle.release)) for bundle in bundles)
@@ -199,22 +201,23 @@ def cli(
         for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
             tell(note, quiet=quiet)
 
+        step("starting", quiet=quiet)
         from dp_learn.output.folder import write_results
         from dp_learn.output.messages import describe_result
         from dp_learn.output.summary import Result, summarize
         from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
         from dp_learn.pipeline.memory import require_compilable
 
-        show = partial(_show_progress, sys.stderr.isatty() and not quiet)
-        before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), show, quiet))
+        show = partial(step, quiet=quiet)
+        before_compiling(partial(_before_compiling, partial(require_compilable, needed, max_memory), quiet))
 
-        stack.callback(show, "")  # however the work ends
         if estimator == "graphical-lasso":
             learned = learn_graph(bundles, max_memory=max_memory, alpha=penalty, fdr=fdr, progress=show, **settings)
             found = Result(bundles, summarize(learned, bundles), learned.estimate, learned)
         else:
             from dp_learn.output.estimator_results import learn_alternative
 
+            show("estimating")
             found = learn_alternative(bundles, estimator, alpha=penalty, target=target, refit=settings["refit"])
         page = None
         if report:
@@ -226,7 +229,6 @@ def cli(
         write_results(found, folder, report=page)
         with already(f"the results are in {quote_path(folder)}"):
             text = describe_result(found, folder)
-            show("")
         answer(text, found.summary, as_json=as_json, quiet=quiet)
 
     for sentence in found.summary["contradictions"]:
@@ -243,19 +245,10 @@ def _require_result(folder: Path) -> None:
         raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
 
 
-def _show_progress(on_terminal: bool, step: str) -> None:
-    """Put the step in place of the one before, on a terminal's last line."""
-    if on_terminal:
-        click.echo(f"\r\033[K{step}{' ...' if step else ''}", err=True, nl=False)
-
-
-def _before_compiling(require: Callable[[], None], show: Callable[[str], None], quiet: bool, kept: bool) -> None:
+def _before_compiling(require: Callable[[], None], quiet: bool, kept: bool) -> None:
     """See that there is the memory, and say why this run takes longer than the next, or that the next will as well."""
     require()
-    show("compiling for this machine: up to a minute of computing, needed only once")
-    if not kept:
-        note = "compiled code cannot be saved here, so every run takes up to a minute more"
-        tell(f"note: {note}: set NUMBA_CACHE_DIR to a folder that you can write to", quiet=quiet)
+    announce_compiling("ten to twenty seconds", kept=kept, quiet=quiet)
 
 
 def _spell_command() -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dp_bundle.cli.console import NewPath, answer, json_option, quiet_option, tell
+from dp_bundle.cli.steps import step
 from dp_publish.cli.options import RunsByDefault, ledger_option, writing_new
 
 
@@ -73,6 +74,7 @@ def ledger_restore(places: tuple[Path, ...], ledger_place: str | None, as_json: 
     from dp_publish.ledger.ledger import open_ledger
     from dp_publish.ledger.restoring import restore
 
+    step("reading the bundles", quiet=quiet)
     done = restore(open_ledger(ledger_place), places)
     for sentence in describe_surprises(done):
         tell(f"note: {sentence}", quiet=quiet)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -29,12 +30,14 @@ from dp_bundle.cli.console import (
     engine_options,
     json_option,
     memory_option,
+    note,
     option,
     quiet_option,
     run,
     tell,
     version_option,
 )
+from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import Place, RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key
@@ -163,6 +166,7 @@ def publish_command(
     shown = sys.stderr.isatty() and not quiet
     if shown:
         before_compiling(_announce_compiling)
+        step("looking at the table")
     policy = find_policy(data, policy_file, _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
@@ -176,6 +180,7 @@ def publish_command(
         max_memory=max_memory,
         n_workers=count_cores() if engine == "dask" and scheduler is None else 0,
     )
+    step("")
 
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
@@ -244,6 +249,8 @@ def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None,
         meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log))
         shown = sys.stderr.isatty() and not quiet
+        if shown:
+            before_compiling(_announce_compiling)
         show = meanwhile.enter_context(shown_on_terminal(None)) if shown else None
         receipt, resolved = resume(job, key=signing_key, progress=show, workers=partial(dask_cluster, scheduler))
     _finish(receipt, resolved, signing_key, as_json=as_json, quiet=quiet)
@@ -334,6 +341,7 @@ def plan_command(
       dp-publish plan wine.parquet --picture wine.plan.png
       dp-publish plan wine.parquet --look
     """
+    step("forecasting", quiet=quiet)
     from dp_publish.cli.messages.plan import describe_plan, plan_document
     from dp_publish.forecast.plan import make_plan
     from dp_publish.forecast.refusal import describe_first_rows
@@ -344,11 +352,12 @@ def plan_command(
         PAGE.require(report)
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
     notes = describe_first_rows(plan, looked=look)
-    for note in notes:
-        tell(note, quiet=quiet)
+    for sentence in notes:
+        tell(sentence, quiet=quiet)
     if picture is not None:
         from dp_publish.forecast.picture import draw_plan
 
+        step("drawing the picture", quiet=quiet)
         draw_plan(plan, picture)
         tell(f"wrote {picture}", quiet=quiet)
     if report is not None:
@@ -356,10 +365,10 @@ def plan_command(
         from dp_publish.forecast.page.report import write_page
         from dp_publish.policy.file import used_policy
 
+        step("drawing the page", quiet=quiet)
         used = used_policy(data, policy_file)
-        write_page(
-            plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, _account_of(plan, ledger_place))
-        )
+        account = _account_of(plan, ledger_place)
+        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account))
         tell(f"wrote {report}", quiet=quiet)
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
@@ -408,6 +417,7 @@ def audit_command(
     def announce(mechanism: str) -> None:
         tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
 
+    step("attacking what would be published", quiet=quiet)
     policy = find_policy(data, policy_file, _plain_name(data), privacy)
     report = audit_planned_release(
         data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=announce
@@ -418,16 +428,18 @@ def audit_command(
 
 
 def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
-    """Write the signature beside a release that was published, and print the receipt."""
+    """Write signature and page beside a release that was published, and print the receipt."""
+    from dp_publish.cli.messages.page import write_page
     from dp_publish.cli.messages.release import describe_receipt, receipt_document
     from dp_publish.release.publishing import sign_beside
 
     with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
-        minisig, why_not = sign_beside(receipt, key)
-        if why_not:
-            tell(f"note: {why_not}", quiet=quiet)
-        said = describe_receipt(receipt, resolved, minisig), receipt_document(receipt, minisig)
-        answer(*said, as_json=as_json, quiet=quiet)
+        minisig, unsigned = sign_beside(receipt, key)
+        page, unwritten = write_page(receipt, resolved, key)
+        note(filter(None, (unsigned, unwritten)), quiet=quiet)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        text = describe_receipt(receipt, resolved, minisig, page, width=width)
+        answer(text, receipt_document(receipt, minisig, page), as_json=as_json, quiet=quiet)
 
 
 def _resume_words(job: Path, key: str) -> str:
@@ -474,8 +486,8 @@ def _plain_name(data: Place) -> str:
     return os.fsencode(plain).decode("utf-8", "replace")  # a dataset's name is text, whatever bytes the file's name has
 
 
-def _announce_compiling(_kept: bool) -> None:
-    click.echo("\r\033[Kcompiling for this machine: about ten seconds of computing, needed only once", err=True)
+def _announce_compiling(kept: bool) -> None:
+    announce_compiling("a few seconds", kept=kept)
 
 
 def main() -> None:

@@ -52,7 +52,10 @@ _MOST_TRIES = 1_000  # to append, each of which fails only because somebody else
 
 @dataclass(frozen=True)
 class Reservation:
-    """A release that is on the books, the dataset's total cost, and by unit its budgets and the mu that is spent."""
+    """A release that is on the books, the dataset's total cost, and by unit its budgets and the mu that is spent.
+
+    `spent` is of the units that have a budget, and of the release's own.
+    """
 
     dataset: str
     lineage: Lineage
@@ -319,7 +322,7 @@ def _reservation(entry: Entry, before: Account, after: Account, budgets: Mapping
         partition=entry.partition,
         ledger_head=head,
     )
-    spent = {unit: mu for unit in budgets if (mu := after.mu(unit)) is not None}
+    spent = {unit: mu for unit in (entry.cost.unit, *budgets) if (mu := after.mu(unit)) is not None}
     return Reservation(entry.dataset, lineage, after.total(entry.cost.unit, entry.cost.mu), budgets, spent)
 
 

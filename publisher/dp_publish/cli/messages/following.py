@@ -9,9 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import quote_path
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 _FORMAT, _TIME = "%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"
 _LOGGED = ("dp_publish", "dp_bundle")
@@ -33,11 +37,12 @@ def shown_on_terminal(n_rows: int | None) -> Iterator[Callable[[int], None]]:
         Takes the number of rows done in this pass, by any thread; a smaller one than before begins the next pass.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     counts = "{task.completed:,.0f} of {task.total:,} rows" if n_rows is not None else "{task.completed:,.0f} rows"
-    columns = [TextColumn("pass {task.fields[number]}"), BarColumn(), TextColumn(counts)]
-    columns += [TimeRemainingColumn(), TextColumn("left")] if n_rows is not None else [TimeElapsedColumn()]
+    columns: list[ProgressColumn] = [TextColumn("pass {task.fields[number]}"), BarColumn(), TextColumn(counts)]
+    columns += [TimeRemainingColumn(), TextColumn("left")] if n_rows is not None else []
+    columns.append(_since(time.monotonic()))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task, number, before = bar.add_task("", total=n_rows, number=1), 1, 0
 
@@ -50,6 +55,18 @@ def shown_on_terminal(n_rows: int | None) -> Iterator[Callable[[int], None]]:
             bar.update(task, completed=done)
 
         yield show
+
+
+def _since(began: float) -> ProgressColumn:
+    """Return a column with the time since then, over all passes: it shows that what no row counts goes on as well."""
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Since(ProgressColumn):
+        def render(self, _: object) -> Text:
+            return Text(f"{time.monotonic() - began:.0f} s so far")
+
+    return Since()
 
 
 @contextlib.contextmanager

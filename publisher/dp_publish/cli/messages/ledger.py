@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, quote_name, quote_path, round_up
+from dp_bundle.catalog.label import describe_all_releases
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_publish.cli.messages.tables import table_lines
 from dp_publish.ledger.budget import Entry
@@ -49,6 +50,8 @@ def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
         parts = {entry.partition for entry in entries if entry.dataset == name}
         parallel = " (partitions cost in parallel)" if len(parts) > 1 and unit in ("cell", "row") else ""
         lines.append(f"{name}, per {unit}: {spent} over {counted(total.releases, 'release')}{limit}{but}{parallel}")
+        sharp = total if total.rho is None else total.model_copy(update={"mu": mu})  # also where noise is discrete
+        lines += [f"  {sentence}" for sentence in describe_all_releases(sharp)]
     return "\n".join(lines)
 
 

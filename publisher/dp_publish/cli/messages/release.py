@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 import shlex
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
-from dp_bundle.base.quoting import counted, listed, percent_at_most, quote_name, round_up
+from dp_bundle.base.quoting import counted, listed, quote_name, round_up
+from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.sentences import (
-    chance_of_guess,
     describe_bounds,
-    describe_guarantee,
     describe_scale,
     describe_size,
     describe_total,
+    describe_unprotected,
 )
 from dp_bundle.describe.subject import licence_gap
 from dp_bundle.files.places import RemotePath
@@ -31,52 +32,106 @@ from dp_publish.policy.model import Policy
 from dp_publish.release.publishing import Receipt
 
 _SHOWN = 8  # columns that are named
-_NEARLY_ALWAYS = 0.99  # of the guesses between two tables are right: from mu = 4.65 on
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
 _OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bounds or the ball"}
 
 
-def describe_receipt(receipt: Receipt, policy: Policy, minisig: Path | RemotePath | None = None) -> str:
-    """Return the lines on a release for its publisher, and on the signature beside it if one was written."""
-    release, named = receipt.release, quote_name(receipt.release.dataset.name)
+def describe_receipt(
+    receipt: Receipt,
+    policy: Policy,
+    minisig: Path | RemotePath | None = None,
+    page: Path | None = None,
+    *,
+    width: int | None = None,
+) -> str:
+    """Return the lines on a release for its publisher, in plain words first, and on what lies beside it.
+
+    Parameters
+    ----------
+    receipt, policy : Receipt, Policy
+        The release, and what it was made by.
+    minisig, page : path or None
+        The files beside it, if they were written.
+    width : int, optional
+        At which sentences are folded; by default each is one line.
+    """
+    release, named = release_in_words(receipt), quote_name(receipt.release.dataset.name)
+    label = worded_label(release)
+    sections = {
+        "who is protected": [label["who"]],
+        "from whom": [] if label["right"] is None else [label["from_whom"]],
+        "how strongly": label["plainly"],
+        "not protected": describe_unprotected(release.guarantee, release.kind, release.columns, release.discovery)
+        if release.guarantee is not None
+        else label["unprotected"],
+        "what researchers will see": describe_use(release, policy),
+        "in numbers": [*label["strength"], *describe_scale(release.columns), *_describe_spent(receipt, release)],
+        "what was chosen": list(_describe_choices(receipt, policy)),
+        "beside it": [
+            *([f"{page}, a page that says this to others"] if page is not None else []),
+            *([f"{minisig}, by which the stock minisign verifies it"] if minisig is not None else []),
+        ],
+    }
     lines = [f"wrote {receipt.path}: release {release.lineage.number} of {named}, {describe_size(release)}"]
-    lines += [f"  {sentence}" for sentence in _sentences(receipt, policy)]
-    lines += [f"  beside it: {minisig}, by which the stock minisign verifies it"] if minisig is not None else []
+    for head, sentences in sections.items():
+        lines += [f"{head}:", *(_folded(sentence, width) for sentence in sentences)] if sentences else []
     if receipt.report.tells:
-        lines += ["for your eyes only, because this depends on the raw values:", *_describe_report(receipt)]
+        lines += ["for your eyes only, because this depends on the raw values:"]
+        lines += [_folded(line.removeprefix("  "), width) for line in _describe_report(receipt)]
     return "\n".join([*lines, f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}"])
 
 
-def _sentences(receipt: Receipt, policy: Policy) -> Iterator[str]:
-    """Yield what everybody may know."""
-    release = receipt.release
-    yield from describe_guarantee(release)
-    yield from _describe_weakness(release)
-    yield from describe_scale(release.columns)
+def _folded(sentence: str, width: int | None) -> str:
+    """Return an indented sentence, on one line or folded between words."""
+    if width is None:
+        return f"  {sentence}"
+    lines = textwrap.wrap(sentence, max(width - 4, 20), break_long_words=False, break_on_hyphens=False)
+    return "\n    ".join([f"  {lines[0]}", *lines[1:]])
 
-    # what was decided without her
+
+def release_in_words(receipt: Receipt) -> Release:
+    """Return the release, with the mu of all releases so far, which no manifest states where noise is discrete."""
+    release, total = receipt.release, receipt.release.cumulative
+    mu = receipt.spent.get(total.unit)
+    if total.rho is None or total.mu is not None or mu is None:
+        return release
+    return release.model_copy(update={"cumulative": total.model_copy(update={"mu": mu})})
+
+
+def describe_use(release: Release, policy: Policy) -> list[str]:
+    """Return sentences on what researchers will see of a release, from bounds and noise alone."""
+    if release.second_moments is not None:
+        held = "How the columns vary, and how every two of them go together (second moments), with noise; no row."
+        return [held, *_covariance_verdict(release, policy)]
+    return ["Rows, with noise on every value.", *_rows_verdict(release, policy)]
+
+
+def _describe_spent(receipt: Receipt, release: Release) -> list[str]:
+    """Return what all releases cost together, where there are several, or a budget."""
+    if release.cumulative.releases == 1 and not receipt.budgets:
+        return []
+    so_far = {unit: f" (mu = {round_up(mu)} so far)" for unit, mu in receipt.spent.items()}
+    budgets = [
+        f"mu = {budget:g} per {quote_name(unit)}{so_far.get(unit, '')}" for unit, budget in receipt.budgets.items()
+    ]
+    return [describe_total(release) + (f" The budget is {', '.join(budgets)}." if budgets else "")]
+
+
+def _describe_choices(receipt: Receipt, policy: Policy) -> Iterator[str]:
+    """Yield what was decided without her."""
     yield from _describe_left_out(receipt, policy)
     if receipt.remark:
         yield receipt.remark
-    if gap := licence_gap(release.dataset):
+    if gap := licence_gap(receipt.release.dataset):
         yield f"licence: {gap}"
     if policy.assumed:
         yield f"assumed, as there is no policy: one {policy.privacy.unit_name} is protected at mu = 1"
-    searched = [column for column in release.columns if column.bounds_found]
+    searched = [column for column in receipt.release.columns if column.bounds_found]
     if searched:
         share = policy.privacy.bounds_share
         yield f"assumed: these bounds, found privately with {share:.0%} of rho (declare them to spend it on data)"
         yield from (f"  {quote_name(column.name)}: {describe_bounds(column)}" for column in searched)
-
-    # what it is good for, and what all releases cost together
-    yield from _covariance_verdict(release, policy) if release.second_moments else _rows_verdict(release, policy)
-    if release.cumulative.releases > 1 or receipt.budgets:
-        so_far = {unit: f" (mu = {round_up(mu)} so far)" for unit, mu in receipt.spent.items()}
-        budgets = [
-            f"mu = {budget:g} per {quote_name(unit)}{so_far.get(unit, '')}" for unit, budget in receipt.budgets.items()
-        ]
-        yield describe_total(release) + (f" The budget is {', '.join(budgets)}." if budgets else "")
 
 
 def _describe_report(receipt: Receipt) -> list[str]:
@@ -108,12 +163,15 @@ def _describe_shortened(release: Release) -> str:
     )
 
 
-def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None) -> dict[str, Any]:
+def receipt_document(
+    receipt: Receipt, minisig: Path | RemotePath | None = None, page: Path | None = None
+) -> dict[str, Any]:
     """Return the same for a machine."""
     report = receipt.report
     return {
         "path": str(receipt.path),
         "minisig": None if minisig is None else str(minisig),
+        "page": None if page is None else str(page),
         "manifest_sha256": receipt.manifest_sha256,
         "left_out": list(receipt.left_out),
         "remark": receipt.remark,
@@ -130,22 +188,6 @@ def receipt_document(receipt: Receipt, minisig: Path | RemotePath | None = None)
             **({"entities": report.n_entities} if report.n_entities else {}),
         },
     }
-
-
-def _describe_weakness(release: Release) -> Iterator[str]:
-    """Warn if a guess is right nearly always, between what the guarantee makes hard to tell apart."""
-    guarantee = release.guarantee
-    right = 0.0 if guarantee is None else chance_of_guess(guarantee, release.columns)
-    if guarantee is None or right <= _NEARLY_ALWAYS:
-        return
-    often = "more than 99.99 %" if right > 0.9999 else f"up to {percent_at_most(right)}"
-    guess = f"has only two candidates for one {guarantee.unit}, picks the right one"
-    if not guarantee.neighbours.n_rows_public:
-        guess = f"has only to tell whether one {guarantee.unit} is in the table, is right"
-    yield (
-        f"This is weak: someone who knows everything else, and {guess} in {often} of cases (in 69.2 % at mu = 1; pure "
-        "guessing gives 50 %)."
-    )
 
 
 def _rows_verdict(release: Release, policy: Policy) -> Iterator[str]:

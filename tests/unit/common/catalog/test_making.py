@@ -176,7 +176,7 @@ def test_guesses_are_those_from_all_releases_of_a_dataset(bundles: Path, tmp_pat
     assert f"at most {alone} of guesses right<" in listed  # the other dataset has one
     page = next(site.glob("datasets/heights*/release-2.html")).read_text()
     assert f"At most {alone} of guesses are right; without the release, 50 %. With all 2 releases" in page
-    assert "Somebody who has all of these releases guesses right" in page
+    assert f"right in at most {both} of cases after seeing all 2 releases so far, in place of 50 %." in page
     assert listed.count("weakly protects") == 1  # from nine right guesses in ten on
     assert "Weakly protects" in page
 

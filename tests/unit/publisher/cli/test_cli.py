@@ -29,18 +29,24 @@ def test_publishing_needs_one_word(people: Path, call: Call, tmp_path: Path) -> 
     assert ended.code == 0
     assert "wrote people.bundle.tar: release 1 of people, 400 rows, 3 columns" in ended.out
     assert "left out: name (neither a number nor given a kind of its own)" in ended.out
-    assert "  beside it: people.bundle.tar.minisig, by which" in ended.out
+    assert (
+        "beside it:\n  people.bundle.html, a page that says this to others\n  people.bundle.tar.minisig, by"
+        in ended.out
+    )
     assert "fingerprint" in ended.err
     with open_bundle(tmp_path / "people.bundle.tar") as bundle:
         assert bundle.release.dataset.name == "people"
 
 
 def test_a_weak_guarantee_is_called_weak(people: Path, call: Call) -> None:
-    """Whoever publishes at a mu that protects next to nothing is told what it means; at mu = 3 nothing is said."""
-    said = {mu: call(people.name, "--anyway", "--mu", mu, "--out", f"{mu}.tar").out for mu in (3, 5, 20)}
-    assert "This is weak" not in said[3]
-    assert "only two candidates for one row, picks the right one in up to 99.38 % of cases" in said[5]
-    assert "in more than 99.99 % of cases" in said[20]
+    """Whoever publishes at a mu that protects next to nothing is told what it means; at mu = 2.5 nothing is said."""
+    said = {}
+    for mu in (2.5, 5, 20):
+        Path("people.policy.toml").write_text(POLICY.replace('"people"', f'"people {mu}"'))
+        said[mu] = call(people.name, "--anyway", "--mu", mu, "--out", f"{mu}.tar").out
+    assert "at most 90 are right on average; by chance alone it would be 50.\nnot protected" in said[2.5]
+    assert "guesses right in at most 99.38 % of cases" in said[5]
+    assert all("  This is weak: at mu = 1 it would be 69.2 %.\n" in said[mu] for mu in (5, 20))
 
 
 def test_without_a_policy_bounds_are_found_and_that_is_said(people: Path, call: Call, tmp_path: Path) -> None:

@@ -251,19 +251,24 @@ def test_an_interrupted_folder_is_finished_from_its_tar(
 def test_the_command_publishes_elsewhere_and_signs_beside(
     frame: pd.DataFrame, tmp_path: Path, store: Store, s3: FaultyProxy, command: Callable[..., Any]
 ) -> None:
-    """dp-publish says where the bundle and its signature are, and the signature is that of the tar it packs to."""
+    """dp-publish says where the bundle and its signature are, and the signature is that of the tar it packs to.
+
+    A page is beside a folder on this machine alone.
+    """
     frame.to_parquet("people.parquet")
     Path("people.policy.toml").write_text("[privacy]\nmu = 20.0\n[columns.x]\nbounds = [0, 1]\n")
     done = command("dp-publish", "people.parquet", "--out", f"{store.uri}/")
     assert done.returncode == 0, done.stderr
     assert f"wrote {store.uri}" in done.stdout
     assert f"to learn from it: dp-learn {store.uri}" in done.stdout
-    assert "people.tar.minisig" in open_store(f"s3://{s3.bucket}/data").names()
+    names = open_store(f"s3://{s3.bucket}/data").names()
+    assert "people.tar.minisig" in names
+    assert not [name for name in names if name.endswith(".html")]
 
     done = command("dp-publish", "people.parquet", "--out", "folder/")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "folder.tar.minisig").exists()
-    assert here(tmp_path) == {"people.parquet", "people.policy.toml", "folder", "folder.tar.minisig"}
+    assert here(tmp_path) == {"people.parquet", "people.policy.toml", *("folder", "folder.html", "folder.tar.minisig")}
     shutil.copy("folder.tar.minisig", "before")
     assert command("dp-bundle", "pack", "folder").returncode == 0
     Path("folder.tar.minisig").unlink()

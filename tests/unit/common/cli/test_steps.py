@@ -1,0 +1,88 @@
+"""The step on a terminal's last line: its time, what is printed meanwhile, and silence everywhere else."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+
+import pytest
+
+from dp_bundle.cli import steps
+from dp_bundle.cli.console import tell
+
+CLEARED = "\r\x1b[K"
+
+
+class Terminal(io.StringIO):
+    """What was written to a terminal."""
+
+    def isatty(self) -> bool:
+        """Say that it is one."""
+        return True
+
+
+def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make stderr a terminal, on which time is short; before a test's own code, pytest would take it back."""
+    monkeypatch.setattr(steps, "_TICK", 0.01)
+    monkeypatch.setattr(steps, "_SLOW", 0.1)
+    found = Terminal()
+    monkeypatch.setattr("sys.stderr", found)
+    return found
+
+
+def wait_for(pattern: str, terminal: Terminal) -> None:
+    """Wait until this has been written last."""
+    until = time.monotonic() + 20
+    while not re.search(pattern, terminal.getvalue()):
+        assert time.monotonic() < until, terminal.getvalue()
+        time.sleep(0.005)
+
+
+def test_a_slow_step_has_its_time_and_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line begins without a time, gets one, gives way to a message, comes back, and leaves nothing behind."""
+    terminal = open_terminal(monkeypatch)
+    steps.step("counting")
+    wait_for(r"counting \.\.\.$", terminal)
+    wait_for(r"counting \.\.\. 0 s$", terminal)
+    tell("a message")
+    assert f"counting ... 0 s{CLEARED}a message\n" in terminal.getvalue()
+    wait_for(r"a message\n\r\x1b\[Kcounting \.\.\. 0 s$", terminal)
+    steps.step("sealing")
+    wait_for(r"sealing \.\.\.$", terminal)
+    steps.step("")
+    assert terminal.getvalue().endswith(CLEARED)
+    before = terminal.getvalue()
+    time.sleep(0.05)
+    assert terminal.getvalue() == before
+
+
+def test_a_short_step_and_a_quiet_one_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written of what ends at once, or with --quiet."""
+    terminal = open_terminal(monkeypatch)
+    steps.step("blinking")
+    steps.step("")
+    steps.step("hiding", quiet=True)
+    time.sleep(0.05)
+    assert terminal.getvalue() == ""
+
+
+def test_nothing_is_shown_in_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where stderr is no terminal there are no steps, and only a run whose code cannot be kept says so."""
+    monkeypatch.setattr(steps, "_TICK", 0.01)
+    steps.step("counting")
+    time.sleep(0.05)
+    steps.announce_compiling("a minute", kept=True)
+    steps.announce_compiling("a minute", kept=False, quiet=True)
+    assert capsys.readouterr().err == ""
+    steps.announce_compiling("a minute", kept=False)
+    assert capsys.readouterr().err.startswith(
+        "note: compiled code cannot be kept here, so that every run takes a minute"
+    )
+
+
+def test_compiling_is_announced_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal it is said that what is compiled is kept."""
+    terminal = open_terminal(monkeypatch)
+    steps.announce_compiling("a minute", kept=True)
+    assert "a minute of computing: what is compiled is kept for later runs\n" in terminal.getvalue()
