@@ -1,7 +1,5 @@
 """What every test may use: a state folder of its own, a key, small tables, and the commands."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

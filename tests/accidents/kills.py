@@ -1,7 +1,5 @@
 """Commands that are killed, or interrupted, at random moments."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A folder with a table and its policies, a state folder, and the commands as processes in it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -29,7 +27,7 @@ class Setting:
     folder: Path
 
     @classmethod
-    def make(cls, folder: Path, *, n_rows: int = 20_000) -> Setting:
+    def make(cls, folder: Path, *, n_rows: int = 20_000) -> "Setting":
         """Write the table, a chain of five columns, and the policies."""
         folder.mkdir(parents=True, exist_ok=True)
         values = np.random.default_rng(5).normal(size=(n_rows, 5)).cumsum(axis=1)

@@ -1,7 +1,5 @@
 """A few accidents of each kind; `python -m tests.accidents` causes as many as one likes."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The site of six bundles in the browser: list, search, label, download; light, dark, on a phone, without script."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every estimator of the registry promises: scikit-learn's rules, and one answer from rows and covariances."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

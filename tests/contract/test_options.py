@@ -1,7 +1,5 @@
 """Every option of every command says where it applies: there it is used, and elsewhere it is refused."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

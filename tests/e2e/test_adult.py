@@ -1,7 +1,5 @@
 """The adult table as it is: 48,842 people, six numbers and nine categories of 2 to 42 levels."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

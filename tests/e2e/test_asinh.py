@@ -1,7 +1,5 @@
 """Columns on the scale of asinh from the policy to the graph: every page says so, and no other scale is claimed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A table as it really is, from the publisher's file to the researcher's: categories, dates, gaps and counts."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tables of counts, of which one case is protected: what publishers and readers are told of people in several cells."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

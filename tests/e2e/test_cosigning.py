@@ -1,7 +1,5 @@
 """Several signers, changes of keys and ends of trust, as a reader meets them at the command line."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

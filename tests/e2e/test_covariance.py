@@ -1,7 +1,5 @@
 """A covariance release from the table to the graph, alone and beside rows."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A dp-publish that is killed leaves a whole bundle at the final path or none, and the ledger knows of it."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

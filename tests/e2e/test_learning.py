@@ -1,7 +1,5 @@
 """What a researcher can ask of dp-learn, as one runs it."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess
@@ -95,10 +93,7 @@ def test_the_penalty_does_not_shrink_weights_unless_that_is_asked_for(
     np.testing.assert_allclose(strong[0], -0.45, atol=0.1)
     assert (np.abs(strong[1]) < 0.35).all()
     assert max(weights.values()) == pytest.approx(np.abs(strong[0]).max())
-    for name, table, share, kind in (
-        ("refitted", tables[0], 0.0, "shrunk"),
-        ("shrunk", tables[1], 1.0, "penalised"),
-    ):
+    for name, table, share, kind in (("refitted", tables[0], 0.0, "shrunk"), ("shrunk", tables[1], 1.0, "penalised")):
         precision = pd.read_csv(tmp_path / name / "precision.csv", index_col=0)
         assert [precision.loc[pair] for pair in table.index] == pytest.approx(list(table["precision"]))
         summary = json.loads((tmp_path / name / "summary.json").read_text())

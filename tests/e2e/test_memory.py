@@ -1,7 +1,5 @@
 """Memory does not grow with the number of rows, on either side."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What needs more memory than there is, is refused before it begins, in one sentence, soon, and with little memory."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import subprocess

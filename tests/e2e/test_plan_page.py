@@ -1,7 +1,5 @@
 """A strength chosen on the page of a plan, published by the line that the page gives."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

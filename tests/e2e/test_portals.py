@@ -1,7 +1,5 @@
 """What portals run on a bundle that they never heard of: Frictionless and Croissant read it as it is."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

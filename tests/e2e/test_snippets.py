@@ -3,8 +3,6 @@
 A block is run unless the line before it says why not, as `<!-- not run: REASON -->`.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

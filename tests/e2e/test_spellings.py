@@ -1,7 +1,5 @@
 """Small tables as people have them: levels spelled like gaps, and one person under several spellings."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What portals' own readers load from a staged folder: the values that open_bundle has."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

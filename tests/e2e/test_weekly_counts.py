@@ -1,7 +1,5 @@
 """Weekly counts, published so that one case more or less cannot be told, and the contagion learned from them."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Wine: 178 rows of thirteen columns, published at mu = 1 a row with what anybody knows of their ranges."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Verifiers that have nothing of ours in them accept a good bundle, and refuse it with any one bit changed."""
 
-from __future__ import annotations
-
 import base64
 import importlib.util
 import json

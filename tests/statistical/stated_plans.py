@@ -1,7 +1,5 @@
 """The claims of a plan, in the terminal, for a machine, and on its page, about the strength of its policy."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,17 +1,11 @@
 """The entries of the debiased covariance vary as stated, noise included."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.statistical.worlds import (
-    discrete_noise,
-    gaussian_noise,
-    observe,
-)
+from tests.statistical.worlds import discrete_noise, gaussian_noise, observe
 
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
 from dp_learn.covariance.standard_errors import form_variances

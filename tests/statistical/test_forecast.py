@@ -1,7 +1,5 @@
 """What the forecast says can be seen is what a simulated researcher sees, from rows and from second moments."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Intervals cover what they should and lists of edges hold few false ones, because both know the noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Subtracting the noise's exact variance makes the covariance unbiased; not subtracting it does not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Help comes at once: no command imports, before it runs, what it may not need."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
@@ -65,10 +63,7 @@ def test_no_module_does_anything_when_it_is_imported() -> None:
                 getattr(statement, "value", None), ast.Constant
             ):
                 effects.append(ast.unparse(statement))
-    assert set(effects) == {
-        "main()",
-        "os.register_at_fork(after_in_child=_count_fork)",
-    }  # of keystreams
+    assert set(effects) == {"main()", "os.register_at_fork(after_in_child=_count_fork)"}  # of keystreams
 
 
 @pytest.mark.parametrize("package", ["dp_bundle", "dp_learn", "dp_publish"])

@@ -1,7 +1,5 @@
 """A release in several parts, as tars and as folders."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

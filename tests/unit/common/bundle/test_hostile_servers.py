@@ -1,7 +1,5 @@
 """Servers that mean to hold a reader for ever, or to fill its memory: each ends soon, in a sentence, within 256 MB."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Bundles elsewhere, as a folder or a tar, on S3 and behind a web server: the same bytes, or a refusal."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`dp-bundle verify` of an address reads what lies there, and other commands say when they used copies of it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable, Iterator

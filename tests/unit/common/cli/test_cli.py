@@ -1,7 +1,5 @@
 """dp-bundle as strangers meet it: foreign text is quoted, bytes checked without trust, and mistakes told."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

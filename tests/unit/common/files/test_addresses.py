@@ -1,7 +1,5 @@
 """Addresses that are none, or at which there is nothing: one true sentence each."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 from collections.abc import Callable

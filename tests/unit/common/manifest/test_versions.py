@@ -2,8 +2,6 @@
 in the dataset's description, and refused everywhere else.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

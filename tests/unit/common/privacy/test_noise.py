@@ -1,7 +1,5 @@
 """The exact variances and fourth cumulants of the noise against sums taken to 120 digits."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

@@ -1,7 +1,5 @@
 """Columns that others determine are named, and noise is not taken for that."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Draws of the error of a released covariance: their variances, and the splits and subsamples that are made of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

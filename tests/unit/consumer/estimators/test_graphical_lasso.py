@@ -1,7 +1,5 @@
 """The scikit-learn estimators keep scikit-learn's rules, and agree with the functions they stand on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether a box holds a positive definite matrix is decided, and the proof is one that numpy can check."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

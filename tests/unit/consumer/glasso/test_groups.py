@@ -64,14 +64,7 @@ def test_solver_of_blocks_agrees_on_scalars():
     s = _chain(range(12))
     plain = graphical_lasso(s, 0.1, tol=1e-12)
     found = solve_groups(
-        s,
-        0.1,
-        make_groups(range(12), 12),
-        weights=None,
-        penalize_diagonal=True,
-        tol=1e-12,
-        max_iter=1000,
-        start=None,
+        s, 0.1, make_groups(range(12), 12), weights=None, penalize_diagonal=True, tol=1e-12, max_iter=1000, start=None
     )
     assert np.abs(found.precision - plain.precision).max() < 1e-5
 

@@ -1,7 +1,5 @@
 """Graphs of few nodes are learned without compiling anything: the first run is as quick as the next."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Bad input gets one clear sentence, and a problem without a solution its smallest alpha."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

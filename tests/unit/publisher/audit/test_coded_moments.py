@@ -1,7 +1,5 @@
 """The audit of second moments of a mixed table: sound releases pass, and planted faults are found."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import math

@@ -1,7 +1,5 @@
 """The audit's report, its statistics against independent computations, and the command."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

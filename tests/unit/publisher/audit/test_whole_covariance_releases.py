@@ -1,7 +1,5 @@
 """What is measured of whole covariance releases."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -16,8 +14,7 @@ from dp_publish.release.aside import publish_aside
 
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize(
-    ("mechanism", "strength"),
-    [("wishart", {"epsilon": 4.0, "delta": 1e-5}), ("wishart-difference", {"epsilon": 1.0})],
+    ("mechanism", "strength"), [("wishart", {"epsilon": 4.0, "delta": 1e-5}), ("wishart-difference", {"epsilon": 1.0})]
 )
 def test_rounding_is_not_taken_for_a_movement(mechanism: str, strength: dict[str, float], neighbours: str) -> None:
     """The nuclear norm of what rounding does to many entries is not that of a row, which is in a ball."""

@@ -1,7 +1,5 @@
 """A ledger that was rolled back, lost or damaged: it is refused, and can be put right without forgetting a cost."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

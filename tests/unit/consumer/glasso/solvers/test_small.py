@@ -1,7 +1,5 @@
 """Problems of few columns are solved without compiled kernels, as well as with them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The page of a result: for every estimator, the same for the same result, whatever strangers write into bundles."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

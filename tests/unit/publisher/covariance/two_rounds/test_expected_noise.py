@@ -1,7 +1,5 @@
 """The noise of two rounds is forecast from public facts, and each part of the forecast is what happens."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
