@@ -86,7 +86,6 @@ _NEUTRAL = [
         r"|: at least one of them guarantees nothing per [^.]*)\.",
     )
 ]
-_SIGMAS = re.compile(rf"sigma {N}")
 
 
 class Claim(NamedTuple):

@@ -47,9 +47,6 @@ def _audit(columns: Sequence[Column], unit: str, seed: int, **options: object) -
     )
 
 
-Batch = tuple[pa.RecordBatch, Sequence[Column], Keystream, RowReport]
-
-
 def _changed(columns: Sequence[Column], **update: object) -> list[Column]:
     return [column.model_copy(update=update) for column in columns]
 

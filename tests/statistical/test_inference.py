@@ -46,12 +46,6 @@ def ignoring_noise(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> Edge
     return infer_edges(pooled, theta, isserlis(c, c).times(pooled.sampling_factor))
 
 
-def as_gaussian_noise(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> EdgeInference:
-    """Infer as if the noise were Gaussian, with its variance."""
-    source = replace(pooled.sources[0], noise_fourth_cumulant=np.zeros(len(pooled.columns)))
-    return infer_edges(replace(pooled, sources=(source,)), theta)
-
-
 def without_refit(pooled: PooledCovariance, _: Rows, __: np.ndarray) -> EdgeInference:
     """Infer from the penalised estimate itself."""
     alpha, weights = universal_penalty(pooled)

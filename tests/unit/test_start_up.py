@@ -45,10 +45,6 @@ print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 FOR_PAGES = {"bokeh", "jinja2", "networkx", "scipy"}
 
 
-def _is_docstring(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
 def test_no_module_does_anything_when_it_is_imported() -> None:
     """A module holds imports, definitions and values: none of its statements is a call or a loop, but for two."""
     harmless = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
