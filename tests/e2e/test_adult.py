@@ -1,8 +1,6 @@
 """The adult table as it is: 48,842 people, six numbers and nine categories of 2 to 42 levels."""
 
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +8,13 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.metrics import roc_auc_score
+from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Policy, publish
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 N_RELEASES = 5
 ALPHA = 0.05  # at which the graphs of this table are compared

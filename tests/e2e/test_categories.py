@@ -2,13 +2,12 @@
 
 import json
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -16,7 +15,6 @@ from dp_learn import learn_graph
 from dp_learn.output.messages import title_of
 from dp_learn.output.summary import summarize
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 POLICY = """
 [dataset]
 name = "people"

@@ -2,16 +2,13 @@
 
 import json
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import Run
 
 from dp_publish import Policy, Receipt, publish
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_two_of_three_sign_a_bundle(bundle: Receipt, command: Run, home: Path) -> None:

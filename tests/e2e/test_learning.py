@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import networkx as nx
@@ -12,14 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import make_policy
+from tests.conftest import Run, make_policy
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.data.rows import PartWriter
 from dp_publish import Receipt, publish
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 N_ROWS, NAMES = 4000, [f"v{index}" for index in range(6)]
 EDGES = {(f"v{index}", f"v{index + 1}") for index in range(5)}

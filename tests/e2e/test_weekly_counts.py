@@ -1,7 +1,5 @@
 """Weekly counts, published so that one case more or less cannot be told, and the contagion learned from them."""
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +7,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
+from tests.conftest import Run
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 N_REGIONS, N_WEEKS = 20, 500
 POLICY = """
 [dataset]
