@@ -24,7 +24,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def multipart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Publish two columns in three parts, twice; return the folder with `a.tar`, `a`, `b.tar`, `b` and `home`."""
     place = tmp_path_factory.mktemp("parts")

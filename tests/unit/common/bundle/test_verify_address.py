@@ -1,6 +1,7 @@
 """`dp-bundle verify` of an address reads what lies there, and other commands say when they used copies of it."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,10 @@ def test_a_begun_download_vouches_for_nothing(place: OnWeb | InBucket, command: 
 
 @pytest.mark.parametrize("form", ["a", "a.tar"])
 def test_other_commands_say_that_they_used_copies(
-    place: OnWeb | InBucket, multipart: Path, command: Run, monkeypatch: pytest.MonkeyPatch, form: str
+    place: OnWeb | InBucket, multipart: Path, command: Run, home: Path, form: str
 ) -> None:
     """The first reading says nothing, and every later one that the data are copies, and what reads them anew."""
-    monkeypatch.setenv("DPGRAPH_HOME", str(multipart / "home"))
+    shutil.copytree(multipart / "home", home, dirs_exist_ok=True)
     address = f"{place.address}/{form}"
     calls: list[tuple[Any, ...]] = [
         ("dp-bundle", "inspect", address),
