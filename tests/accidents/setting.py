@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,16 @@ class Setting:
     def publish(self, out: str, release: str = "rows") -> subprocess.Popen[bytes]:
         """Start a release."""
         return self.start("dp-publish", "people.parquet", "--policy", f"{release}.toml", "--anyway", "--out", out)
+
+    def await_booking(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the copy of the ledger grows, or the process has ended."""
+        size = self._size_of_books()
+        while process.poll() is None and self._size_of_books() == size:
+            time.sleep(0.001)
+
+    def _size_of_books(self) -> int:
+        path = self.home / "keys" / "ledger.log"
+        return path.stat().st_size if path.exists() else 0
 
     def published(self) -> dict[str, int]:
         """Return the number of each bundle in the folder, after verifying it."""
