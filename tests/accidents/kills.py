@@ -24,7 +24,7 @@ _SAID = (
 def stop_publishing(folder: Path, count: int, by: signal.Signals, *, release: str, seed: int = 1) -> Counter[str]:
     """Stop so many releases; return what was seen, after checking that files and books are true.
 
-    Two of three are stopped once they are on the books, when there is something to lose, and the others at any moment.
+    Five of six are stopped once they are on the books, when there is something to lose, and the others at any moment.
     What has its final name verifies and is on the books, nothing else is left, and what an interrupted command says of
     itself is so.
     """
@@ -36,7 +36,7 @@ def stop_publishing(folder: Path, count: int, by: signal.Signals, *, release: st
     for attempt in range(count):
         out, before = f"out-{attempt}.tar", setting.booked()
         process = setting.publish(out, release)
-        if attempt % 3:
+        if attempt % 6:
             setting.await_booking(process)
             time.sleep(rng.uniform(0.0, 1.05) * (usual - booked_after))
         else:

@@ -14,10 +14,10 @@ from tests.accidents.power import lose_power, why_not
 @pytest.mark.parametrize(
     ("by", "release", "count"),
     [
-        (signal.SIGKILL, "rows", 36),
-        (signal.SIGKILL, "covariance", 15),
-        (signal.SIGINT, "rows", 6),
-        (signal.SIGINT, "covariance", 6),
+        (signal.SIGKILL, "rows", 42),
+        (signal.SIGKILL, "covariance", 20),
+        (signal.SIGINT, "rows", 4),
+        (signal.SIGINT, "covariance", 4),
     ],
 )
 def test_a_release_that_is_stopped_is_whole_or_absent(
