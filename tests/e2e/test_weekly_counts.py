@@ -52,7 +52,7 @@ def cases(touching: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_contagion_is_learned_from_weekly_counts(seed: int, tmp_path: Path, program: Run) -> None:
+def test_contagion_is_learned_from_weekly_counts(seed: int, tmp_path: Path, command: Run) -> None:
     """At mu = .5 a case, neighbours rank above others, by evidence and by the weights of the graph."""
     rng = np.random.default_rng(seed)
     touching = neighbours(rng)
@@ -60,9 +60,9 @@ def test_contagion_is_learned_from_weekly_counts(seed: int, tmp_path: Path, prog
     pd.DataFrame(cases(touching, rng), columns=names).to_parquet(tmp_path / "weekly.parquet")
     (tmp_path / "weekly.policy.toml").write_text(POLICY)
 
-    published = program("dp-publish", "weekly.parquet")
+    published = command("dp-publish", "weekly.parquet")
     assert published.returncode == 0, published.stderr
-    learned = program("dp-learn", "weekly.bundle.tar", "--no-report")
+    learned = command("dp-learn", "weekly.bundle.tar")
     assert learned.returncode == 0, learned.stderr
 
     pairs = np.triu_indices(N_REGIONS, 1)
