@@ -1,4 +1,4 @@
-"""Memory does not grow with the rows, and what needs more than there is, is refused before it begins, in one sentence."""
+"""Memory does not grow with the rows, and what needs more than there is is refused before it begins, in a sentence."""
 
 import gzip
 import os
