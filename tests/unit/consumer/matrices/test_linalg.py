@@ -9,6 +9,7 @@ from scipy import special, stats
 from threadpoolctl import threadpool_info
 
 from dp_learn.matrices.linalg import (
+    Anderson,
     chi_squared_quantiles,
     few_threads,
     negative_part,
@@ -16,6 +17,48 @@ from dp_learn.matrices.linalg import (
     sandwich,
     smallest_eigenpair,
 )
+
+
+def contraction(p: int, slowest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return A, B of the map ``X -> A X A + B`` and its fixed point; A has eigenvalues up to `slowest`."""
+    rng = np.random.default_rng(0)
+    q, _ = np.linalg.qr(rng.normal(size=(p, p)))
+    d = np.linspace(0.5, slowest, p)
+    b = rng.normal(size=(p, p))
+    b = b + b.T
+    fixed = q @ ((q.T @ b @ q) / (1.0 - np.outer(d, d))) @ q.T
+    return (q * d) @ q.T, b, fixed
+
+
+def test_a_slow_contraction_is_accelerated() -> None:
+    """Where a hundred plain steps leave much of the error, a hundred accelerated ones leave none of it."""
+    a, b, fixed = contraction(6, 0.999)
+    plain, fast, anderson = np.zeros((6, 6)), np.zeros((6, 6)), Anderson(6)
+    for _ in range(100):
+        plain = a @ plain @ a + b
+        image = a @ fast @ a + b
+        fast = anderson.next_point(fast, 0.5 * (image + image.T))
+    assert np.abs(plain - fixed).max() > 0.1 * np.abs(fixed).max()
+    assert np.abs(fast - fixed).max() < 1e-6 * np.abs(fixed).max()
+    assert np.array_equal(fast, fast.T)
+
+
+def test_a_drift_is_not_extrapolated_to_infinity() -> None:
+    """A map without a fixed point, whose residual never changes, moves on at a bounded rate."""
+    x, anderson = np.zeros((3, 3)), Anderson(3)
+    for _ in range(10):
+        x = anderson.next_point(x, x + np.eye(3))
+    assert np.isfinite(x).all()
+    assert np.abs(x).max() <= 1e6
+
+
+def test_a_point_with_a_larger_residual_is_refused() -> None:
+    """After a jump of the residual the last image is returned, and the history starts again."""
+    anderson = Anderson(2)
+    zero, one = np.zeros((2, 2)), np.eye(2)
+    assert np.array_equal(anderson.next_point(zero, one), one)
+    assert np.array_equal(anderson.next_point(5.0 * one, 9.0 * one), one)
+    assert np.array_equal(anderson.next_point(one, 1.5 * one), 1.5 * one)
 
 
 @pytest.mark.parametrize("matrix", ["indefinite", "definite", "diagonal"])

@@ -11,7 +11,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem
 from dp_learn.glasso.solvers import components
 from dp_learn.glasso.solvers._component_kernels import connected_components, list_edges
-from dp_learn.glasso.solvers._sparse_kernels import off_diagonal_rows
+from dp_learn.glasso.solvers._sparse_kernels import log_determinant, off_diagonal_rows
 from dp_learn.glasso.solvers.block_descent import solve_block_descent
 from dp_learn.glasso.solvers.sparse_certificate import certify_sparse, is_sparse, sparse_logdet
 from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
@@ -174,6 +174,29 @@ def test_a_large_sparse_component_is_solved_without_leaving_compiled_code(monkey
     assert gap <= solution.duality_gap * 1.001 + 1e-11 * 350
     assert solution.objective - exact.objective <= gap
     np.testing.assert_allclose(solution.precision, exact.precision, atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_determinant_by_elimination_is_the_dense_one(seed: int) -> None:
+    """Whatever the order, the logarithm of the determinant is right, and -inf without positive definiteness."""
+    rng = np.random.default_rng(seed)
+    matrix = np.triu((rng.random((60, 60)) < 0.02 * (1 + seed)) * rng.normal(size=(60, 60)), 1)
+    matrix += matrix.T
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    edges = off_diagonal_rows(matrix)
+    for excess, definite in ((0.1, True), (-0.1, False)):
+        diagonal = np.full(60, excess - smallest)
+        found = log_determinant(edges, diagonal, np.empty((60, 60)), np.empty((60, 60), dtype=np.int32))
+        assert found == (pytest.approx(logdet(matrix + np.diag(diagonal)), rel=1e-10) if definite else -math.inf)
+
+
+def test_entries_beyond_a_rows_count_are_numbers() -> None:
+    """Whatever lay in memory before, the unused places of sparse rows are zero: whole arrays of them are multiplied."""
+    matrix = np.eye(25)
+    matrix[0, 1:] = matrix[1:, 0] = 0.1
+    for _ in range(20):
+        np.full((25, 24), np.nan)
+        assert np.isfinite(off_diagonal_rows(matrix).value).all()
 
 
 def test_components_are_those_of_the_graph() -> None:

@@ -41,3 +41,8 @@ def test_all_methods_agree(noise):
     assert swept.n_iter >= again.n_iter == 1
     assert np.abs(again.theta - swept.theta).max() < 1e-6
     assert solve_small(problem, tol=1e-10, max_iter=100, start=swept.theta).n_iter <= 1
+
+
+def test_too_few_sweeps_leave_a_component():
+    """What is not proven in so many sweeps is left to other methods."""
+    assert solve_group_descent(_problem(0.02), None, gap=1e-11, max_iter=1) is None
