@@ -1,7 +1,5 @@
 """What every test may use: a state folder of its own, a key, small tables, and the commands."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os
@@ -29,6 +27,7 @@ from dp_publish.sampling.keystream import SecureKeystream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))  # for the printed forms
 
+Run = Callable[..., subprocess.CompletedProcess[str]]  # a command, by its name and arguments
 COMMANDS = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
 WITHOUT = {"dp-learn": ["--no-report"]}  # options of a command that is run in the tests' process; those of a test win
 
@@ -131,7 +130,7 @@ def untar(tar: Path, folder: Path) -> None:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def program(tmp_path: Path) -> Run:
     """Return a function that runs one of the commands as a user does: a process of its own, in the test's folder."""
 
     def start(name: str, *arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
@@ -143,9 +142,7 @@ def program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., subprocess.CompletedProcess[str]]:
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Return a function that runs one of the commands in this process, in the test's folder, to save its start.
 
     A test that looks at the result's page asks for it by --report: a page takes longer than all else in a small result.

@@ -1,7 +1,5 @@
 """The exact mu of whole numbers with discrete Gaussian noise, from all thresholds: the judge of ours."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Engines for tests."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar

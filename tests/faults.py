@@ -1,7 +1,5 @@
 """Faults, each planted in the product: a pytest plugin (`-p faults --plant NAME`), and a table for tests."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace

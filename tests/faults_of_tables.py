@@ -1,7 +1,5 @@
 """Faults of what a table's other cells decide: gaps, levels, dates, caps, batches and ranges, and budgets."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

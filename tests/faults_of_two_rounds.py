@@ -1,7 +1,5 @@
 """Faults of a release in two rounds, each planted in one of its steps."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A server on this machine that tries to hold its readers for ever, or to fill their memory, in many ways."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import socket
@@ -63,9 +61,7 @@ BEHAVIOURS: dict[str, Callable[[], Iterator[bytes]]] = {
     "error-with-endless-body": lambda: _flood(
         b"HTTP/1.1 503 Busy\r\nContent-Length: 10000000000\r\n\r\n", bytes(2**20)
     ),
-    "length-of-many-digits": lambda: iter(
-        [b"HTTP/1.1 206 OK\r\nContent-Range: bytes 0-%s/9\r\n\r\n" % (b"9" * 6000)],
-    ),
+    "length-of-many-digits": lambda: iter([b"HTTP/1.1 206 OK\r\nContent-Range: bytes 0-%s/9\r\n\r\n" % (b"9" * 6000)]),
 }
 
 

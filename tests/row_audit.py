@@ -1,7 +1,5 @@
 """The row mechanism alone under the audit's checks: any mechanism can be judged, by canaries that are not mixed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

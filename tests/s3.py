@@ -1,7 +1,5 @@
 """An S3 server on this machine (moto), and a proxy before it that fails as networks and busy servers do."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import random

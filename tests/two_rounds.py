@@ -3,8 +3,6 @@
 They share no code with the publisher's, and what they hold of the format they take from the manifest's models.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A web server on this machine that serves contents in ranges, and misbehaves as it is told."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import ssl

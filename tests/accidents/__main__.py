@@ -1,7 +1,5 @@
 """Cause accidents: `python -m tests.accidents lines --count 1000`."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Many people's commands at once on one state folder: first releases without a key, verifiers, and those who learn."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

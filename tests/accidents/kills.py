@@ -1,7 +1,5 @@
 """Commands that are killed, or interrupted, at random moments."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal
@@ -15,6 +13,7 @@ from tests.accidents.setting import Setting, is_pythons_own, require_result
 
 __all__ = ["stop_learning", "stop_publishing"]
 
+Process = subprocess.Popen[bytes]
 _SAID = (
     *("interrupted: nothing was published, and nothing is booked", "interrupted: nothing was completed"),
     *("interrupted: release", "interrupted: the results are in", "interrupted: the command has done its work"),
@@ -25,18 +24,23 @@ _SAID = (
 def stop_publishing(folder: Path, count: int, by: signal.Signals, *, release: str, seed: int = 1) -> Counter[str]:
     """Stop so many releases; return what was seen, after checking that files and books are true.
 
+    Five of six are stopped once they are on the books, when there is something to lose, and the others at any moment.
     What has its final name verifies and is on the books, nothing else is left, and what an interrupted command says of
     itself is so.
     """
     _heed_interrupts()
     setting = Setting.make(folder)
     own = {path.name for path in folder.iterdir()}
-    usual = _time(lambda attempt: setting.publish(f"whole-{attempt}.tar", release))
+    usual, booked_after = _time(lambda attempt: setting.publish(f"whole-{attempt}.tar", release), setting.await_booking)
     rng, seen = random.Random(seed), Counter[str]()
     for attempt in range(count):
         out, before = f"out-{attempt}.tar", setting.booked()
         process = setting.publish(out, release)
-        time.sleep(rng.uniform(0.02, 1.05) * usual)
+        if attempt % 6:
+            setting.await_booking(process)
+            time.sleep(rng.uniform(0.0, 1.05) * (usual - booked_after))
+        else:
+            time.sleep(rng.uniform(0.02, 1.05) * usual)
         process.send_signal(by)
         _, err = process.communicate()
         exists, booked = (folder / out).exists(), setting.booked()
@@ -62,7 +66,7 @@ def stop_learning(folder: Path, count: int, by: signal.Signals, *, seed: int = 1
     published = setting.publish("whole.tar")
     _, err = published.communicate()
     assert published.returncode == 0, err
-    usual = _time(lambda _: setting.start("dp-learn", "whole.tar", "--out", "earlier"))
+    usual, _ = _time(lambda _: setting.start("dp-learn", "whole.tar", "--out", "earlier"))
     rng, seen = random.Random(seed), Counter[str]()
     for attempt in range(count):
         out = "earlier" if attempt % 2 else "new"
@@ -89,15 +93,16 @@ def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _time(start: Callable[[int], subprocess.Popen[bytes]]) -> float:
-    """Return how long a command usually takes; its first run may compile."""
+def _time(start: Callable[[int], Process], wait: Callable[[Process], None] = lambda _: None) -> tuple[float, float]:
+    """Return how long a command usually takes, in all and to what is awaited; its first run may compile."""
     for attempt in range(2):
         began = time.monotonic()
         process = start(attempt)
+        wait(process)
+        half = time.monotonic() - began
         _, err = process.communicate()
         assert process.returncode == 0, err
-        usual = time.monotonic() - began
-    return usual
+    return time.monotonic() - began, half
 
 
 def _describe(code: int, err: bytes, *, exists: bool) -> str:

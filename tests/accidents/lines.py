@@ -1,7 +1,5 @@
 """Odd command lines: every command with its options, crossed with values that nobody should give."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

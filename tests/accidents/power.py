@@ -4,8 +4,6 @@ A command works on that file system until it is killed, or ends; then the file b
 what the system had not written yet, and the copy is mounted in its place: its journal is replayed, as after a crash.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,10 +1,9 @@
 """A folder with a table and its policies, a state folder, and the commands as processes in it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +28,7 @@ class Setting:
     folder: Path
 
     @classmethod
-    def make(cls, folder: Path, *, n_rows: int = 20_000) -> Setting:
+    def make(cls, folder: Path, *, n_rows: int = 20_000) -> "Setting":
         """Write the table, a chain of five columns, and the policies."""
         folder.mkdir(parents=True, exist_ok=True)
         values = np.random.default_rng(5).normal(size=(n_rows, 5)).cumsum(axis=1)
@@ -66,6 +65,16 @@ class Setting:
     def publish(self, out: str, release: str = "rows") -> subprocess.Popen[bytes]:
         """Start a release."""
         return self.start("dp-publish", "people.parquet", "--policy", f"{release}.toml", "--anyway", "--out", out)
+
+    def await_booking(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the copy of the ledger grows, or the process has ended."""
+        size = self._size_of_books()
+        while process.poll() is None and self._size_of_books() == size:
+            time.sleep(0.001)
+
+    def _size_of_books(self) -> int:
+        path = self.home / "keys" / "ledger.log"
+        return path.stat().st_size if path.exists() else 0
 
     def published(self) -> dict[str, int]:
         """Return the number of each bundle in the folder, after verifying it."""

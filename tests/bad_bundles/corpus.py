@@ -4,8 +4,6 @@ It writes them as files, with `good.tar`, from which most were made, `index.json
 breaks, and `publisher.pub`, the key that a reader is to trust. The same bytes come out every time.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 The good ones are those of `tests/golden`, signed again by a key that everybody has, as theirs was thrown away.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

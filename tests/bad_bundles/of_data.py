@@ -1,7 +1,5 @@
 """Bad bundles whose data are not what the manifest says, or Parquet that no release has, soundly signed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 from tests.bad_bundles.making import Case, data, footer

@@ -1,7 +1,5 @@
 """Bundles in folders that are not as they were signed: each is a good one, changed in one place."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

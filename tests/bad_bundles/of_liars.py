@@ -1,7 +1,5 @@
 """Bad bundles whose manifest contradicts itself: it states more than bounds and noise give, or leaves a cost out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

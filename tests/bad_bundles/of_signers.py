@@ -1,7 +1,5 @@
 """Bad bundles that only a trusted signer can make: payloads and members, soundly signed, that no release has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

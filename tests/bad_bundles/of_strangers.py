@@ -1,7 +1,5 @@
 """Bad bundles that anybody can make: archives, envelopes and members that no longer fit what was signed."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """Bundles that break one rule each are refused, by our reader, by the one in JavaScript, and by the short script."""
 
-from __future__ import annotations
-
 import base64
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Folders that are not the bundle that was signed are refused before any of their data is parsed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

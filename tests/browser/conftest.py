@@ -1,7 +1,5 @@
 """One browser for all pages; its absence is an error in one sentence, never a skipped test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a page must be: accessible, no wider than its window, and usable from the keyboard."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pages opened in a headless Chromium that has no network: what they asked for, and what they said, is kept."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

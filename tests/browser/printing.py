@@ -1,7 +1,5 @@
 """The page on paper: printed to PDF by the browser, and read back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Results of dp-learn, each made once for all tests: of public tables, and of tables that are hard on a page."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

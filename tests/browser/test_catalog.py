@@ -1,7 +1,5 @@
 """The site of six bundles, and pages beside them, in the browser: light, dark, on a phone, on paper, without script."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The judge of pages finds the faults that it is there to find, in pages that have one fault each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The numbers of a plan's page at a position of its slider, held against the command's own and against scipy."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The page of a plan in the browser: its slider, by keyboard too, on a desktop, a phone, paper, light and dark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of a result in the browser: sound for every result, on paper, without scripts, small and soon made."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The graph and the tables of a result's page, used by pointer and keyboard, and held against edges.csv."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

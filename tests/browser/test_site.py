@@ -1,7 +1,5 @@
 """Pages of the site, as they are built: what a reader's browser and a screen reader make of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path

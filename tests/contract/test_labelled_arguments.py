@@ -1,7 +1,5 @@
 """Whatever a caller labels is taken by its labels, or refused: every public name of the researcher's side."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -81,10 +79,7 @@ def fitted(name: str, **options: Any) -> Array:
     return learned
 
 
-LABELLED: dict[str, Callable[[dict[str, float]], Any]] = {
-    "Series": pd.Series,
-    "dict": dict,
-}
+LABELLED: dict[str, Callable[[dict[str, float]], Any]] = {"Series": pd.Series, "dict": dict}
 
 
 @pytest.mark.parametrize("form", LABELLED)

@@ -1,7 +1,5 @@
 """What every covariance mechanism promises: one row of the table for each."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -371,9 +369,7 @@ def test_expected_error_is_that_of_the_stated_noise(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "strength"),
-    [(name, strength) for name in CASES for strength in FORMS if _gives(name, strength)],
-    ids=str,
+    ("name", "strength"), [(name, strength) for name in CASES for strength in FORMS if _gives(name, strength)], ids=str
 )
 def test_audit_of_the_books_has_no_finding(name: str, strength: Strength) -> None:
     """Whatever form the strength is given in, what is stated and booked is what was asked for."""

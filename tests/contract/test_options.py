@@ -1,14 +1,11 @@
 """Every option of every command says where it applies: there it is used, and elsewhere it is refused."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect
 import json
-import subprocess
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -19,6 +16,7 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
+from tests.conftest import Run
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
@@ -34,7 +32,6 @@ from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.policy.choices import SoundMechanism
 from dp_publish.release.job import JobPlan, open_job
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 PROGRAMS: dict[str, click.Command] = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
 OF_CLICK = {"help", "version"}
 

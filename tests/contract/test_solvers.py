@@ -1,7 +1,5 @@
 """What every solver promises, on one table of problems."""
 
-from __future__ import annotations
-
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -72,18 +70,10 @@ PROBLEMS: dict[str, Callable[[], tuple[np.ndarray, float, dict[str, Any]]]] = {
     "fewer rows than columns": lambda: (random_sparse(30, 15), 0.3, {}),
     "blocks of different units": lambda: (two_blocks(), 0.05, {}),
     "indefinite": lambda: (autoregressive(25, 60, noise=1.0), 0.6, {}),
-    "indefinite, unpenalised diagonal": lambda: (
-        autoregressive(25, 200, noise=1.0),
-        0.3,
-        {"penalize_diagonal": False},
-    ),
+    "indefinite, unpenalised diagonal": lambda: (autoregressive(25, 200, noise=1.0), 0.3, {"penalize_diagonal": False}),
     "near the boundary": near_boundary,
     "weights 0 and inf": lambda: (autoregressive(15, 60), 0.1, {"weights": edge_weights(15)}),
-    "weights 0 and inf, indefinite": lambda: (
-        autoregressive(15, 60, noise=0.7),
-        0.7,
-        {"weights": edge_weights(15)},
-    ),
+    "weights 0 and inf, indefinite": lambda: (autoregressive(15, 60, noise=0.7), 0.7, {"weights": edge_weights(15)}),
     "fit to a given graph": lambda: (
         autoregressive(10, 60),
         1.0,

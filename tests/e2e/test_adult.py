@@ -1,25 +1,21 @@
 """The adult table as it is: 48,842 people, six numbers and nine categories of 2 to 42 levels."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import tomlkit
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.metrics import roc_auc_score
+from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Policy, publish
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 N_RELEASES = 5
 ALPHA = 0.05  # at which the graphs of this table are compared
@@ -51,18 +47,6 @@ def policy_of(table: pd.DataFrame, kind: str) -> dict[str, object]:
     return {"dataset": {"name": f"adult-{kind}"}, "privacy": PRIVACY[kind], "columns": columns}
 
 
-def as_toml(policy: dict[str, object]) -> str:
-    """Return the policy as a publisher writes it."""
-    lines = []
-    for section, entries in policy.items():
-        tables = (
-            {f"columns.{name}": each for name, each in entries.items()} if section == "columns" else {section: entries}
-        )  # type: ignore[attr-defined]
-        for name, each in tables.items():
-            lines += [f"[{name}]", *(f"{field} = {json.dumps(value)}" for field, value in each.items())]  # type: ignore[attr-defined]
-    return "\n".join(lines) + "\n"
-
-
 @pytest.fixture
 def table(data_folder: Path) -> pd.DataFrame:
     """Return the table, without the column that splits it for classifiers."""
@@ -79,7 +63,7 @@ def test_what_goes_together_is_found(kind: str, table: pd.DataFrame, tmp_path: P
     has little left.
     """
     table.to_parquet(tmp_path / "adult.parquet")
-    (tmp_path / "adult.policy.toml").write_text(as_toml(policy_of(table, kind)))
+    (tmp_path / "adult.policy.toml").write_text(tomlkit.dumps(policy_of(table, kind)))
     for arguments in (
         ("dp-bundle", "keys", "new"),
         ("dp-publish", "adult.parquet", "--out", "adult.tar"),

@@ -1,11 +1,7 @@
 """Columns on the scale of asinh from the policy to the graph: every page says so, and no other scale is claimed."""
 
-from __future__ import annotations
-
 import contextlib
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import Run
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import SchemaError
@@ -22,7 +19,6 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_publish import Policy, publish
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 ON_SCALE = "On the scale of asinh((x - center) / scale)"
 
 

@@ -1,16 +1,13 @@
 """A table as it really is, from the publisher's file to the researcher's: categories, dates, gaps and counts."""
 
-from __future__ import annotations
-
 import json
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -18,7 +15,6 @@ from dp_learn import learn_graph
 from dp_learn.output.messages import title_of
 from dp_learn.output.summary import summarize
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 POLICY = """
 [dataset]
 name = "people"

@@ -1,16 +1,13 @@
 """Tables of counts, of which one case is protected: what publishers and readers are told of people in several cells."""
 
-from __future__ import annotations
-
 import json
 import math
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import Run
 from tests.discrete_noise import exact_mu
 
 from dp_bundle import open_bundle
@@ -21,7 +18,6 @@ from dp_bundle.manifest.costs import cost_of_several
 from dp_bundle.portals.registry import registry_record
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
 PRIVACY = '[dataset]\nname = "weekly"\n[privacy]\n{privacy}\n[columns."*"]\nkind = "integer"\nbounds = [0, 400]\n'
 CHANGES = PRIVACY.format(privacy='unit = "change"\nmu = 0.5') + "max_change = {limit}\n"
 CELLS = PRIVACY.format(privacy='unit = "cell"\nmu = 0.3')
@@ -41,7 +37,7 @@ def unfolded(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_people_in_several_cells_are_told_of_everywhere(weekly: Path, command: Command) -> None:
+def test_people_in_several_cells_are_told_of_everywhere(weekly: Path, command: Run) -> None:
     """Planning, publishing, verifying, inspecting and learning say once, alike, who is protected less, and how far."""
     planned = command("dp-publish", "plan", weekly.name)
     published = command("dp-publish", weekly.name)
@@ -62,7 +58,7 @@ def test_people_in_several_cells_are_told_of_everywhere(weekly: Path, command: C
     assert "several cells" not in of_cells.stdout + command("dp-bundle", "verify", "cells.tar").stderr
 
 
-def test_several_cells_compose_as_said(weekly: Path, command: Command) -> None:
+def test_several_cells_compose_as_said(weekly: Path, command: Run) -> None:
     """One cell keeps to the mu that was asked for, and ten to sqrt(10) times as much; rho is that of mu, and holds."""
     assert command("dp-publish", weekly.name, "--mu", 1).returncode == 0
     with open_bundle(Path("weekly.bundle.tar"), UnsafeTrustAnyone()) as bundle:
@@ -81,7 +77,7 @@ def test_several_cells_compose_as_said(weekly: Path, command: Command) -> None:
 
 
 @pytest.mark.parametrize("first", ["cells", "changes"])
-def test_totals_for_changes_count_releases_of_cells(first: str, weekly: Path, command: Command) -> None:
+def test_totals_for_changes_count_releases_of_cells(first: str, weekly: Path, command: Run) -> None:
     """After a release for cells, one for changes states a total, of its own cost and of what a cell costs there."""
     policies = {"cells": CELLS, "changes": CHANGES.format(limit=1)}
     order = [first, *({*policies} - {first})]
@@ -106,7 +102,7 @@ def test_totals_for_changes_count_releases_of_cells(first: str, weekly: Path, co
     assert (totals["change"], totals["cell"]) == (pytest.approx(per_change), pytest.approx(per_cell))
 
 
-def test_plan_of_changes_speaks_of_rows_alone(weekly: Path, command: Command) -> None:
+def test_plan_of_changes_speaks_of_rows_alone(weekly: Path, command: Run) -> None:
     """Second moments are no release for changes, so that a plan compares nothing with them, nor does its page."""
     planned = command("dp-publish", "plan", weekly.name, "--report", "plan.html", "--picture", "plan.png")
     assert planned.returncode == 0

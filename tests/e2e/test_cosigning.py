@@ -1,19 +1,14 @@
 """Several signers, changes of keys and ends of trust, as a reader meets them at the command line."""
 
-from __future__ import annotations
-
 import json
 import shutil
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import Run
 
 from dp_publish import Policy, Receipt, publish
-
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_two_of_three_sign_a_bundle(bundle: Receipt, command: Run, home: Path) -> None:

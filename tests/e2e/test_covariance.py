@@ -1,12 +1,8 @@
 """A covariance release from the table to the graph, alone and beside rows."""
 
-from __future__ import annotations
-
 import io
 import json
-import subprocess
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle.writing import write_bundle
@@ -23,8 +20,6 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import mechanism_errors
 from dp_publish import Policy, publish
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 NAMES = [f"v{index}" for index in range(6)]
 EDGES = {(f"v{index}", f"v{index + 1}") for index in range(5)}

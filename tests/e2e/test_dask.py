@@ -1,7 +1,5 @@
 """Publication by Dask's workers, some of which are killed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

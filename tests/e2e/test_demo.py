@@ -1,7 +1,5 @@
 """The demo runs as the README says."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The archives that are distributed: the same bytes wherever and whenever they are built, and complete."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the pages say is what the commands do."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import pkgutil

@@ -1,11 +1,7 @@
 """What a researcher can ask of dp-learn, as one runs it."""
 
-from __future__ import annotations
-
 import io
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import networkx as nx
@@ -14,14 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import make_policy
+from tests.conftest import Run, make_policy
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.data.rows import PartWriter
 from dp_publish import Receipt, publish
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 N_ROWS, NAMES = 4000, [f"v{index}" for index in range(6)]
 EDGES = {(f"v{index}", f"v{index + 1}") for index in range(5)}
@@ -95,10 +89,7 @@ def test_the_penalty_does_not_shrink_weights_unless_that_is_asked_for(
     np.testing.assert_allclose(strong[0], -0.45, atol=0.1)
     assert (np.abs(strong[1]) < 0.35).all()
     assert max(weights.values()) == pytest.approx(np.abs(strong[0]).max())
-    for name, table, share, kind in (
-        ("refitted", tables[0], 0.0, "shrunk"),
-        ("shrunk", tables[1], 1.0, "penalised"),
-    ):
+    for name, table, share, kind in (("refitted", tables[0], 0.0, "shrunk"), ("shrunk", tables[1], 1.0, "penalised")):
         precision = pd.read_csv(tmp_path / name / "precision.csv", index_col=0)
         assert [precision.loc[pair] for pair in table.index] == pytest.approx(list(table["precision"]))
         summary = json.loads((tmp_path / name / "summary.json").read_text())

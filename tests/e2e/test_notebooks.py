@@ -1,7 +1,5 @@
 """Notebooks run from an installed dpgraph, in any folder."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

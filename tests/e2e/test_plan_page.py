@@ -1,21 +1,16 @@
 """A strength chosen on the page of a plan, published by the line that the page gives."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import Run
 
 from dp_bundle.base.quoting import round_up
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.mark.parametrize(

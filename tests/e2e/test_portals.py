@@ -1,20 +1,21 @@
-"""What portals run on a bundle that they never heard of: Frictionless and Croissant read it as it is."""
+"""What portals run on a bundle, or a folder staged for them: Frictionless and Croissant read it as it is."""
 
-from __future__ import annotations
-
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import untar
+from tests.conftest import make_policy, untar
 
 from dp_bundle import open_bundle
 from dp_bundle.data import rows as parts
+from dp_bundle.portals.staging import stage_bundle
 from dp_publish import Policy, publish
 
 pytestmark = pytest.mark.slow
@@ -34,6 +35,25 @@ dataset = mlcroissant.Dataset(sys.argv[1])
 assert not dataset.metadata.ctx.issues.errors, dataset.metadata.ctx.issues.report()
 print(dataset.metadata.ctx.issues.report())
 print(sum(1 for _ in dataset.records(sys.argv[2])))
+"""
+
+
+CROISSANT = """
+import json, sys, mlcroissant
+dataset = mlcroissant.Dataset(sys.argv[1])
+issues = dataset.metadata.ctx.issues
+assert not issues.errors, issues.report()
+print(dataset.metadata.ctx.conforms_to.value, json.dumps([
+    {name.rpartition("/")[2]: float(value) for name, value in record.items()} for record in dataset.records("rows")
+]), sep="\\n")
+"""
+FRICTIONLESS = """
+import json, sys, frictionless
+package = frictionless.Package(sys.argv[1])
+report = package.validate()
+assert report.valid, report.flatten()
+print(json.dumps([{name: float(value) for name, value in row.items()} for resource in package.resources
+    for row in resource.read_rows()]))
 """
 
 
@@ -89,3 +109,33 @@ def test_croissant_gives_the_records(
     report, n_records = outside(unpacked, sys.executable, "-c", READ, "croissant.json", kind).rsplit("\n", 2)[:2]
     assert "warning" not in report, report
     assert int(n_records) == (len(table) if kind == "rows" else 10)
+
+
+@pytest.fixture
+def staged(tmp_path: Path, key: Ed25519PrivateKey) -> tuple[Path, list[dict[str, float]]]:
+    """Stage a release for a static site, and return the folder and the rows that open_bundle reads."""
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame({"height": rng.normal(170, 10, 50), "visits": rng.poisson(4, 50)})
+    policy = make_policy({"height": [120, 220], "visits": [0, 30]}, mu=5.0)
+    with open_bundle(publish(table, policy, out=tmp_path / "people.tar", key=key).path) as bundle:
+        stage_bundle(bundle, "static", tmp_path / "site")
+        rows = [row for batch in bundle.batches() for row in batch.to_pylist()]
+    return tmp_path / "site", rows
+
+
+def test_croissant_1_1_is_valid_and_loads_the_rows(
+    staged: tuple[Path, list[dict[str, float]]], outside: Callable[..., str]
+) -> None:
+    """Mlcroissant takes the description for version 1.1, finds no error, and loads the values that open_bundle has."""
+    folder, rows = staged
+    version, records = outside(folder, sys.executable, "-c", CROISSANT, "croissant.json").splitlines()[-2:]
+    assert version == "http://mlcommons.org/croissant/1.1"
+    assert json.loads(records) == rows
+
+
+def test_data_package_is_valid_and_loads_the_rows(
+    staged: tuple[Path, list[dict[str, float]]], outside: Callable[..., str]
+) -> None:
+    """Frictionless validates the package with its data, and loads equal values."""
+    folder, rows = staged
+    assert json.loads(outside(folder, sys.executable, "-c", FRICTIONLESS, "datapackage.json")) == rows

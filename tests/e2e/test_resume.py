@@ -1,7 +1,5 @@
 """A driver that is killed (SIGKILL) after each step of a release, and the one that resumes it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Protein signalling: a real table of 7466 cells with a known network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 A block is run unless the line before it says why not, as `<!-- not run: REASON -->`.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -18,8 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import COMMANDS
 
 from dp_bundle import open_bundle
+from dp_bundle.cli.console import run as run_command
 from dp_bundle.trust.keys import public_key_path
 from dp_bundle.trust.signing import public_key_of
 from dp_publish import Policy, load_key, publish
@@ -224,8 +224,13 @@ def test_snippets_run_in_order(name: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def run(line: str) -> None:
-    """Run one command as a user does."""
+    """Run one command as a user does, but for a process of its own where it is one of ours."""
     name, *words = shlex.split(line, comments=True)
+    if name in COMMANDS:
+        with pytest.raises(SystemExit) as ended:
+            run_command(COMMANDS[name], words)
+        assert not ended.value.code, line
+        return
     program = Path(sys.executable).with_name(name)
     finished = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=600)
     assert finished.returncode == 0, f"{line}\n{finished.stderr}"

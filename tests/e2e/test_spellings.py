@@ -1,21 +1,17 @@
 """Small tables as people have them: levels spelled like gaps, and one person under several spellings."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 NUMBERS = "[columns.x]\nbounds = [0, 100]\n[columns.y]\nbounds = [-50, 100]\n"
 
 

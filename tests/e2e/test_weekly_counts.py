@@ -1,9 +1,5 @@
 """Weekly counts, published so that one case more or less cannot be told, and the contagion learned from them."""
 
-from __future__ import annotations
-
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +7,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
+from tests.conftest import Run
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 N_REGIONS, N_WEEKS = 20, 500
 POLICY = """
 [dataset]
@@ -56,7 +52,7 @@ def cases(touching: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.i
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_contagion_is_learned_from_weekly_counts(seed: int, tmp_path: Path, program: Run) -> None:
+def test_contagion_is_learned_from_weekly_counts(seed: int, tmp_path: Path, command: Run) -> None:
     """At mu = .5 a case, neighbours rank above others, by evidence and by the weights of the graph."""
     rng = np.random.default_rng(seed)
     touching = neighbours(rng)
@@ -64,9 +60,9 @@ def test_contagion_is_learned_from_weekly_counts(seed: int, tmp_path: Path, prog
     pd.DataFrame(cases(touching, rng), columns=names).to_parquet(tmp_path / "weekly.parquet")
     (tmp_path / "weekly.policy.toml").write_text(POLICY)
 
-    published = program("dp-publish", "weekly.parquet")
+    published = command("dp-publish", "weekly.parquet")
     assert published.returncode == 0, published.stderr
-    learned = program("dp-learn", "weekly.bundle.tar", "--no-report")
+    learned = command("dp-learn", "weekly.bundle.tar")
     assert learned.returncode == 0, learned.stderr
 
     pairs = np.triu_indices(N_REGIONS, 1)

@@ -1,9 +1,5 @@
 """Wine: 178 rows of thirteen columns, published at mu = 1 a row with what anybody knows of their ranges."""
 
-from __future__ import annotations
-
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +8,7 @@ import pytest
 from sklearn.covariance import graphical_lasso
 from sklearn.datasets import load_wine
 from sklearn.metrics import roc_auc_score
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
+from tests.conftest import Run
 
 RANGES = {
     "alcohol": (8, 18),

@@ -1,7 +1,5 @@
 """Payloads of manifests that no release has, as large as they may be or as many-sided."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

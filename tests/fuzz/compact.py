@@ -7,8 +7,6 @@ References
 Apache Thrift compact protocol, doc/specs/thrift-compact-protocol.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

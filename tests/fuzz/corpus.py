@@ -3,8 +3,6 @@
 They are made by code, so that it is plain what is wrong with each, and no bomb lies about.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from pathlib import Path

@@ -4,8 +4,6 @@
 `python -m tests.fuzz.harness archive corpus/archive`, or `manifest`, or `member`, with any option of libFuzzer.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -3,8 +3,6 @@
 Every maker returns a file whose other parts fit, so that nothing but the check that is meant can refuse it.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import Any

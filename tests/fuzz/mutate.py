@@ -1,7 +1,5 @@
 """Changes to honest files: bytes anywhere, and parts of their structure whose other parts are made to fit."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

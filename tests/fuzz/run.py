@@ -5,8 +5,6 @@ its process is found. A case is its number: `--first N` with a count of 1 repeat
 found, and the sums at the end.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import mmap

@@ -4,8 +4,6 @@ Each function reads its input as a user's reader would, and returns whether it w
 `ContradictionError` where something was accepted that is not what it says, and every exception but a `BundleError`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math
@@ -85,12 +83,7 @@ def seeds() -> tuple[Seed, ...]:
         "entities": {"unit": {"entity": "who", "max_rows": 3}, "mu": 0.5},
         "gaussian": {"unit": "row", "mu": 1.0, "release": "covariance"},
         "laplace": {"unit": "row", "epsilon": 1.0, "release": "covariance", "mechanism": "laplace"},
-        "difference": {
-            "unit": "row",
-            "epsilon": 1.0,
-            "release": "covariance",
-            "mechanism": "wishart-difference",
-        },
+        "difference": {"unit": "row", "epsilon": 1.0, "release": "covariance", "mechanism": "wishart-difference"},
         "two-round": {"unit": "row", "mu": 5.0, "release": "covariance", "mechanism": "two-round"},
         "wishart": {"unit": "row", "epsilon": 1.0, "delta": 1e-6, "release": "covariance", "mechanism": "wishart"},
     }

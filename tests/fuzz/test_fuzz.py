@@ -1,7 +1,5 @@
 """A minute of fuzzing: whatever the bytes, they are refused or read as they say, by our exceptions, for little."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess

@@ -4,8 +4,6 @@ A bundle of rows, and of second moments by four mechanisms; what is stored alrea
 signed with a key made for the purpose and thrown away; only its public half is kept, as a test key.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

@@ -1,7 +1,5 @@
 """Bundles of every format version so far, made by `make.py`, verify and read as on the day they were made."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

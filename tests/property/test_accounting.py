@@ -1,7 +1,5 @@
 """Privacy accounting: inverse pairs, monotone curves and composition, at any strength."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath

@@ -1,7 +1,5 @@
 """Symmetries that the graphical lasso has and its solvers must keep."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """The private search on neighbouring tables: integer weights, scores and exact log-ratios, whatever the table."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

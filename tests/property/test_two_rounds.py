@@ -1,7 +1,5 @@
 """Sums of a release in two rounds on random neighbours: exact, inside the ball, and moved by no more than is proved."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

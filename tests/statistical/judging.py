@@ -1,7 +1,5 @@
 """One claim against what the release, or several of them together, really loses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

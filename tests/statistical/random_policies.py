@@ -1,7 +1,5 @@
 """Random policies of every kind of release, with tables of a few rows to publish under them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -11,8 +11,6 @@ mu is the largest difference of the normal quantiles of their two errors, delta 
 (1 - e^(epsilon - L))^+, a right guess half of one plus the total variation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -50,14 +48,14 @@ class Law:
     shift: float = 0.0
     is_far: bool = False
 
-    def times(self, other: Law) -> Law:
+    def times(self, other: "Law") -> "Law":
         """Return the law of both, drawn independently."""
         p, q = np.multiply.outer(self.p, other.p).ravel(), np.multiply.outer(self.q, other.q).ravel()
         in_both = np.multiply.outer(*((law.p > 0) & (law.q > 0) for law in (self, other))).ravel()
         gone = bool(np.any(in_both & (np.minimum(p, q) == 0) & (np.maximum(p, q) > _TAIL)))
         return law_of(p, q, math.hypot(self.shift, other.shift), is_far=self.is_far or other.is_far or gone)
 
-    def power(self, number: int) -> Law:
+    def power(self, number: int) -> "Law":
         """Return the law of so many independent draws."""
         if number == 1:
             return self

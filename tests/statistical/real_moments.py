@@ -1,7 +1,5 @@
 """What rows really move a noisy sum of (z, c)(z, c)^T, from its noise and the definitions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,6 @@ parameters that the samplers were called with (`Drawn`), and what is not in a ma
 For each unit there are alternatives, by the raw cell that differs, of which the worst counts; "*" is a whole row.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence

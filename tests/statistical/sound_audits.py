@@ -4,8 +4,6 @@ Every policy has some of all kinds of columns, a unit, a strength and a release 
 be found in any.
 """
 
-from __future__ import annotations
-
 import datetime
 import sys
 import tempfile

@@ -4,8 +4,6 @@ What a sentence claims is taken out of the text, piece by piece, by regular expr
 out by others. Whatever is left must have no digit, so that a new sentence with a figure cannot go unchecked.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator
@@ -91,7 +89,6 @@ _NEUTRAL = [
         r"|: at least one of them guarantees nothing per [^.]*)\.",
     )
 ]
-_SIGMAS = re.compile(rf"sigma {N}")
 
 
 class Claim(NamedTuple):

@@ -1,7 +1,5 @@
 """The claims on the pages of a site about bundles: the privacy label, the history, and the list of datasets."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

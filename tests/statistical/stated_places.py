@@ -1,7 +1,5 @@
 """Every place where a release's figures are stated, as a person or a machine reads it, and the claims there."""
 
-from __future__ import annotations
-
 import json
 import re
 import tarfile

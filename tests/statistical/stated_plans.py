@@ -1,17 +1,13 @@
 """The claims of a plan, in the terminal, for a machine, and on its page, about the strength of its policy."""
 
-from __future__ import annotations
-
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import tomlkit
 from tests.statistical.random_policies import Planned
 from tests.statistical.stated_figures import Claim, N, number, shown
 
@@ -38,7 +34,7 @@ def plan_of(planned: Planned, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Return the plan of a table and a policy, of the policy's own strength and one other; nothing else is left out."""
     data, policy = folder / "planned.parquet", folder / "planned.toml"
     pa.parquet.write_table(pa.Table.from_pandas(planned.table, preserve_index=False), data)
-    policy.write_text(_toml(planned.sections))
+    policy.write_text(tomlkit.dumps(planned.sections))
     with monkeypatch.context() as patch:
         patch.setattr("dp_publish.forecast.plan.GRID", (2.0,))
         return make_plan(data, policy, "planned")
@@ -127,22 +123,3 @@ def _of_data(page: str, mu: float) -> Iterator[Claim]:
 
 def _share(text: str) -> float:
     return number(text.removesuffix(" %")) / 100
-
-
-def _toml(sections: dict[str, Any]) -> str:
-    lines = []
-    for name, section in sections.items():
-        if name != "columns":
-            lines += [f"[{name}]", *(f"{key} = {_value(value)}" for key, value in section.items())]
-    for column, entry in sections["columns"].items():
-        lines += [f"[columns.{column}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
-    return "\n".join(lines)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_value(each)}' for key, each in value.items())} }}"
-    return json.dumps(value)
-
-
-__all__ = ["pd"]

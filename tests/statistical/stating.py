@@ -1,7 +1,5 @@
 """Publishes random policies, reads every figure that is stated of them, and keeps the worst of each kind."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Twenty audits of the honest mechanism come near the stated mu from below; each planted fault is found, and named."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -19,11 +17,7 @@ from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
 
 N_RUNS = 20
-KINDS = {
-    "float": ["continuous", "continuous"],
-    "integer": ["integer", "integer"],
-    "mixed": ["continuous", "integer"],
-}
+KINDS = {"float": ["continuous", "continuous"], "integer": ["integer", "integer"], "mixed": ["continuous", "integer"]}
 SMALL = {"n_canaries": 5000}
 
 
@@ -51,9 +45,6 @@ def _audit(columns: Sequence[Column], unit: str, seed: int, **options: object) -
         rng=np.random.default_rng(seed),
         **{**SMALL, **options},
     )
-
-
-Batch = tuple[pa.RecordBatch, Sequence[Column], Keystream, RowReport]
 
 
 def _changed(columns: Sequence[Column], **update: object) -> list[Column]:

@@ -1,7 +1,5 @@
 """The audit of mechanisms known by their releases alone: planted faults are found, and what is built passes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

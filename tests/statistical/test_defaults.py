@@ -1,7 +1,5 @@
 """The defaults are held to what chose them: graphs that survive the noise, and weights that it does not shrink."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What the forecast says can be seen is what a simulated researcher sees, from rows and from second moments."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +15,7 @@ from dp_publish.policy.model import ColumnPolicy, Policy, Privacy
 SHAPES = {"178 x 13": (178, 13), "7466 x 11": (7466, 11)}
 FROM_ROWS = [("178 x 13", 15.0), ("178 x 13", 20.0), ("178 x 13", 50.0)]
 FROM_ROWS += [("7466 x 11", 4.0), ("7466 x 11", 5.0), ("7466 x 11", 10.0), ("7466 x 11", 50.0)]
+WEAKER = {("178 x 13", 15.0): 30.0, ("7466 x 11", 10.0): 14.0}
 FROM_MOMENTS = [("178 x 13", 4.0), ("178 x 13", 5.0), ("178 x 13", 20.0)]
 FROM_MOMENTS += [("7466 x 11", 0.05), ("7466 x 11", 0.1), ("7466 x 11", 1.0)]
 FACTORS = (0.55, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
@@ -122,23 +121,18 @@ def simulated_limit(row: ForecastRow, shape: str, release, limit: float, repetit
     [*((*each, released_rows) for each in FROM_ROWS), *((*each, released_moments) for each in FROM_MOMENTS)],
 )
 def test_limit_of_a_release_is_within_a_quarter_of_simulation(shape: str, mu: float, release) -> None:  # type: ignore[no-untyped-def]
-    """From noisy rows and from noisy second moments, power crosses 80 % within 25 % of the forecast limit."""
+    """From noisy rows and from noisy second moments, power crosses 80 % within 25 % of the forecast limit.
+
+    It is more than 25 % away from the forecast made for weaker protection.
+    """
     row = forecast_at(shape, mu)
     limit = row.rows.seen if release is released_rows else row.moments.seen
     assert limit is not None
+    found = simulated_limit(row, shape, release, limit)
 
-    assert 0.8 < simulated_limit(row, shape, release, limit) / limit < 1.25
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("shape", "mu", "wrong_mu"), [("178 x 13", 15.0, 30.0), ("7466 x 11", 10.0, 14.0)])
-def test_limit_of_another_strength_is_not(shape: str, mu: float, wrong_mu: float) -> None:
-    """The forecast made for weaker protection is more than 25 % away from the simulation."""
-    row, wrong = forecast_at(shape, mu), forecast_at(shape, wrong_mu)
-    assert row.rows.seen is not None
-    assert wrong.rows.seen is not None
-
-    assert simulated_limit(row, shape, released_rows, row.rows.seen) / wrong.rows.seen > 1.25
+    assert 0.8 < found / limit < 1.25
+    if release is released_rows and (shape, mu) in WEAKER:
+        assert found / (forecast_at(shape, WEAKER[shape, mu]).rows.seen or np.inf) > 1.25
 
 
 @pytest.mark.parametrize(("shape", "mu"), [("178 x 13", 5.0), ("7466 x 11", 2.0)])

@@ -1,7 +1,5 @@
 """On real tables, with bounds that a publisher would write down, forecast errors are those of a release."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The forecast of a release in two rounds is what a reader finds, on normal rows and on real tables."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

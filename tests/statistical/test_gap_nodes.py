@@ -1,7 +1,5 @@
 """Numbers with published gaps, learned as nodes of two columns: moments, tests and effects are those of the truth."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

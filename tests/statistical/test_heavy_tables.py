@@ -1,7 +1,5 @@
 """Tables of heavy tails and gaps, published and tested: clipping and filling them makes no false edges."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

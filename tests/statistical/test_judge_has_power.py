@@ -1,7 +1,5 @@
 """Planted faults: what is judged by the real law is found false where it is, and nowhere else."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

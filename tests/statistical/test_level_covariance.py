@@ -1,7 +1,5 @@
 """The covariance of categories and numbers, noise subtracted, is that of the rows before the noise."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The last bits of eigenvector releases: those of floating point tell two tables apart, those of integers do not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

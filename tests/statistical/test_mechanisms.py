@@ -3,8 +3,6 @@
 And audits: what a reader sees tells two neighbouring tables apart by no more than epsilon; half the noise is found.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -65,10 +63,7 @@ def test_noise_has_its_mean_and_covariance(name: str) -> None:
         noise.append(noisy.matrix[:-1, :-1] - exact)
     diagonal = np.array([np.diag(one) for one in noise])
     beside = np.array([one[upper] for one in noise])
-    kinds = [
-        (diagonal - noisy.noise.bias, noisy.noise.diagonal_variance),
-        (beside, noisy.noise.off_diagonal_variance),
-    ]
+    kinds = [(diagonal - noisy.noise.bias, noisy.noise.diagonal_variance), (beside, noisy.noise.off_diagonal_variance)]
 
     for values, variance in kinds:
         assert abs(_score(values.mean(axis=1))) < LIMIT

@@ -1,7 +1,5 @@
 """Gaps make no edges: with rows at the center, or left out, tests of absent edges reject as often as they say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The ranking of numbers and categories against a network that is known, where noise is much."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests between categories and numbers hold their level and false discovery rate, rare levels and noise included."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Faults planted in the product: the audit and the suite find each as `docs/audit.md` says."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import subprocess
@@ -54,12 +52,7 @@ POLICIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "two rounds of asinh": (ASINH, {"release": "covariance", "mechanism": "two-round", "mu": 1.0}),
     "two rounds of entities": (
         MATRIX,
-        {
-            "release": "covariance",
-            "mechanism": "two-round",
-            "mu": 1.0,
-            "unit": {"entity": "who", "max_rows": 4},
-        },
+        {"release": "covariance", "mechanism": "two-round", "mu": 1.0, "unit": {"entity": "who", "max_rows": 4}},
     ),
 }
 BY_AUDIT = {

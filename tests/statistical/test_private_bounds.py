@@ -1,7 +1,5 @@
 """The search for bounds: what it finds is where the data are, at any magnitude, and it follows its stated law."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

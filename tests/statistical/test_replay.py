@@ -1,7 +1,5 @@
 """Neighbouring tables, published with the same random bits: the same draws, and all but the unit's own values alike."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ten million draws of each sampler pass at the true scale, and fail at 0.97 and 1.03 of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The private search chooses by its stated law, and finds columns where they are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Each rule finds the graph behind noise of three times the signal's variance, and fails when it ignores the noise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

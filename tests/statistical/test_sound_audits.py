@@ -1,7 +1,5 @@
 """Audits of sound releases by policies of chance: nothing is found."""
 
-from __future__ import annotations
-
 import pytest
 from tests.statistical.sound_audits import audits
 

@@ -1,7 +1,5 @@
 """No figure that is stated promises more than the noise that was drawn keeps: 500 random policies, judged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A release in two rounds, step by step: nothing is lost beyond what is stated, and nearly all of that is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Intervals from a covariance that was released in two rounds cover as often as they say, whatever the tails."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

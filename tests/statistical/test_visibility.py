@@ -1,7 +1,5 @@
 """The link that a page says can just be found is found four times out of five, at the rows that it says are needed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.statistical.worlds import gaussian_noise, gaussian_world, names, observe

@@ -1,7 +1,5 @@
 """What a covariance release of a small real table is worth, beside a release of its rows at the same guarantee."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Worlds whose edges are known, noise of known law, and what is observed of both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The members of a bundle, taken out and put together again in our form."""
 
-from __future__ import annotations
-
 import io
 import random
 import tarfile

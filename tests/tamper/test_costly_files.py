@@ -1,7 +1,5 @@
 """A file that is made to be costly, by a stranger or by a trusted signer turned bad, costs little."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

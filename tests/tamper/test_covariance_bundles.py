@@ -1,7 +1,5 @@
 """A covariance bundle that was altered, or that holds data of the other kind, is refused."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

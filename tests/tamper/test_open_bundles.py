@@ -1,7 +1,5 @@
 """A bundle that is open: bytes that change are noticed, and its file is closed once."""
 
-from __future__ import annotations
-
 import gc
 import os
 import warnings

@@ -1,7 +1,5 @@
 """A bundle that is not byte for byte what a trusted publisher signed is refused, one broken rule per case."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each package's public names are the ones that it lists."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

@@ -1,7 +1,5 @@
 """The papers' tables, run again: how results are summed up, compared and shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Help comes at once: no command imports, before it runs, what it may not need."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
@@ -47,10 +45,6 @@ print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 FOR_PAGES = {"bokeh", "jinja2", "networkx", "scipy"}
 
 
-def _is_docstring(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
 def test_no_module_does_anything_when_it_is_imported() -> None:
     """A module holds imports, definitions and values: none of its statements is a call or a loop, but for two."""
     harmless = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
@@ -65,10 +59,7 @@ def test_no_module_does_anything_when_it_is_imported() -> None:
                 getattr(statement, "value", None), ast.Constant
             ):
                 effects.append(ast.unparse(statement))
-    assert set(effects) == {
-        "main()",
-        "os.register_at_fork(after_in_child=_count_fork)",
-    }  # of keystreams
+    assert set(effects) == {"main()", "os.register_at_fork(after_in_child=_count_fork)"}  # of keystreams
 
 
 @pytest.mark.parametrize("package", ["dp_bundle", "dp_learn", "dp_publish"])

@@ -1,7 +1,5 @@
 """One release with everything that a policy can say of a dataset, for all tests of descriptors."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sources of covariances, as tests make them."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """The estimate as edges."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

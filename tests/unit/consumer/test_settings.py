@@ -1,7 +1,5 @@
 """The options of learn_graph are the fields of its settings."""
 
-from __future__ import annotations
-
 from typing import get_type_hints
 
 from dp_learn.pipeline.settings import Options, Settings

@@ -1,7 +1,5 @@
 """dp-publish in the test's own process, and a table of people with a policy beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

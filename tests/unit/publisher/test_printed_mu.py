@@ -1,7 +1,5 @@
 """What is printed of whole numbers, against all outcomes of the noise that was drawn: mu, guesses, totals, budgets."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

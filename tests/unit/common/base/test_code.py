@@ -1,7 +1,5 @@
 """The digest of the code: what a shell computes of the sources, and no bare name to install."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

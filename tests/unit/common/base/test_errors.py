@@ -1,7 +1,5 @@
 """The exception tree: what a caller can rely on."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Where compiled kernels are kept, and that a command runs wherever they cannot be."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

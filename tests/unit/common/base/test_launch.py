@@ -1,7 +1,5 @@
 """The start of a command: interrupts at any moment, streams that are closed or full."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

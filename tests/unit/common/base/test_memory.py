@@ -1,7 +1,5 @@
 """Sizes in words, what a machine has to give, and the refusal of what needs more."""
 
-from __future__ import annotations
-
 import resource
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Foreign text shown to a person: quoted, on one line, inert."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

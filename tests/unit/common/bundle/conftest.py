@@ -1,8 +1,5 @@
 """A release in several parts, as tars and as folders."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +18,14 @@ from dp_publish import load_key, publish
 
 @pytest.fixture(autouse=True)
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep downloads in the test's folder, and wait for hardly any time after a failure."""
+    """Keep downloads in the test's folder, wait for hardly any time after a failure, and expect parts of least size."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(rows, "_PART_CELLS", 1)
     monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
 
 
-@pytest.fixture(scope="module")
-def multipart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+@pytest.fixture(scope="session")
+def multipart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Publish two columns in three parts, twice; return the folder with `a.tar`, `a`, `b.tar`, `b` and `home`."""
     place = tmp_path_factory.mktemp("parts")
     rng = np.random.default_rng(3)
@@ -41,4 +39,4 @@ def multipart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             publish(table, policy, out=place / f"{name}.tar", key=load_key())
             with open_bundle(place / f"{name}.tar", UnsafeTrustAnyone()) as bundle:
                 unpack_bundle(bundle, place / name)
-        yield place
+    return place

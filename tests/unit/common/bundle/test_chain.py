@@ -1,7 +1,5 @@
 """The chain of a dataset's releases in a folder: what is missing, forked, rolled back, foreign or damaged is named."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The signatures beside a bundle: carried with it if they are its own, whatever else somebody puts there."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

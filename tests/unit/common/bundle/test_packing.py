@@ -1,7 +1,5 @@
 """A bundle's two forms: the same bytes whichever way they were made, read alike, whole or not at all, or closed."""
 
-from __future__ import annotations
-
 import gc
 import json
 import shutil

@@ -1,7 +1,5 @@
 """A bundle whose parts are verified and read by workers: the same bits as here, or a refusal."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from functools import partial

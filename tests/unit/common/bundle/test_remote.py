@@ -1,7 +1,5 @@
 """Bundles elsewhere, as a folder or a tar, on S3 and behind a web server: the same bytes, or a refusal."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -173,11 +171,9 @@ def test_a_cache_smaller_than_the_bundle_is_enough(web: WebServer, monkeypatch: 
         assert moments_of(bundle)[0] == 600_000
 
 
-def test_releases_that_were_seen_are_remembered(
-    multipart: Path, web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_releases_that_were_seen_are_remembered(multipart: Path, web: WebServer, home: Path) -> None:
     """After a newer release, an older one is refused, wherever either lies."""
-    monkeypatch.setenv("DPGRAPH_HOME", str(multipart / "home"))
+    shutil.copytree(multipart / "home", home, dirs_exist_ok=True)
     with open_bundle(f"{web.url}/b.tar") as bundle:
         assert bundle.release.lineage.number == 2
     for place in (f"{web.url}/a", f"{web.url}/a.tar", multipart / "a"):

@@ -1,7 +1,5 @@
 """Bundles of two rounds: what is written is read, and what contradicts the manifest or itself is refused."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

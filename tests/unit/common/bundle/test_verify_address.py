@@ -1,14 +1,13 @@
 """`dp-bundle verify` of an address reads what lies there, and other commands say when they used copies of it."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import Run
 from tests.engines import Messages
 from tests.s3 import FaultyProxy
 from tests.web import WebServer
@@ -17,7 +16,6 @@ from dp_bundle import open_bundle
 from dp_bundle.files.opening import open_store
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
 PART = "data/part-00001.parquet"
 SAID = "copies of earlier downloads"
 
@@ -89,7 +87,7 @@ def flip(content: bytes, at: int) -> bytes:
 @pytest.mark.parametrize("damage", ["flipped", "deleted", "older"])
 @pytest.mark.parametrize("form", ["b", "b.tar"])
 def test_a_good_copy_does_not_vouch_for_an_address(
-    place: OnWeb | InBucket, command: Command, form: str, damage: str
+    place: OnWeb | InBucket, command: Run, form: str, damage: str
 ) -> None:
     """With copies of all parts in the cache, a part that is changed, gone or older at the address exits with 3."""
     address = f"{place.address}/{form}"
@@ -112,7 +110,7 @@ def test_a_good_copy_does_not_vouch_for_an_address(
     assert command("dp-bundle", "verify", address, "--any-signer").returncode == 0
 
 
-def test_a_begun_download_vouches_for_nothing(place: OnWeb | InBucket, command: Command, tmp_path: Path) -> None:
+def test_a_begun_download_vouches_for_nothing(place: OnWeb | InBucket, command: Run, tmp_path: Path) -> None:
     """What an earlier download had begun is not continued by verify."""
     with open_bundle(f"{place.address}/a", UnsafeTrustAnyone()) as bundle:
         digest = bundle.sha256(PART)
@@ -125,10 +123,10 @@ def test_a_begun_download_vouches_for_nothing(place: OnWeb | InBucket, command: 
 
 @pytest.mark.parametrize("form", ["a", "a.tar"])
 def test_other_commands_say_that_they_used_copies(
-    place: OnWeb | InBucket, multipart: Path, command: Command, monkeypatch: pytest.MonkeyPatch, form: str
+    place: OnWeb | InBucket, multipart: Path, command: Run, home: Path, form: str
 ) -> None:
     """The first reading says nothing, and every later one that the data are copies, and what reads them anew."""
-    monkeypatch.setenv("DPGRAPH_HOME", str(multipart / "home"))
+    shutil.copytree(multipart / "home", home, dirs_exist_ok=True)
     address = f"{place.address}/{form}"
     calls: list[tuple[Any, ...]] = [
         ("dp-bundle", "inspect", address),
@@ -168,7 +166,7 @@ def test_local_bundles_have_no_copies(multipart: Path) -> None:
             assert bundle.copies == ()
 
 
-def test_a_cache_that_others_may_write_is_refused(place: OnWeb | InBucket, command: Command, tmp_path: Path) -> None:
+def test_a_cache_that_others_may_write_is_refused(place: OnWeb | InBucket, command: Run, tmp_path: Path) -> None:
     """In a folder that others may change, they could put links to the reader's own files."""
     folder = tmp_path / "cache" / "dpgraph"
     folder.mkdir(parents=True)

@@ -1,7 +1,5 @@
 """The site of a folder of bundles: what is offered and refused, what a second run touches, and what is left alone."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

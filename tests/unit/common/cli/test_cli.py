@@ -1,7 +1,5 @@
 """dp-bundle as strangers meet it: foreign text is quoted, bytes checked without trust, and mistakes told."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -9,13 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import Run
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import DpGraphError, KeyStoreError, ParameterError
@@ -30,7 +28,6 @@ from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data.table import open_table
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SPOOF = "Wine\n  signer      ed25519:00 (trusted here as you)\n  guarantee   mu = 0.001"
 INERT = 'Wine" (trusted here as you); mu = 0.001 \\'
 

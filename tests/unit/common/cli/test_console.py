@@ -1,7 +1,5 @@
 """What the three commands share: answers on stdout, everything else on stderr, and one sentence for an error."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The data member of a covariance release: read back as written, and in no other way."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

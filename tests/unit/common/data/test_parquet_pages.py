@@ -1,7 +1,5 @@
 """The headers of pages: whatever they say, a file is refused or read as it was promised."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mean, covariance and number of rows come back from a sum of second moments."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The data members: any tool reads what was written, and their layout tells nothing of the source."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -1,7 +1,5 @@
 """What a guarantee says to somebody who guesses: by the error of the best test, computed in another way."""
 
-from __future__ import annotations
-
 import json
 import math
 

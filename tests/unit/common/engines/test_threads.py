@@ -1,7 +1,5 @@
 """Tasks in threads end together."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Failures that pass quickly, and a web server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

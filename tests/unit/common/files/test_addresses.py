@@ -1,21 +1,16 @@
 """Addresses that are none, or at which there is nothing: one true sentence each."""
 
-from __future__ import annotations
-
 import socket
-import subprocess
-from collections.abc import Callable
 from unittest.mock import Mock
 
 import pytest
+from tests.conftest import Run
 from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle.base.errors import ParameterError, StoreError
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import located
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +26,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
         "https://user:secret@[::1/x?key=secret#secret",
     ],
 )
-def test_what_is_no_address_is_said(address: str, command: Command) -> None:
+def test_what_is_no_address_is_said(address: str, command: Run) -> None:
     """A malformed address is refused as an argument, without what may be secret in it."""
     with pytest.raises(ParameterError, match="an address must be like https://HOST/FOLDER") as caught:
         located(address)
@@ -43,7 +38,7 @@ def test_what_is_no_address_is_said(address: str, command: Command) -> None:
         assert "secret" not in done.stderr
 
 
-def test_a_host_that_cannot_be_asked_is_said(web: WebServer, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+def test_a_host_that_cannot_be_asked_is_said(web: WebServer, monkeypatch: pytest.MonkeyPatch, command: Run) -> None:
     """A name that is not known, a label that is too long and a port without a server have sentences of their own."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -58,7 +53,7 @@ def test_a_host_that_cannot_be_asked_is_said(web: WebServer, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("name", ["x.tar", "x"])
-def test_a_bucket_that_is_not_there_is_said(s3: FaultyProxy, command: Command, name: str) -> None:
+def test_a_bucket_that_is_not_there_is_said(s3: FaultyProxy, command: Run, name: str) -> None:
     """A missing bucket is told from a missing object in one that is there."""
     done = command("dp-bundle", "verify", f"s3://no-such-bucket/{name}", "--any-signer")
     assert (done.returncode, "there is no such bucket or container" in done.stderr) == (1, True), done
@@ -76,7 +71,7 @@ def test_an_endpoint_that_is_no_address_is_said(endpoint: str, monkeypatch: pyte
         open_store("s3://bucket/x").read("a")
 
 
-def test_a_scheduler_that_is_no_address_is_said(command: Command) -> None:
+def test_a_scheduler_that_is_no_address_is_said(command: Run) -> None:
     """A malformed address of a scheduler is refused as an argument, too."""
     done = command("dp-learn", "https://example.org/x.tar", "--engine", "dask", "--scheduler", "tls://[::1")
     assert (done.returncode, "a fault" in done.stderr) == (2, False), done

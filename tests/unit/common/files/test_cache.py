@@ -1,7 +1,5 @@
 """The cache of downloads: each content once, whole, bounded, and with the digest that was asked for."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor

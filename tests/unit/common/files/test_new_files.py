@@ -1,7 +1,5 @@
 """Files and folders that appear whole or not at all; what a killed run left of a folder goes, and nothing else."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

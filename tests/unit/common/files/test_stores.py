@@ -1,7 +1,5 @@
 """Stores in a folder and in an S3 bucket: what is created stays, and every error is followed by a look."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The tar: what is written is read, by us and by others, and nothing else is."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

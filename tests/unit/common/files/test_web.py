@@ -1,7 +1,5 @@
 """A web server as a store: ranges, cut and excessive answers, redirections, TLS, and what messages hold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

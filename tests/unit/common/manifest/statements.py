@@ -1,7 +1,5 @@
 """A sound statement, and others that differ from it in a few entries."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

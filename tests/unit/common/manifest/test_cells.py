@@ -1,7 +1,5 @@
 """What a cell and a row lose: against all neighbouring rows, one by one, and the exact law of randomised response."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

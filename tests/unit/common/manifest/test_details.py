@@ -1,7 +1,5 @@
 """Further fields that portals ask for: strict in a policy, and harmless in a stranger's manifest."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

@@ -1,7 +1,5 @@
 """What a covariance release states follows from its noise, or is refused."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

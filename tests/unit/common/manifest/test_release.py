@@ -1,7 +1,5 @@
 """The manifest: it comes back as it was, and contradicts itself in no way that is read."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

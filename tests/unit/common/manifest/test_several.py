@@ -1,7 +1,5 @@
 """What protects somebody who is in several units of a release, and every sentence and page that says so."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

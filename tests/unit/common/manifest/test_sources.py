@@ -1,7 +1,5 @@
 """What columns stand for, randomised response, limited changes, and numbers with gaps, with lies about them."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Colours: legible on both papers, told apart by the colour-blind, and each with a partner of its own."""
 
-from __future__ import annotations
-
 import pytest
 
 from dp_bundle.page.colours import COMMUNITIES, DIVERGING, PAPER, SEQUENTIAL, SHADES, partners, shade

@@ -1,7 +1,5 @@
 """Pages: nothing that strangers wrote is acted on, nothing is loaded, and the same content gives the same bytes."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Folders for portals: the very bytes that were verified, in the portal's layout, whole or not there at all."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """The bound from below on delta under discrete noise, against exact sums in 40 digits and the publisher's own curve."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

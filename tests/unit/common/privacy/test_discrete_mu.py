@@ -1,7 +1,5 @@
 """The mu of discrete noise, against all thresholds in 40 digits, and what it is a bound on."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -116,10 +114,7 @@ def test_curve_of_columns_together_is_below_that_of_mu(sigma: float, number: int
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(1, 40), st.floats(0.05, 30)), min_size=1, max_size=6),
-    st.floats(0, 5),
-)
+@given(st.lists(st.tuples(st.integers(1, 40), st.floats(0.05, 30)), min_size=1, max_size=6), st.floats(0, 5))
 def test_what_rho_allows_is_never_less_than_mu(cells: list[tuple[int, float]], beside: float) -> None:
     """Of cells with discrete noise, and something else of a known mu: rho alone bounds the mu of all together."""
     losses = [DiscreteLoss(*cell) for cell in cells]

@@ -1,7 +1,5 @@
 """The normal distribution by the standard library is scipy's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import special

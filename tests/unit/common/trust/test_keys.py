@@ -1,7 +1,5 @@
 """Key pairs by name, in the state folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

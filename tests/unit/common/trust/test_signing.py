@@ -1,7 +1,5 @@
 """Signatures against the published standards, the envelope's one form, and minisign's, which the stock tool takes."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """Whom the reader trusts, and what he has seen."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

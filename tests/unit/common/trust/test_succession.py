@@ -1,7 +1,5 @@
 """Statements about keys: who may make them, whom they bind, and which hostile ones are refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests by the libraries of portals are slow ones, as these take long to install and to import."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -6,8 +6,6 @@ and properties that a release has, and all that are mandatory for these classes,
 Like it they ask that addresses have the class rdfs:Resource, which a validator that infers nothing does not assume.
 """
 
-from __future__ import annotations
-
 from rdflib import Graph
 
 # class, property, least, most, "class" or "datatype" or "", and which

@@ -1,7 +1,5 @@
 """A release as DCAT: by the rules of DCAT-AP, with the facts of the manifest, and nothing that was not said."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

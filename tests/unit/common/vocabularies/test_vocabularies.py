@@ -1,7 +1,5 @@
 """A release in the vocabularies of DataCite, RO-Crate, the registry of deployments, and repositories."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path, PurePosixPath

@@ -1,17 +1,13 @@
 """Columns that others determine are named, and noise is not taken for that."""
 
-from __future__ import annotations
-
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import make_policy
+from tests.conftest import Run, make_policy
 from tests.unit.consumer.sources import source_of
 
 from dp_bundle import open_bundle
@@ -62,9 +58,7 @@ def test_columns_of_a_node_count_together() -> None:
     assert find_collinear(follows, nodes, root) == ("c", "x")
 
 
-def test_collinear_numbers_beside_a_category_are_named(
-    tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
+def test_collinear_numbers_beside_a_category_are_named(tmp_path: Path, command: Run) -> None:
     """A column there twice is named in a table with categories as in one of numbers, and in its summary."""
     rng = np.random.default_rng(12)
     x = rng.normal(size=(3000, 2))
@@ -158,9 +152,7 @@ def test_tests_that_fail_name_columns_that_may_be_collinear() -> None:
     assert any("as far as the noise shows: a, b, c, d, e, f." in note for note in refused.value.__notes__)
 
 
-def test_an_empty_list_of_edges_has_a_true_reason(
-    tmp_path: Path, command: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
+def test_an_empty_list_of_edges_has_a_true_reason(tmp_path: Path, command: Run) -> None:
     """A column there twice hides edges at a false discovery rate, a large alpha all of them; neither is the noise."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3000, 4))

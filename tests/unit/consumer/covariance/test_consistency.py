@@ -1,7 +1,5 @@
 """Rows that contradict their manifest are found, and true ones are left alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 

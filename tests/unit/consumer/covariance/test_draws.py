@@ -1,7 +1,5 @@
 """Draws of the error of a released covariance: their variances, and the splits and subsamples that are made of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -64,9 +62,3 @@ def test_splits_are_those_of_folds() -> None:
 
     many = np.array([split.test for split in draw_splits(pooled, 400)])
     np.testing.assert_allclose(many.var(axis=0) / 399, form_errors(pooled, np.eye(3)).products, rtol=0.3)
-
-
-def test_draws_are_the_same_every_time() -> None:
-    """The same release has the same draws."""
-    pooled = pooled_with(laws()["one round"])
-    np.testing.assert_array_equal(draw_subsamples(pooled, 2, 0.3), draw_subsamples(pooled, 2, 0.3))

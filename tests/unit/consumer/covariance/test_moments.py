@@ -1,7 +1,5 @@
 """Moments in one pass are those of the whole table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 from typing import Any

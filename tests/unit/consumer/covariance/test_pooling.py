@@ -1,7 +1,5 @@
 """Sources are debiased, cut, checked, and weighted so that their error is least; penalties weigh 1 without noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of one or several sources are pooled, split and drawn from as one would by hand."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Errors of bilinear forms and entries against exact enumeration, closed forms, rows one by one, and simulation."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

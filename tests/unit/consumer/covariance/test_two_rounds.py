@@ -1,7 +1,5 @@
 """A covariance from two rounds is the generalised least squares of both, and errs by the law that is stated of it."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +17,7 @@ from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.sample import effective_rows
 from dp_learn.covariance.sources import CovarianceSource, bundle_source
-from dp_learn.covariance.standard_errors import (
-    mechanism_errors,
-)
+from dp_learn.covariance.standard_errors import mechanism_errors
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds, expected_kurtosis, kurtosis_factor
 
 FORMS = np.array([[1.0, 0.0, 0.0, 0.0], [0.5, -1.0, 0.2, 0.1], [-0.3, 0.7, 1.0, 2.0], [0.0, 0.0, 0.1, -0.2]])

@@ -1,7 +1,5 @@
 """Noisy rows to estimate from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

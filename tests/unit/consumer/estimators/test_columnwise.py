@@ -1,7 +1,5 @@
 """Neighbourhood selection, SCIO and CLIME against independent computations of the same problems."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

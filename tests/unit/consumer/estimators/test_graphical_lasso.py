@@ -1,8 +1,5 @@
 """The scikit-learn estimators keep scikit-learn's rules, and agree with the functions they stand on."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,36 +8,12 @@ from sklearn.covariance import GraphicalLasso
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.unit.consumer.estimators.tables import missed, noisy_chain, noisy_wine
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import DpGraphError, DrownedColumnError, NoSolutionError, ParameterError
 from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, graphical_lasso, learn_graph
 from dp_publish import Receipt
-
-ARRAY_API = "check_array_api_input"  # needs an environment variable before scipy is imported
-
-
-@parametrize_with_checks(
-    [
-        DebiasedGraphicalLasso(),
-        DebiasedGraphicalLasso(weights="noise", repair="clip", noise_variance=0.001),
-        DebiasedGraphicalLassoCV(),
-    ]
-)
-def test_scikit_learn_conventions(estimator: Any, check: Callable[[Any], None]) -> None:
-    """Every check that scikit-learn has for an estimator passes."""
-    if check.func.__name__ != ARRAY_API:  # type: ignore[attr-defined]
-        check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks([DebiasedGraphicalLassoCV(select=rule) for rule in ("mse", "ebic", "stars")])
-def test_scikit_learn_conventions_by_other_rules(estimator: Any, check: Callable[[Any], None]) -> None:
-    """They pass whichever rule selects alpha."""
-    if check.func.__name__ != ARRAY_API:  # type: ignore[attr-defined]
-        check(estimator)
 
 
 def test_without_noise_it_is_scikit_learns_estimate() -> None:

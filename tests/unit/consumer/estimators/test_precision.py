@@ -1,7 +1,5 @@
 """Ridge precision and thresholded covariance against independent computations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ridge regression and discriminant analysis from noisy moments against scikit-learn on the rows themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

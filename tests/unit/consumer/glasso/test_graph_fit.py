@@ -1,7 +1,5 @@
 """The fit on a graph has no penalty where it can do without, and the least share of one where it cannot."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
-from dp_learn.glasso.group_solving import solve_groups, split_components
+from dp_learn.glasso.group_solving import split_components
 from dp_learn.glasso.groups import make_group_problem, make_groups
 from dp_learn.glasso.solvers.admm import improve
 from dp_learn.glasso.solvers.standard_form import Incumbent
@@ -57,23 +57,6 @@ def test_scalar_groups_are_the_problem_without_groups():
     plain, grouped = graphical_lasso(s, 0.1), graphical_lasso(s, 0.1, groups=list("abcdefghijkl"))
     assert (plain.precision == grouped.precision).all()
     assert plain.objective == grouped.objective
-
-
-def test_solver_of_blocks_agrees_on_scalars():
-    """The group method finds the scalar problem's solution where every node is one column."""
-    s = _chain(range(12))
-    plain = graphical_lasso(s, 0.1, tol=1e-12)
-    found = solve_groups(
-        s,
-        0.1,
-        make_groups(range(12), 12),
-        weights=None,
-        penalize_diagonal=True,
-        tol=1e-12,
-        max_iter=1000,
-        start=None,
-    )
-    assert np.abs(found.precision - plain.precision).max() < 1e-5
 
 
 def test_order_of_columns_does_not_matter():

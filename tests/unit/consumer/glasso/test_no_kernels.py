@@ -1,7 +1,5 @@
 """Graphs of few nodes are learned without compiling anything: the first run is as quick as the next."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -17,46 +15,41 @@ print("compiled", *sorted(
     for kernel, value in vars(module).items() if hasattr(value, "py_func") and value.signatures
 ))
 """
-LEARN = """
+LEARN = f"""
 from dp_bundle.cli.main import cli as bundle
 from dp_learn.cli.main import cli as learn
-bundle.main(["trust", "{golden}/test-key-{name}.pub", "--name", "Golden"], standalone_mode=False)
-learn.main(["{golden}/bundle-{name}.tar", "--out", "found"], standalone_mode=False)
+for name in ("v5", "v5-mixed", "v5-mixed-covariance"):
+    bundle.main(["trust", f"{GOLDEN}/test-key-{{name}}.pub", "--name", "Golden"], standalone_mode=False)
+    learn.main([f"{GOLDEN}/bundle-{{name}}.tar", "--out", "found"], standalone_mode=False)
 """
 SOLVE = """
 import numpy as np
 from dp_bundle.base.errors import NoSolutionError
 from dp_learn import graphical_lasso
-rng = np.random.default_rng(0)
-s = np.cov((rng.normal(size=(300, 3)) @ rng.normal(size=(3, 60)) + rng.normal(size=(300, 60))).T)
-s += {noise} * np.tril(rng.normal(size=s.shape), -1)
-s = np.tril(s) + np.tril(s, -1).T
-numbers, nodes = {{"covariance": s[:50, :50]}}, {{"covariance": s, "groups": np.repeat(np.arange(20), 3)}}
-for problem in (numbers, nodes):
-    try:
-        graphical_lasso(**problem, alpha=1e-3, solver="auto")
-        found = 1e-3
-    except NoSolutionError as error:
-        found = error.smallest_alpha
-    solution = graphical_lasso(**problem, alpha=1.02 * found, solver="auto")
-    assert solution.converged
-    assert np.count_nonzero(solution.precision) > 1200
+for noise in (0.0, 0.3):
+    rng = np.random.default_rng(0)
+    s = np.cov((rng.normal(size=(300, 3)) @ rng.normal(size=(3, 60)) + rng.normal(size=(300, 60))).T)
+    s += noise * np.tril(rng.normal(size=s.shape), -1)
+    s = np.tril(s) + np.tril(s, -1).T
+    numbers, nodes = {"covariance": s[:50, :50]}, {"covariance": s, "groups": np.repeat(np.arange(20), 3)}
+    for problem in (numbers, nodes):
+        try:
+            graphical_lasso(**problem, alpha=1e-3, solver="auto")
+            found = 1e-3
+        except NoSolutionError as error:
+            found = error.smallest_alpha
+        solution = graphical_lasso(**problem, alpha=1.02 * found, solver="auto")
+        assert solution.converged
+        assert np.count_nonzero(solution.precision) > 1200
 """
-CASES = [LEARN.format(golden=GOLDEN, name=name) for name in ("v5", "v5-mixed", "v5-mixed-covariance")]
 
 
-@pytest.mark.parametrize("script", [*CASES, SOLVE.format(noise=0.0), SOLVE.format(noise=0.3)])
+@pytest.mark.parametrize("script", [LEARN, SOLVE], ids=["learned", "solved"])
 def test_few_nodes_compile_nothing(script: str, tmp_path: Path) -> None:
     """Numbers and categories are learned, dense and indefinite problems solved, and no kernel has a signature."""
     settings = os.environ | {"DPGRAPH_HOME": str(tmp_path / "home")}
-    done = subprocess.run(
-        [sys.executable, "-c", script + COMPILED],
-        cwd=tmp_path,
-        env=settings,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    words = [sys.executable, "-c", script + COMPILED]
+    done = subprocess.run(words, cwd=tmp_path, env=settings, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1].split() == ["compiled"]
 
 

@@ -1,7 +1,5 @@
 """Estimates, intervals and tests of edges, the fit that they start from, and the evidence that ranks all pairs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -232,11 +230,7 @@ def test_refit_has_no_penalty_on_the_chosen_graph() -> None:
 @pytest.mark.parametrize(
     ("covariance", "n_rows", "noise"),
     [
-        (
-            np.array([[1.0, 0.9, 0.6], [0.9, 1.0, 0.9], [0.6, 0.9, 1.0]]),
-            2000,
-            1.0,
-        ),  # 0.62 is the least
+        (np.array([[1.0, 0.9, 0.6], [0.9, 1.0, 0.9], [0.6, 0.9, 1.0]]), 2000, 1.0),  # 0.62 is the least
         (np.full((4, 4), -0.9) + 1.9 * np.eye(4), 10_000, 0.01),  # beyond the universal penalty
     ],
 )

@@ -1,7 +1,5 @@
 """Weights of edges err less than the estimates that tests are about, and are the fit's where its graph is right."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

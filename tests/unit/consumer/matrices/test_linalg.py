@@ -1,7 +1,5 @@
 """Anderson acceleration finds fixed points in fewer steps, and never by leaving the map's own iterates for good."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

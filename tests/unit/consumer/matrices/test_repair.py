@@ -1,7 +1,5 @@
 """Repairs are positive semidefinite, named, and their distance is proven."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

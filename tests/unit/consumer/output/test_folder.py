@@ -1,7 +1,5 @@
 """The folder of results: what may be replaced, and what may not."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Where the nodes of a graph are drawn."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The lines that dp-learn prints of a graph."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -85,8 +83,7 @@ def test_edges_within_their_noise_are_not_listed_where_there_are_no_intervals() 
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.12345, "+0.123"), (-0.0004, "-0.0004"), (2.2e-6, "+2e-06"), (0, "+0.000")],
+    ("value", "text"), [(0.12345, "+0.123"), (-0.0004, "-0.0004"), (2.2e-6, "+2e-06"), (0, "+0.000")]
 )
 def test_a_small_number_does_not_lose_its_digits(value: float, text: str) -> None:
     """No number but zero is printed as zero."""

@@ -1,7 +1,5 @@
 """The picture of a graph: what is on it, and that nothing is over anything else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

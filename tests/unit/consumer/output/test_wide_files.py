@@ -1,7 +1,5 @@
 """Matrices and graphs written fast say the same as those that pandas and networkx write."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Noisy rows of numbers and categories, as a source."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """The evidence ranks all pairs of nodes, with tests and without."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Weights of the penalty in one stage: equal for numbers, in proportion to errors where nodes have several columns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

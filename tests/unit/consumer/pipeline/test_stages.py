@@ -1,7 +1,5 @@
 """The default graph: fewer false edges in two stages, none of chance, and the rule that takes one or two."""
 
-from __future__ import annotations
-
 import math
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """Noisy rows of a chain of columns, and what the tests of the rules make of them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from dp_learn.covariance.sample import Split

@@ -1,7 +1,5 @@
 """The path of alphas, against problems solved one by one, where nodes are columns and where they have several."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.unit.consumer.selection.chains import P, count_edges, debias, noisy_rows

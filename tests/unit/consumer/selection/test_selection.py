@@ -1,7 +1,5 @@
 """EBIC, StARS, cross-validation and promises of all rules, against computations from scratch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Privacy parameters against mpmath."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

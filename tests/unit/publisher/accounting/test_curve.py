@@ -1,7 +1,5 @@
 """The (epsilon, delta) curve of discrete noise against exact sums and against dp-accounting's own distributions."""
 
-from __future__ import annotations
-
 import functools
 import math
 import time

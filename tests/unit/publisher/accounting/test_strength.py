@@ -1,7 +1,5 @@
 """The forms of a strength stand for each other as the literature says."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """What a guarantee leaves to an attacker, against closed forms, dp-accounting and the best tests of exact laws."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

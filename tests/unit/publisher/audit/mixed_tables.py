@@ -1,7 +1,5 @@
 """Tables of all kinds of columns, and faults in what becomes of their cells, for tests of the audit."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """The audit of rows through their coding: sound releases pass, and cells that look at others are found."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

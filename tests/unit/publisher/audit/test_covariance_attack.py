@@ -1,7 +1,5 @@
 """The attack on covariance mechanisms: what is built passes, and planted faults are found under their names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

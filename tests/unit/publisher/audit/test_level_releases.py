@@ -1,7 +1,5 @@
 """The audit of categories and of counts: sound releases pass, and planted faults are found."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable
 from typing import Any

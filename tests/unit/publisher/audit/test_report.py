@@ -1,11 +1,8 @@
 """The audit's report, its statistics against independent computations, and the command."""
 
-from __future__ import annotations
-
 import json
 import math
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import stats
+from tests.conftest import Run
 from tests.row_audit import audit
 
 from dp_audit.hypothesis_tests import (
@@ -34,8 +32,6 @@ from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def _column(kind: str, width: float, sigma: float, missing: str = "refuse") -> Column:

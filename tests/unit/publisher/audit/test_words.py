@@ -1,7 +1,5 @@
 """An audit in words."""
 
-from __future__ import annotations
-
 from dp_audit.checks import Check
 from dp_audit.report import AuditReport, describe_audit
 

@@ -1,7 +1,5 @@
 """The choice of a mechanism follows from expected errors, and these are what releases have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The error that a publisher states of noise that does not act entry by entry is the one that her releases have."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine

@@ -1,7 +1,5 @@
 """Second moments are exact, bounded, independent of batches and order, and lead back to mean and covariance."""
 
-from __future__ import annotations
-
 import pickle
 from fractions import Fraction
 from functools import reduce

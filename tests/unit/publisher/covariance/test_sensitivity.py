@@ -1,7 +1,5 @@
 """Sensitivities are bounds, and tight ones: rows found by ascent come near them and never above."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

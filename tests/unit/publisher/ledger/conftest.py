@@ -1,7 +1,5 @@
 """A ledger for each test, costs to be booked in it, and what others may do to its files."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import subprocess

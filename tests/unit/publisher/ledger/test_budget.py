@@ -1,7 +1,5 @@
 """Budgets: filled exactly and never passed, in every unit, by any order of releases and publishers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The ledger's checkpoint: what it says is what the whole log says, or it is not used."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

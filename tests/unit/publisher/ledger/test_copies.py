@@ -1,7 +1,5 @@
 """A ledger that was rolled back is refused however its place is written, and wherever it was moved to."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

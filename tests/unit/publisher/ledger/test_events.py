@@ -1,7 +1,5 @@
 """A line of the ledger's log is believed only if it is an event, whoever chained it."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The ledger: what is spent stays spent, adds up soundly, and survives two publishers at once."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import math

@@ -1,11 +1,8 @@
 """A ledger that was rolled back, lost or damaged: it is refused, and can be put right without forgetting a cost."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import make_policy
+from tests.conftest import Run, make_policy
 from tests.unit.publisher.ledger.conftest import ROW, execute
 
 from dp_bundle import open_bundle
@@ -28,7 +25,6 @@ from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.restoring import cost_of_release, restore
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 Publish = Callable[..., Receipt]
 
 FRAME = pd.DataFrame({"x": np.linspace(0, 1, 50), "n": np.arange(50) % 7, "who": np.arange(50) // 2})

@@ -1,7 +1,5 @@
 """A ledger on shared storage: the same books as a local one, one winner for each number, and no change unseen."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """From policy to noise and guarantee: equal shares, sound sums, nothing from the data."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Numbers whose gaps are published beside them: a cell tells no more than stated, whatever is in it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

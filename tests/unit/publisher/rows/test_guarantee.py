@@ -1,7 +1,5 @@
 """Cost and guarantee of a release of rows, for each kind of noise."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calibration of categories and changes: a cell's one share, the square root of 2, and randomised response's law."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Categories in rows that are clipped to a ball: noise on every indicator, as on numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

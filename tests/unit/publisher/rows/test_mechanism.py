@@ -1,7 +1,5 @@
 """The row mechanism: nothing but a clipped grid point ever meets the noise."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Bounds found privately: what a change of table can do to them, by brute force; bounds on data with known places."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows with gaps stand at means that are found privately, paid for, stated, and possible only where they are sound."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from pathlib import Path

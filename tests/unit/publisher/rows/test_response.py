@@ -1,7 +1,5 @@
 """Randomised response on a category's cells: where it is used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

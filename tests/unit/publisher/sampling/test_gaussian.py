@@ -1,7 +1,5 @@
 """The samplers bit by bit: values against the words they were made of, ties, close decisions, and refusals."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from bisect import bisect_right

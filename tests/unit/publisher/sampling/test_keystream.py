@@ -1,7 +1,5 @@
 """The random bits: AES in counter mode as published, never repeated across instances, keys or forks."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable

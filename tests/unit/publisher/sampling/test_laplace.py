@@ -1,7 +1,5 @@
 """Discrete Laplace noise has its distribution, and a scale out of range is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

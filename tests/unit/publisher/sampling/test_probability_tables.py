@@ -1,7 +1,5 @@
 """The integer tables against probabilities that mpmath computes to 260 bits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -41,11 +39,7 @@ def _block_magnitudes(sigma: float) -> list[mpmath.mpf]:
 @pytest.mark.parametrize("sigma", [0.05, 0.3, 1.0, 5.7, 15.99, 16.0, 181.02, 256.0])
 @pytest.mark.parametrize(
     ("make_table", "make_magnitudes"),
-    [
-        (discrete_table, _discrete_magnitudes),
-        (rounded_table, _rounded_magnitudes),
-        (block_table, _block_magnitudes),
-    ],
+    [(discrete_table, _discrete_magnitudes), (rounded_table, _rounded_magnitudes), (block_table, _block_magnitudes)],
 )
 def test_tables_are_exact(
     make_table: Callable[[float], ProbabilityTable], make_magnitudes: Callable[[float], list[mpmath.mpf]], sigma: float

@@ -1,7 +1,5 @@
 """Replaced levels: which cells and which levels, exactly as often as stated."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The private search in its corners: few outcomes, scores far apart, lattices, empty columns."""
 
-from __future__ import annotations
-
 import math
 import time
 

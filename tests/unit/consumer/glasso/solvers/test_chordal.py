@@ -1,7 +1,5 @@
 """The closed-form fit on chordal graphs against block descent."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Components are solved apart, in any number of threads, and sparse certificates are the dense ones."""
 
-from __future__ import annotations
-
 import math
 import os
 

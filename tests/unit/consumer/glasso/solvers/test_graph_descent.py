@@ -1,7 +1,5 @@
 """The fit on a sparse graph without penalties is the one that block descent with infinite penalties finds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.linalg import block_diag

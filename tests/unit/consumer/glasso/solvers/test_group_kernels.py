@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dp_learn.glasso.groups import make_group_problem, make_groups
-from dp_learn.glasso.solvers._group_kernels import eigenpairs
 from dp_learn.glasso.solvers.admm import improve
 from dp_learn.glasso.solvers.group_descent import solve_group_descent
 from dp_learn.glasso.solvers.small import solve_small
@@ -47,16 +46,3 @@ def test_all_methods_agree(noise):
 def test_too_few_sweeps_leave_a_component():
     """What is not proven in so many sweeps is left to other methods."""
     assert solve_group_descent(_problem(0.02), None, gap=1e-11, max_iter=1) is None
-
-
-@pytest.mark.parametrize("k", [1, 2, 5, 50])
-def test_eigenpairs_are_those_of_lapack(k):
-    """Jacobi's rotations find the eigenvalues and a basis, and see that a block is not definite."""
-    rng = np.random.default_rng(k)
-    x = rng.normal(size=(k + 3, k))
-    own = x.T @ x
-    values, basis = np.empty(k), np.empty((k, k))
-    assert eigenpairs(own.copy(), values, basis)
-    assert np.sort(values) == pytest.approx(np.linalg.eigvalsh(own), rel=1e-9)
-    assert np.abs((basis * values) @ basis.T - own).max() < 1e-11 * np.trace(own)
-    assert not eigenpairs(own - 1.01 * np.linalg.eigvalsh(own)[0] * np.eye(k), values, basis)

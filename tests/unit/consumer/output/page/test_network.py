@@ -1,7 +1,5 @@
 """The links that a page draws: the strongest ones, in groups, and the same places in every run."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

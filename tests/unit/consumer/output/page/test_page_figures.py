@@ -1,7 +1,5 @@
 """The figures of a result's page hold the result's own numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

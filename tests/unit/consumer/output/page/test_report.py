@@ -1,13 +1,10 @@
 """The page of a result: for every estimator, the same for the same result, whatever strangers write into bundles."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html
 import json
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,14 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import make_policy
+from tests.conftest import Run, make_policy
 
 from dp_bundle.describe.sentences import describe_guarantee
 from dp_learn.output.page.plain_words import summarize_plainly
 from dp_learn.output.page.report import describe_prediction
 from dp_publish import Policy, Receipt, publish
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Learn = Callable[..., str]
 HOSTILE = [
     "</script><script>alert(1)</script>",

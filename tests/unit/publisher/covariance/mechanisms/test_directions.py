@@ -1,7 +1,5 @@
 """Directions, normal numbers and eigenvalues as integers have their laws, to the precision stated."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

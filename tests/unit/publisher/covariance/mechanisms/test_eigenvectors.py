@@ -1,7 +1,5 @@
 """The Bingham sampler has its law, and the eigenvector mechanisms pass it what their guarantee says."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

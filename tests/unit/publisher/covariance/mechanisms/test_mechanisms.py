@@ -1,7 +1,5 @@
 """What every mechanism states about its release: grid, cost, exact entries; and what it refuses."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

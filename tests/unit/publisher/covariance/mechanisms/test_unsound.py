@@ -1,7 +1,5 @@
 """What is not private is refused by name, and the reason is exhibited: an output that the neighbour cannot give."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The privacy curve of Wishart noise is exact, its degrees of freedom are the fewest, and its products are exact."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The difference of two Wishart matrices: its density changes as proved, and what is released is exact to the grid."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Columns on the scale of asinh: a function of each value alone, given what was released."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The strength of a release in two rounds, shared out."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

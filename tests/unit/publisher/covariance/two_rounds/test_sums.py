@@ -1,7 +1,5 @@
 """Sums of rows by their length."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

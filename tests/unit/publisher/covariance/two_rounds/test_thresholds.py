@@ -1,7 +1,5 @@
 """Clips and radii that are chosen by how many values or rows are beyond them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

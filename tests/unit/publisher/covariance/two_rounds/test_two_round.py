@@ -1,7 +1,5 @@
 """A release in two rounds, from the rows to both matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

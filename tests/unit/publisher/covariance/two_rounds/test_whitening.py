@@ -1,7 +1,5 @@
 """The frame of the second round."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import linalg
