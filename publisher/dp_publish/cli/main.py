@@ -267,14 +267,16 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     dialect = make_dialect(given)
     table = open_table(data, dialect)
     require_template(len(table.types), max_memory)
-    template = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
+    known = table.types, table.layout, dialect.header, table.booleans, table.described
+    template = policy_template(data.name, _plain_name(data), *known)
     usual = policy_path(data)
     target = out or usual
     with writing_new(target, "policy", "edit it, or give another --out"):
         write_whole(target, template.encode(), replace=False)
     words = ["dp-publish", str(data), *(["--policy", str(target)] if target != usual else [])]
     text = f"wrote {target}: fill in the bounds, then run {shlex.join(words)}"
-    answer("\n".join([text, *describe_undecided(table.types)]), None, as_json=False, quiet=quiet)
+    said = [text, *describe_undecided(table.types, table.described), *filter(None, [table.remark])]
+    answer("\n".join(said), None, as_json=False, quiet=quiet)
 
 
 @cli.command("plan")

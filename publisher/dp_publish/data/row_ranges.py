@@ -9,8 +9,8 @@ Parquet files here and elsewhere: their schemas, sizes and rows.
 Here, a column chunk is read page by page, as row groups may be far larger than a batch. Elsewhere, where each read is a
 request, all chunks of a row group are read at once, in a few large ranges.
 
-A table's number of rows, without a look at its values; and what tells it from a changed one, without reading all of it:
-the sizes, times of change, and both ends of its files.
+What tells a table from a changed one, without reading all of it: the sizes, times of change, and both ends of its
+files.
 """
 
 from __future__ import annotations
@@ -28,11 +28,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_bundle.base.errors import DataError, SchemaError
+from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.opening import RemoteFile, open_store
 from dp_bundle.files.places import Place
-from dp_publish.data.dialect import Dialect, find_layout, is_text_file
-from dp_publish.data.text_file import TextFile
 
 _PAGE_BUFFER = 2**18
 _END = 2**16  # bytes of a file that its fingerprint takes at each end
@@ -180,30 +178,6 @@ def memory_ranges(table: pa.Table) -> RowRanges:
         yield from chosen.to_batches(max_chunksize=rows)
 
     return RowRanges(sizes, read, decoded=True)
-
-
-def count_rows(path: Place, dialect: Dialect | None = None) -> int:
-    """Return a table's number of rows: from a Parquet or Arrow file's metadata, or by counting those of a text file.
-
-    Raises
-    ------
-    SchemaError
-        The file cannot be read.
-    DataError
-        There are no rows.
-    """
-    try:
-        if is_text_file(path):
-            n_rows = TextFile(path, find_layout(path, dialect or Dialect())).count_rows()
-        elif isinstance(path, Path) and path.suffix.lower() in ARROW:
-            n_rows = arrow_ranges(path).n_rows
-        else:
-            n_rows = parquet_ranges(parquet_files(path) if is_folder(path) else [path]).n_rows
-    except (pa.ArrowException, OSError) as error:
-        raise SchemaError(f"{path} cannot be read as a table: {error}") from error
-    if n_rows < 1:
-        raise DataError("the table has no rows to publish")
-    return n_rows
 
 
 def describe_files(data: Place) -> list[list[Any]]:

@@ -25,7 +25,6 @@ from scipy import special
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.machine import describe_need
 from dp_bundle.base.quoting import counted, listed
-from dp_bundle.files.places import Place
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_bundle.privacy.normal import normal_quantile
@@ -33,6 +32,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Source
 from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
@@ -276,7 +276,7 @@ def _errors_in_moments(
 
 
 def check_in_advance(
-    data: Place,
+    data: Source,
     policy: Policy,
     withheld: Collection[str],
     *,
@@ -289,7 +289,7 @@ def check_in_advance(
 
     Parameters
     ----------
-    data : Path or RemotePath
+    data : Path, RemotePath, or a table in memory
         The table.
     policy : Policy
         As it was written.
@@ -327,7 +327,11 @@ def check_in_advance(
         moment_columns(resolved, kinds)
 
     seen = glance(table, kinds)
-    for note in (*quote_header(table, policy, names), *survey_columns(seen, resolved, kinds)):
+    for note in (
+        *filter(None, [table.remark]),
+        *quote_header(table, policy, names),
+        *survey_columns(seen, resolved, kinds),
+    ):
         tell(note)
     if not anyway:
         for reason in find_regrettable(table, seen, resolved, kinds):
@@ -344,10 +348,11 @@ def check_in_advance(
 
 def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     """Return what publishing would say of a table's names, or, once they may be looked at, of its first rows."""
+    remarks = [*filter(None, [plan.table.remark])]
     if not looked:
-        return point_out_names(raw_names(plan.kinds, plan.policy.sources))
+        return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
     seen = glance(plan.table, plan.kinds)
-    notes = survey_columns(seen, plan.policy, plan.kinds)
+    notes = remarks + survey_columns(seen, plan.policy, plan.kinds)
     refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
