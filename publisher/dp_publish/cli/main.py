@@ -137,7 +137,7 @@ def publish_command(
     quiet: bool,
     **privacy: Any,
 ) -> None:
-    """Publish DATA: a .parquet, .arrow, .feather, .csv, .tsv or .csv.gz file, a folder of Parquet files, or a URI.
+    """Publish DATA: a file of Parquet, Arrow, CSV, SPSS, Stata, SAS or Excel, a folder of Parquet files, or a URI.
 
     Without a policy, one row is protected at mu = 1, and bounds are found privately. A release is refused if it would
     show nothing (by the forecast of dp-publish plan), or would leave a column of whole numbers unchanged.

@@ -83,7 +83,7 @@ class Described:
 
 def reader_missing(path: Path, library: str) -> SchemaError:
     """Return the error for a file whose reader is not installed."""
-    return SchemaError(f'{path} needs a library to be read, of the extra dpgraph[files]: pip install "{library}"')
+    return SchemaError(f'{path} cannot be read without one library more: pip install "{library}"')
 
 
 class ForeignFile:
@@ -132,7 +132,7 @@ class ForeignFile:
     @property
     def held(self) -> int:
         """The bytes that reading keeps in memory, for good."""
-        return 0 if self._book.number_rows is not None else 2 * self._path.stat().st_size
+        return 0 if self._book.number_rows is not None else 5 * self._path.stat().st_size
 
     @cached_property
     def _whole(self) -> pa.Table:

@@ -27,7 +27,7 @@ from dp_publish.data.kinds import AS_IT_IS, TYPES
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ROWS = 2**13  # that are made words of at a time
-_PER_BYTE = 8  # of memory while a sheet is read, for one byte of the file, unpacked
+_PER_BYTE = 4  # of memory while a sheet is read, for one byte of the file, unpacked
 
 
 class Sheet:

@@ -175,7 +175,8 @@ def _section_of_levels(name: str, book: Described) -> list[str]:
     missing = f'missing = "{"category" if book.has_gaps else "refuse"}" # {_MISSING_LEVELS}'
     return [
         _heading(name),
-        '# by the labels in the file; kind = "continuous", with bounds, publishes its numbers instead',
+        "# by the labels in the file: of a code book, and not made of what occurs, as a rare one tells of a person;",
+        '# kind = "continuous", with bounds, publishes its numbers instead',
         *(ordered if book.has_order else category),
         f"description = {_quoted(book.label)}",
         _MISSING if book.has_order else missing,

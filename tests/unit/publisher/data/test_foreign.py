@@ -171,10 +171,10 @@ def test_a_first_row_of_cells_is_not_taken_for_names(tmp_path: Path) -> None:
 def test_without_the_extra_one_sentence_says_what_to_install(
     name: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has not installed the readers learns which one, and the extra that has it."""
+    """Whoever has not installed the readers learns which one is needed."""
     (tmp_path / name).touch()
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(SchemaError, match=rf'extra dpgraph\[files\]: pip install "{library.replace("_", "-")}>='):
+    with pytest.raises(SchemaError, match=rf'one library more: pip install "{library.replace("_", "-")}>='):
         open_table(tmp_path / name)
 
 
