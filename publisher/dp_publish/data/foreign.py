@@ -109,7 +109,7 @@ class ForeignFile:
     """
 
     def __init__(self, path: Path, encoding: str | None = None) -> None:
-        self._path = path.absolute()  # pyreadstat takes ~ for a home
+        self._path = path
         self._family, self._reader = FOREIGN[path.suffix.lower()]
         self._given: dict[str, Any] = {} if encoding is None or self._reader == "read_por" else {"encoding": encoding}
         has_gaps = self._reader not in ("read_por", "read_xport")
@@ -144,9 +144,7 @@ class ForeignFile:
             yield from table.to_batches(max_chunksize=rows)
 
     def _read(self, names: list[str], **place: int) -> pa.Table:
-        found, _ = self._parse(
-            usecols=names, disable_datetime_conversion=True, output_format="dict", **place, **self._given
-        )
+        found, _ = self._parse(usecols=names, disable_datetime_conversion=True, output_format="dict", **place)
         return pa.table({name: self._column(name, found[name]) for name in names})
 
     def _parse(self, **options: Any) -> tuple[Any, Any]:
@@ -155,7 +153,10 @@ class ForeignFile:
         except ImportError as error:
             raise reader_missing(self._path, "pyreadstat>=1.3") from error
         try:
-            found: tuple[Any, Any] = getattr(pyreadstat, self._reader)(str(self._path), **{**self._given, **options})
+            found: tuple[Any, Any] = getattr(pyreadstat, self._reader)(
+                str(self._path.absolute()),  # it takes ~ for a home
+                **{**self._given, **options},
+            )
         except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, LookupError, ValueError) as error:
             raise SchemaError(
                 f"{self._path} cannot be read as a table: it is damaged, or not what its name says, or not in its "
