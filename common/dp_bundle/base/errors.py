@@ -112,24 +112,53 @@ class HeaderError(SchemaError):
 
 
 class CellError(SchemaError):
-    """A cell that cannot be read; the message says where it is and what is wrong with it, and never quotes it."""
+    """Cells that cannot be read; the message says where they are and what is wrong with each, and never quotes one.
 
-    def __init__(self, columns: list[str], line: int, said: str) -> None:
-        self.columns, self.line = columns, line
-        shown = and_more([repr(name) for name in columns], _SHOWN)
-        place = f"column {shown}: the value" if len(columns) == 1 else f"columns {shown}: each value"
-        super().__init__(f"line {line}, {place} {said}")
+    Parameters
+    ----------
+    faults : sequence of tuple of (int, str, str)
+        Of each cell its line, its column, and what is wrong with it.
+
+    Attributes
+    ----------
+    columns : list of str
+        All of them.
+    line : int
+        The first.
+    """
+
+    def __init__(self, faults: Sequence[tuple[int, str, str]]) -> None:
+        self.columns, self.line = [name for _, name, _ in faults], min(line for line, _, _ in faults)
+        places: dict[str, dict[int, list[str]]] = {}
+        for line, name, fault in sorted(faults, key=lambda each: each[0]):
+            places.setdefault(fault, {}).setdefault(line, []).append(name)
+        said = []
+        for fault, lines in places.items():
+            where = [f"line {line}, column{'s' * (len(names) > 1)} {_named(names)}" for line, names in lines.items()]
+            several = sum(map(len, lines.values())) > 1
+            said.append(f"{and_more(where, _SHOWN)}: {'each' if several else 'the'} value {fault}")
+        super().__init__("; ".join(said))
+
+
+def _named(columns: Sequence[str]) -> str:
+    return and_more([repr(name) for name in columns], _SHOWN)
 
 
 class MissingValuesError(DataError):
     """Cells without a value in a column whose policy refuses them, or in the column that names entities.
 
     The remedies depend on whether rows are released or second moments (`of_moments`), and on whether the column is a
-    category (`has_levels`).
+    category (`has_levels`). Of a text file, a row of nobody has its `line`.
     """
 
     def __init__(
-        self, column: str, *, names_entities: bool = False, of_moments: bool = False, has_levels: bool = False
+        self,
+        column: str,
+        *,
+        names_entities: bool = False,
+        of_moments: bool = False,
+        has_levels: bool = False,
+        line: int | None = None,
     ) -> None:
         self.column = column
         known = "everybody then knows which rows have gaps"
@@ -147,8 +176,9 @@ class MissingValuesError(DataError):
                 f'unit = "cell"), or "drop" ({known}), or "midpoint" (of a category "category")'
             )
         super().__init__(
-            f"column {column!r} says whose rows are protected together, and has rows without a value (nothing, blanks, "
-            "or a word for a gap, such as NA): fill them in, or remove those rows from the data"
+            f"column {column!r} says whose rows are protected together, and has rows without a value"
+            f"{'' if line is None else f', the first on line {line}'} (nothing, blanks, or a word for a gap, such as "
+            "NA): fill them in, or remove those rows from the data"
             if names_entities
             else f"column {column!r} has missing values: set missing = {remedies}, or fill them before publishing"
         )

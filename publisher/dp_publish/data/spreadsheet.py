@@ -113,7 +113,7 @@ class Sheet:
         for place, cell in enumerate(cells):
             if isinstance(cell, Fault):
                 row = pc.index(others.indices, pa.scalar(place, others.indices.type)).as_py()
-                raise CellError([name], self._lines[n_before + row], cell.value)
+                raise CellError([(self._lines[n_before + row], name, cell.value)])
         numbers = pc.cast(pc.if_else(plain, words, nothing), TYPES[kind])
         return pc.coalesce(numbers, pa.array(cells, TYPES[kind]).take(others.indices))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -23,9 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from dp_bundle.base.errors import CellError, SchemaError
+from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place, RemotePath
+from dp_publish.data.bad_cells import Check, locate_fault, sample_rows
 from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
 from dp_publish.data.dialect import (
     PACKED,
@@ -37,9 +38,7 @@ from dp_publish.data.dialect import (
 from dp_publish.data.kinds import AS_IT_IS, TYPES
 
 _RAW = pa.binary()  # what is not converted need not be in any encoding
-_SAMPLE_CELLS = 100_000  # in which the decimal mark and columns of words are looked for
 _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
-_LEAST_SAMPLE, _MOST_SAMPLE = 20, 1000  # rows
 _CHUNK = 2**20
 _BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
 _END = "\0\n"  # no row of a table
@@ -74,7 +73,7 @@ class TextFile:
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # which may quote the row
                 name = self._column_at(error)
                 if name is None or name in loose or kinds.get(name, "text") == "text":
-                    raise _locate_fault(self.path, self.layout, kinds, decimal) from None
+                    raise (self.locate(kinds, {}) or self._damaged()) from None
                 loose = {*loose, name}  # begin again, and pass over the rows that were read already
             else:
                 return
@@ -93,7 +92,14 @@ class TextFile:
         try:
             return sum(batch.num_rows for batch in self._batches(convert))
         except (pa.ArrowException, OSError, UnicodeDecodeError):
-            raise _locate_fault(self.path, self.layout, {}, ".") from None
+            raise (self.locate({}, {}) or self._damaged()) from None
+
+    def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check]) -> SchemaError | None:
+        """Return what cannot be read, as `locate_fault` does."""
+        self._require_closed_quotes()
+        kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
+        rows = _records(self.path, self.layout)
+        return locate_fault(self.path, self.layout, rows, kinds, self._decimal(kinds), checks)
 
     def _stream(self, kinds: dict[str, str], loose: set[str], decimal: str, n_done: int) -> Iterator[pa.RecordBatch]:
         """Yield whole blocks from row `n_done` on, the columns in `loose` converted here."""
@@ -214,8 +220,13 @@ class TextFile:
 
     @cached_property
     def _sample(self) -> list[list[str]]:
-        n_rows = max(_LEAST_SAMPLE, min(_MOST_SAMPLE, _SAMPLE_CELLS // len(self.layout.names)))
-        return [record for _, record in islice(_records(self.path, self.layout), n_rows)]
+        return [record for _, record in islice(_records(self.path, self.layout), sample_rows(self.layout))]
+
+    def _damaged(self) -> SchemaError:
+        return SchemaError(
+            f"{self.path} cannot be read to its end: it is damaged, or not written in {self.layout.encoding} (encoding "
+            "under [table] in the policy)"
+        )
 
     def _column_at(self, error: Exception) -> str | None:
         found = re.match(r"In CSV column #(\d+):", str(error))
@@ -264,32 +275,3 @@ def _line_of_open_quote(path: Place, layout: Layout) -> int | None:
         except csv.Error:  # a cell too long for the csv module: it is open
             return line + 1
     return before + 1 if len(last[-1]) > 1 else None
-
-
-def _locate_fault(path: Place, layout: Layout, kinds: dict[str, str], decimal: str) -> SchemaError:
-    """Return the first fault in the columns of `kinds` with its line, and without a value."""
-    n_columns = len(layout.names)
-    places = [(layout.names.index(name), name, kind) for name, kind in kinds.items()]
-    for line, record in _records(path, layout):
-        if len(record) != n_columns:
-            return SchemaError(
-                f"line {line} of {path} has more or fewer cells than columns ({len(record)}, not {n_columns}), which "
-                "the first line names: correct either, or set delimiter under [table] in the policy"
-            )
-        faults: dict[Fault, list[str]] = {}
-        for place, name, kind in places:
-            if isinstance(fault := _read(record[place], kind, decimal, layout), Fault):
-                faults.setdefault(fault, []).append(name)
-        if faults:
-            fault, columns = next(iter(faults.items()))
-            return CellError(columns, line, fault.value)
-    return SchemaError(
-        f"{path} cannot be read to its end: it is damaged, or not written in {layout.encoding} (encoding under [table] "
-        "in the policy)"
-    )
-
-
-def _read(word: str, kind: str, decimal: str, layout: Layout) -> float | Fault | None:
-    if kind == "text":
-        return Fault.ENCODING if "\ufffd" in word else None
-    return read_cell(word, kind, decimal, layout.missing_values)
