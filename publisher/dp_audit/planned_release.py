@@ -12,14 +12,14 @@ from dp_audit.report import AuditReport
 from dp_audit.whole_covariance_releases import audit_covariance
 from dp_audit.whole_row_releases import audit_rows
 from dp_bundle.base.errors import PolicyError
-from dp_bundle.files.places import Place
 from dp_publish.data.kinds import KINDS
+from dp_publish.data.table import Source
 from dp_publish.policy.columns import prepare, require_bounds
 from dp_publish.policy.model import Policy
 
 
 def audit_planned_release(
-    data: Place,
+    data: Source,
     policy: Policy,
     press: Press,
     *,
@@ -31,7 +31,7 @@ def audit_planned_release(
 
     Parameters
     ----------
-    data : Path or RemotePath
+    data : Path, RemotePath, or a table in memory
         The table, for its columns' names and types, and for its number of rows where that is public.
     policy : Policy
         As it was written.

@@ -78,7 +78,11 @@ CASES = [
     FolderCase("A name in other letters", "FO1", lambda f: (f / "README.md").rename(f / "readme.md"), "not signed"),
     FolderCase("A further part", "FO1", lambda f: shutil.copy(f / PART, f / "data/part-00001.parquet"), "not signed"),
     FolderCase("A further file", "FO1", lambda f: (f / "notes.txt").write_text("x"), "^notes.txt in .* not signed"),
-    FolderCase("A hidden file", "FO1", lambda f: (f / "data/.DS_Store").write_text("x"), "DS_Store.* not signed"),
+    FolderCase("A hidden file", "FO1", lambda f: (f / "data/.hidden").write_text("x"), "hidden.* was not signed: move"),
+    FolderCase("A file of macOS", "FO1", lambda f: (f / "data/.DS_Store").touch(), "Store. .* by macOS, .*: delete it"),
+    FolderCase(
+        "A file of Windows", "FO1", lambda f: (f / "Thumbs.db").touch(), "Thumbs.db in .* by Windows, .*: delete it"
+    ),
     FolderCase("An empty folder", "FO1", lambda f: (f / "more").mkdir(), "not signed"),
     FolderCase("A name that obeys a terminal", "FO1", lambda f: (f / "\x1b[2J").write_text("x"), "x1b.* not signed"),
     FolderCase("A part that is a link", "FO2", lambda f: _link(f, PART), "is a link"),

@@ -26,6 +26,7 @@ _CLOSED = (
     "standard output is closed, so nobody would see the answer, and nothing was done: "
     "open it (> FILE, or > /dev/null), or give --quiet"
 )
+_NOWHERE = "/proc/no-home"  # the home of a user who has none: there is nothing, and nobody can make anything there
 _raising = False
 _interrupted = False
 _holding = False
@@ -40,6 +41,8 @@ def launch(package: str) -> NoReturn:
                 signal.signal(signal.SIGINT, _on_interrupt)
             sys.unraisablehook = _on_unraisable
             _complete_streams()
+            if os.path.expanduser("~") == "~":  # noqa: PTH111  libraries look for a home when they are imported
+                os.environ["HOME"] = _NOWHERE
             _load(f"{package}.cli.main").main()
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is done

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -285,7 +286,7 @@ def engine_options(does: str) -> Callable[[F], F]:
 def answer(text: str, document: Any = None, *, as_json: bool = False, quiet: bool = False) -> None:
     """Print a result on stdout, as text for a person or as JSON for a machine, with control characters escaped."""
     if as_json:
-        _print(_printable_json(json.dumps(document, indent=1, ensure_ascii=False)))
+        _print(_printable_json(json.dumps(document, indent=1, ensure_ascii=not _writes_unicode(sys.stdout))))
     elif not quiet:
         _print(_printable(text))
 
@@ -331,6 +332,7 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
     """Run a command and leave with its exit code; an error becomes one sentence on stderr."""
     try:
         launch.begin()
+        _escape_unprintable()
         code = command.main(arguments, standalone_mode=False)
     except (KeyboardInterrupt, click.Abort) as interruption:
         _leave_interrupted(interruption)
@@ -339,6 +341,18 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
             _leave_interrupted(error)
         _leave_after(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _escape_unprintable() -> None:
+    """Have a letter that a stream's encoding lacks written as its number."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not _writes_unicode(stream):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _writes_unicode(stream: TextIO) -> bool:
+    """Return True if a stream has every letter, as it also has where click takes ASCII for a mistake."""
+    return (stream.encoding or "ascii").lower().replace("-", "").startswith(("utf", "ascii", "us"))
 
 
 def _leave_interrupted(error: BaseException) -> NoReturn:

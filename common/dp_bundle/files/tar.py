@@ -31,6 +31,7 @@ _BLOCK = 512
 _RECORD = 20 * _BLOCK
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
 _LONGEST_NAME = 100
+_LEFT_BY = {".ds_store": "macOS", "thumbs.db": "Windows", "desktop.ini": "Windows"}  # in folders that it has shown
 _COMPRESSED = {  # first bytes, and what unpacks such a file
     b"\x1f\x8b": ("gzip", "gunzip"),
     b"BZh": ("bzip2", "bunzip2"),
@@ -333,8 +334,12 @@ class FolderMembers:
             for entry in entries:
                 if entry.name not in names:
                     found = quote_name(f"{folder}/{entry.name}" if folder else entry.name)
+                    system = _LEFT_BY.get(entry.name.lower())
                     raise BundleFormatError(
-                        f"{found} in the folder of the bundle was not signed: move it away, or unpack the bundle again"
+                        f"{found} in the folder of the bundle was left there by {system}, and not signed: delete it"
+                        if system
+                        else f"{found} in the folder of the bundle was not signed: move it away, or unpack the bundle "
+                        "again"
                     )
 
     @contextlib.contextmanager

@@ -140,7 +140,7 @@ def publish_command(
     quiet: bool,
     **privacy: Any,
 ) -> None:
-    """Publish DATA: a .parquet, .arrow, .feather, .csv, .tsv or .csv.gz file, a folder of Parquet files, or a URI.
+    """Publish DATA: a file of Parquet, Arrow, CSV, SPSS, Stata, SAS or Excel, a folder of Parquet files, or a URI.
 
     Without a policy, one row is protected at mu = 1, and bounds are found privately. A release is refused if it would
     show nothing (by the forecast of dp-publish plan), or would leave a column of whole numbers unchanged.
@@ -278,14 +278,16 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     dialect = make_dialect(given)
     table = open_table(data, dialect)
     require_template(len(table.types), max_memory)
-    template = policy_template(data.name, _plain_name(data), table.types, table.layout, dialect.header, table.booleans)
+    known = table.types, table.layout, dialect.header, table.booleans, table.described
+    template = policy_template(data.name, _plain_name(data), *known)
     usual = policy_path(data)
     target = out or usual
     with writing_new(target, "policy", "edit it, or give another --out"):
         write_whole(target, template.encode(), replace=False)
     words = ["dp-publish", str(data), *(["--policy", str(target)] if target != usual else [])]
     text = f"wrote {target}: fill in the bounds, then run {shlex.join(words)}"
-    answer("\n".join([text, *describe_undecided(table.types)]), None, as_json=False, quiet=quiet)
+    said = [text, *describe_undecided(table.types, table.described), *filter(None, [table.remark])]
+    answer("\n".join(said), None, as_json=False, quiet=quiet)
 
 
 @cli.command("plan")

@@ -146,7 +146,7 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
     if any("\ufffd" in name for name in record):
         raise SchemaError(f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy")
     if dialect.header is None:
-        _require_names(path, record, dialect.missing_values)
+        require_names(path, record, dialect.missing_values)
 
     has_header = dialect.header != "none"
     if not has_header:
@@ -257,7 +257,7 @@ def _is_comment(path: Place, encoding: str, delimiter: str) -> bool:
     return any(len(other) != len(first) or all(describe_as_record(cell) is None for cell in other) for other in others)
 
 
-def _require_names(path: Place, record: list[str], missing: tuple[str, ...]) -> None:
+def require_names(path: Place, record: list[str], missing: tuple[str, ...]) -> None:
     """Refuse a first line that may be a person's record; a first name alone may be empty, as pandas writes its index.
 
     Raises

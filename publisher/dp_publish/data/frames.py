@@ -1,14 +1,17 @@
 """A data frame as a table, in which a column has the type that its dtype declares, or none.
 
-Cells of a column of objects, and categories, may be of any type, so that a type found for all of them would be decided
-by one. It is left open here (`untyped`), as in a text file, until the policy names a kind; each cell is written as a
-word, and means what that word means, whatever the others are.
+Frames of others than pandas have types, and become tables of Arrow's by narwhals, or by the stream that Arrow defines.
+
+In one of pandas, cells of a column of objects, and categories, may be of any type, so that a type found for all of them
+would be decided by one. It is left open here (`untyped`), as in a text file, until the policy names a kind; each cell
+is written as a word, and means what that word means, whatever the others are.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +73,41 @@ class Frame:
             if name not in self._columns:
                 self._columns[name] = _words(name, self._frame.iloc[:, self._places[name]])
         return pa.table({name: self._columns[name] for name in names})
+
+
+def is_of_pandas(source: Any) -> bool:
+    """Return True for a data frame of pandas, which is not imported to know it."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(source, pandas.DataFrame)
+
+
+def arrow_table(source: Any) -> pa.Table:
+    """Return any table in memory but one of pandas as one of Arrow's.
+
+    Raises
+    ------
+    SchemaError
+        It is no table, or has a column of a type that Arrow does not have.
+    """
+    if isinstance(source, pa.Table):
+        return source
+    import narwhals as nw  # whoever has files pays nothing for its import
+
+    try:
+        frame = nw.from_native(source)
+    except TypeError:
+        if not hasattr(source, "__arrow_c_stream__"):
+            raise SchemaError(
+                f"{type(source).__name__} is no table: give a path, a pyarrow.Table, or a data frame of pandas, "
+                "polars, DuckDB or another that narwhals knows"
+            ) from None
+        return pa.table(source)
+    try:
+        return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
+    except Exception:  # of any library, which may quote a value
+        raise SchemaError(
+            f"the data frame ({type(source).__name__}) cannot be made a table of Arrow's: give each column a type"
+        ) from None
 
 
 def _is_open(dtype: Any) -> bool:

@@ -4,8 +4,8 @@ A Parquet file can be read from the beginning of any of its row groups, an Arrow
 Their sizes, which files state, tell where a row is without reading others; only those before it in its own row group
 are decoded in vain.
 
-A table's number of rows, without a look at its values; and what tells it from a changed one, without reading all of it:
-the sizes, times of change, and both ends of its files.
+What tells a table from a changed one, without reading all of it: the sizes, times of change, and both ends of its
+files.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from dp_bundle.base.errors import DataError, SchemaError
+from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.opening import RemoteFile
 from dp_bundle.files.places import Place
-from dp_publish.data.dialect import Dialect, find_layout, is_text_file
-from dp_publish.data.parquet_files import ParquetFiles, open_parquet, open_parquet_file, parquet_files
-from dp_publish.data.text_file import TextFile
+from dp_publish.data.parquet_files import ParquetFiles, open_parquet_file, parquet_files
 
 _END = 2**16  # bytes of a file that its fingerprint takes at each end
 
@@ -127,30 +125,6 @@ def memory_ranges(table: pa.Table) -> RowRanges:
         yield from chosen.to_batches(max_chunksize=rows)
 
     return RowRanges(sizes, read, decoded=True)
-
-
-def count_rows(path: Place, dialect: Dialect | None = None) -> int:
-    """Return a table's number of rows: from a Parquet or Arrow file's metadata, or by counting those of a text file.
-
-    Raises
-    ------
-    SchemaError
-        The file cannot be read.
-    DataError
-        There are no rows.
-    """
-    try:
-        if is_text_file(path):
-            n_rows = TextFile(path, find_layout(path, dialect or Dialect())).count_rows()
-        elif isinstance(path, Path) and path.suffix.lower() in ARROW:
-            n_rows = arrow_ranges(path).n_rows
-        else:
-            n_rows = parquet_ranges(open_parquet(path)).n_rows
-    except (pa.ArrowException, OSError) as error:
-        raise SchemaError(f"{path} cannot be read as a table: {error}") from error
-    if n_rows < 1:
-        raise DataError("the table has no rows to publish")
-    return n_rows
 
 
 def describe_files(data: Place) -> list[list[Any]]:

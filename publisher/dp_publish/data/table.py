@@ -1,9 +1,9 @@
-"""The raw table: Parquet, Arrow, Feather, CSV, a folder of Parquet files, or a table in memory, in record batches.
+"""The raw table: a file of any format that is read, a folder of Parquet files, or a frame in memory, in record batches.
 
 A `Table` knows its columns' declared types without looking at a value, and yields batches of bounded size as often as
 asked. Its order of rows is that of the files. CSV has no types: its columns are `UNKNOWN` until the policy names a
-kind, because a type guessed from values could differ between neighbouring tables, and would tell them apart. So are a
-data frame's columns of objects, which are published under a declared kind alone.
+kind, because a type guessed from values could differ between neighbouring tables, and would tell them apart. So are
+those of a spreadsheet, and a data frame's columns of objects, which are published under a declared kind alone.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ import shlex
 import stat
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import pyarrow as pa
 
-from dp_bundle.base.errors import SchemaError
+from dp_bundle.base.errors import DataError, SchemaError
 from dp_bundle.files.places import Place, RemotePath, located
 from dp_bundle.manifest.sources import Source as ManifestSource
 from dp_publish.data.bad_cells import Check
 from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
-from dp_publish.data.frames import Frame
+from dp_publish.data.foreign import FOREIGN, Described, ForeignFile
+from dp_publish.data.frames import Frame, arrow_table, is_of_pandas
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.parquet_files import is_folder, open_parquet, table_changed
 from dp_publish.data.row_ranges import (
@@ -39,20 +40,18 @@ from dp_publish.data.row_ranges import (
     memory_ranges,
     parquet_ranges,
 )
+from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
 from dp_publish.data.text_file import TextFile
 from dp_publish.data.typed import Coding, TypedRanges, schema_errors, typed_batches
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
+    from narwhals.typing import IntoFrame
 
-Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame"]
+Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame", "IntoFrame"]
 _READERS = {  # of pandas, for tables that it reads and we do not; text has none of the types that it finds by the cells
-    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), "read_excel({}, keep_default_na=False)"),
     ".json": "read_json({})",
     **dict.fromkeys((".jsonl", ".ndjson"), "read_json({}, lines=True)"),
-    ".dta": "read_stata({})",
-    ".sav": "read_spss({})",
-    ".sas7bdat": "read_sas({})",
 }
 _TEXTS = (".txt", ".dat", ".data")
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
@@ -91,6 +90,14 @@ class Table:
         reading tells which row is where.
     describe : callable or None
         Returns what tells its files from changed ones, as `describe_files` does; None for a table in memory.
+    count : callable or None
+        Returns the number of rows where there are no ranges.
+    described : dict of str to Described
+        What a code book in the file says of its columns.
+    remark : str
+        What the publisher should know of what was read, or nothing.
+    held : int
+        The bytes that reading it keeps in memory.
     locate : callable or None
         Returns what cannot be read of raw columns, as `TextFile.locate` does; None for other tables.
     partitions : frozenset of str
@@ -103,8 +110,27 @@ class Table:
     layout: Layout | None = None
     ranges: Callable[[], TypedRanges] | None = None
     describe: Callable[[], list[list[Any]]] | None = None
+    count: Callable[[], int] | None = None
+    described: Mapping[str, Described] = field(default_factory=dict)
+    remark: str = ""
+    held: int = 0
     locate: Callable[[Mapping[str, str], Mapping[str, Check]], SchemaError | None] | None = None
     partitions: frozenset[str] = frozenset()
+
+    def count_rows(self) -> int:
+        """Return the number of rows.
+
+        Raises
+        ------
+        SchemaError
+            The file cannot be read.
+        DataError
+            There are no rows.
+        """
+        n_rows = self.count() if self.count is not None else self.pieces()[1]
+        if not n_rows:
+            raise DataError("the table has no rows to publish")
+        return n_rows
 
     def pieces(self) -> tuple[int | None, int | None]:
         """Return the rows of the largest piece that has to be decoded as a whole, and of all; None of text."""
@@ -163,9 +189,10 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
 
     Parameters
     ----------
-    source : str, Path, RemotePath, pyarrow.Table or pandas.DataFrame
+    source : str, Path, RemotePath, pyarrow.Table or data frame
         A `.parquet`, `.arrow`, `.feather`, `.csv` or `.tsv` file, the last two perhaps packed (`.gz`, `.bz2`), a folder
-        of Parquet files, or a table in memory. Parquet and text may also be at a URI.
+        of Parquet files, a file of SPSS, Stata, SAS or a spreadsheet (`FOREIGN`, `SPREADSHEETS`), or a table in memory:
+        of Arrow, pandas, or what narwhals knows. Parquet and text may also be at a URI.
     dialect : Dialect, optional
         How a text file is written; by default what its first line tells.
 
@@ -177,11 +204,7 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
         The first line of a text file may be a row, and `dialect` does not say.
     """
     if not isinstance(source, str | Path | RemotePath):
-        if isinstance(source, pa.Table):
-            return _typed_table(source.schema, lambda: memory_ranges(source))
-        _require_distinct([str(name) for name in source.columns])
-        frame = Frame(source)
-        return _typed_table(frame.schema, lambda: memory_ranges(frame), frame.untyped)
+        return _open_frame(source)
     path = located(source)
     try:
         if isinstance(path, Path):
@@ -189,6 +212,21 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
         return replace(_open_path(path, dialect or Dialect()), describe=partial(describe_files, path))
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
         raise SchemaError(f"{path} cannot be read as a table: {_first_line(error)}") from error
+
+
+def _open_frame(source: Any) -> Table:
+    """Open a table in memory; of pandas, whose columns may have no type, or as Arrow has it."""
+    if is_of_pandas(source):
+        _require_distinct([str(name) for name in source.columns])
+        frame = Frame(source)
+        return _typed_table(frame.schema, lambda: memory_ranges(frame), frame.untyped)
+    table = arrow_table(source)
+    return _typed_table(table.schema, lambda: memory_ranges(table))
+
+
+def reads_alone(path: Place) -> bool:
+    """Return True for a file whose rows one process has to read: text, a spreadsheet, and of SPSS, Stata or SAS."""
+    return is_text_file(path) or path.suffix.lower() in (*FOREIGN, *SPREADSHEETS)
 
 
 def _require_readable(path: Path) -> None:
@@ -212,11 +250,13 @@ def _require_readable(path: Path) -> None:
 def _open_path(path: Place, dialect: Dialect) -> Table:
     if is_text_file(path):
         return _open_text(path, dialect)
+    suffix = path.suffix.lower()
+    if isinstance(path, Path) and not path.is_dir() and suffix in (*FOREIGN, *SPREADSHEETS):
+        return _open_foreign(path, dialect) if suffix in FOREIGN else _open_sheet(path, dialect)
     if dialect != Dialect():
         raise SchemaError(f"{path} is not a text file, so [table] in the policy and --header do not apply: remove them")
     if is_folder(path):
         return _open_parquet(path)
-    suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
         return _open_parquet(path)
     if isinstance(path, RemotePath):
@@ -235,8 +275,8 @@ def _other_format(path: Path, suffix: str) -> str:
         )
     if suffix not in _READERS:
         return (
-            f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, or a "
-            "folder of Parquet"
+            f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, .sav, "
+            ".dta, .sas7bdat, .xlsx, .ods, or a folder of Parquet"
         )
     read = _READERS[suffix].format(json.dumps(str(path), ensure_ascii=False))
     target = json.dumps(str(path.with_suffix(".csv")), ensure_ascii=False)
@@ -259,7 +299,29 @@ def _open_text(path: Place, dialect: Dialect) -> Table:
     layout = find_layout(path, dialect)
     _require_distinct(list(layout.names))
     file = TextFile(path, layout)
-    return Table(dict.fromkeys(layout.names, ColumnType.UNKNOWN), file.read, layout=layout, locate=file.locate)
+    types = dict.fromkeys(layout.names, ColumnType.UNKNOWN)
+    return Table(types, file.read, layout=layout, count=file.count_rows, locate=file.locate)
+
+
+def _open_foreign(path: Path, dialect: Dialect) -> Table:
+    if dialect != Dialect(encoding=dialect.encoding):
+        raise SchemaError(f"{path} is not a text file: of [table] in the policy and --header, leave encoding alone")
+    file = ForeignFile(path, dialect.encoding)
+    return replace(_typed_table(file.schema, file.ranges), described=file.described, held=file.held)
+
+
+def _open_sheet(path: Path, dialect: Dialect) -> Table:
+    if dialect != Dialect(header=dialect.header, missing_values=dialect.missing_values):
+        raise SchemaError(
+            f"{path} is a spreadsheet, whose cells are as they are: of [table] in the policy, header and "
+            "missing_values alone apply"
+        )
+    sheet = Sheet(path, dialect)
+    _require_distinct(list(sheet.layout.names))
+    types = dict.fromkeys(sheet.layout.names, ColumnType.UNKNOWN)
+    return Table(
+        types, sheet.read, layout=sheet.layout, count=lambda: sheet.num_rows, remark=sheet.remark, held=sheet.held
+    )
 
 
 def _typed_table(

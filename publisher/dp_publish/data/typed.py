@@ -251,9 +251,21 @@ def typed_batches(batches: Iterable[pa.RecordBatch], kinds: dict[str, str]) -> I
     fields = [pa.field(name, TYPES[kind]) for name, kind in kinds.items() if kind != AS_IT_IS]
     with schema_errors():
         for batch in batches:
-            arrays = {name: _decoded(batch.column(name)) for name in kinds}
+            arrays = {name: _decoded(_side(batch.column(name), kind)) for name, kind in kinds.items()}
             arrays |= {field.name: _convert(arrays[field.name], field) for field in fields}
             yield pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+
+def with_words(numbers: pa.Array, words: pa.Array) -> pa.Array:
+    """Return a stored column of values that are numbers as well as words: it is read as what its kind wants."""
+    return pa.StructArray.from_arrays([numbers, words], names=["number", "word"])
+
+
+def _side(values: pa.Array, kind: str) -> pa.Array:
+    """Return the numbers or the words of a column that has both; lists and structures of a table are never read."""
+    if not pa.types.is_struct(values.type):
+        return values
+    return values.field("word" if kind in (AS_IT_IS, "text") else "number")
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -6,15 +6,14 @@ The choice is by the forecast, from public facts alone, and only where neither t
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
-from dp_bundle.files.places import Place, RemotePath
 from dp_publish.covariance.calibration import in_two_rounds
-from dp_publish.data.dialect import is_text_file
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Source
 from dp_publish.forecast.advice import forecast_drawn, shows_something
 from dp_publish.forecast.strengths import printed_mu
-from dp_publish.policy.columns import prepare
+from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import IDENTIFIER, Candidates, is_open
 
@@ -22,7 +21,7 @@ _LEVELS = 3
 _CHOSEN = ("release", "mechanism", "neighbours", "sigma", "snr_db", "l2_radius")  # entries that leave no choice
 
 
-def choose_release(data: Place, policy: Policy, withheld: Collection[str] = ()) -> tuple[Policy, str]:
+def choose_release(data: Source, policy: Policy, withheld: Collection[str] = ()) -> tuple[Policy, str]:
     """Return a policy that says what is released, and a sentence that says why; none where it was said before.
 
     Rows of a typed table hold its numbers, with gaps at the middle of bounds, and no column that is by its name an
@@ -30,18 +29,18 @@ def choose_release(data: Place, policy: Policy, withheld: Collection[str] = ()) 
 
     Parameters
     ----------
-    data : Path or RemotePath
+    data : path, pyarrow.Table or data frame
         The table, of which names, types and the number of rows are read.
     policy : Policy
         As it was written.
     withheld : collection of str
         Columns that are never published.
     """
-    privacy, text = policy.privacy, isinstance(data, Path | RemotePath) and is_text_file(data)
+    privacy = policy.privacy
     if privacy.model_fields_set & {*_CHOSEN} or privacy.unit == "change":
         asked = _changed(policy, "rows", find="all")
-        others = privacy.model_fields_set & {*_CHOSEN[1:]}
-        return (asked if text and privacy.release == "rows" and not others and is_open(asked) else policy), ""
+        open_rows = privacy.release == "rows" and not privacy.model_fields_set & {*_CHOSEN[1:]} and is_open(asked)
+        return (asked if open_rows and _is_untyped(prepare(data, asked, withheld)) else policy), ""
     covariance = _changed(policy, "covariance")
     if not is_open(covariance):
         return policy, ""
@@ -56,10 +55,15 @@ def choose_release(data: Place, policy: Policy, withheld: Collection[str] = ()) 
         shows = "" if seen is None else f" would show partial correlations from about {seen:.2g} on"
         more = f"; second moments (--release covariance){shows}" if shows else ""
         find = "all" if _shows_rows(policy, _with_words(found), n_rows) else "numbers"
-        chosen = _changed(policy, "rows", find=find) if text else _typed_rows(policy, found)
+        chosen = _changed(policy, "rows", find=find) if _is_untyped(prepared) else _typed_rows(policy, found)
         return chosen, f"noisy rows are published, which any tool reads{more}"
     hidden = f"noisy rows would show nothing of these columns at mu = {printed_mu(row.mu)}"
     return covariance, f"second moments are published, as {hidden} (--release rows, or more rows, decides otherwise)"
+
+
+def _is_untyped(prepared: Prepared) -> bool:
+    """Return whether only the cells tell what a column holds."""
+    return ColumnType.UNKNOWN in prepared.table.types.values()
 
 
 def _typed_rows(policy: Policy, found: Candidates) -> Policy:

@@ -14,14 +14,14 @@ from typing import Any
 
 from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
-from dp_bundle.files.places import Place
+from dp_bundle.files.places import RemotePath
 from dp_publish.covariance.calibration import in_two_rounds, set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism, PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.data.cells import KINDS_OF_WORDS
-from dp_publish.data.table import Table
+from dp_publish.data.table import Source, Table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
@@ -29,7 +29,7 @@ from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.forecast.strengths import fine_grid, forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.columns import Prepared, prepare
-from dp_publish.policy.file import find_policy
+from dp_publish.policy.file import load_policy, used_policy
 from dp_publish.policy.memory import require_plan
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import share_mu
@@ -113,7 +113,7 @@ class Plan:
 
 
 def make_plan(
-    data: Place,
+    data: Source,
     policy_file: Path | None,
     default_name: str,
     overrides: dict[str, Any] | None = None,
@@ -125,10 +125,10 @@ def make_plan(
 
     Parameters
     ----------
-    data : Path or RemotePath
+    data : Path, RemotePath, or a table in memory
         A table that `open_table` reads.
     policy_file : Path or None
-        The policy; the one beside the data by default. A strength left open is mu = 1; bounds left open are forecast as
+        The policy; the one beside a file by default. A strength left open is mu = 1; bounds left open are forecast as
         if they were found privately, or, of a covariance release, declared later.
     default_name : str
         The dataset's name if the policy gives none.
@@ -147,7 +147,8 @@ def make_plan(
     MemoryLimitError
         It may need more memory than it may have.
     """
-    written, why = choose_release(data, find_policy(data, policy_file, default_name, overrides or {}))
+    used = used_policy(data, policy_file) if isinstance(data, Path | RemotePath) else policy_file
+    written, why = choose_release(data, load_policy(used, default_name, overrides or {}))
     prepared = prepare(data, written)
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     if prepared.found is not None:

@@ -28,7 +28,6 @@ from dp_bundle.base.errors import DataError, DpGraphError, MissingValuesError, P
 from dp_bundle.base.machine import describe_need
 from dp_bundle.base.quoting import counted, listed
 from dp_bundle.data.rows import batch_rows
-from dp_bundle.files.places import Place
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_bundle.privacy.normal import normal_quantile
@@ -36,7 +35,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import ColumnType
-from dp_publish.data.table import Table
+from dp_publish.data.table import Source, Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
@@ -283,7 +282,7 @@ def _errors_in_moments(
 
 
 def check_in_advance(
-    data: Place,
+    data: Source,
     policy: Policy,
     withheld: Collection[str],
     *,
@@ -296,7 +295,7 @@ def check_in_advance(
 
     Parameters
     ----------
-    data : Path or RemotePath
+    data : Path, RemotePath, or a table in memory
         The table.
     policy : Policy
         As it was written.
@@ -336,7 +335,7 @@ def check_in_advance(
         set_mechanism(resolved, kinds, lambda: 1)  # refuses what does not go together, whatever the number of rows
         moment_columns(resolved, kinds)
 
-    for note in quote_header(table, policy, names):
+    for note in (*filter(None, [table.remark]), *quote_header(table, policy, names)):
         tell(note)
     raise_all(find_unreadable(table, resolved, kinds))
     seen = glance(table, kinds)
@@ -366,7 +365,8 @@ def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> l
     release that could not be.
     """
     refusing = [name for name in kinds if policy.column(name).missing == "refuse"]
-    asked = kinds if table.layout is not None else {name: kinds[name] for name in refusing}
+    untyped = ColumnType.UNKNOWN in table.types.values()
+    asked = kinds if untyped else {name: kinds[name] for name in refusing}
     if not asked:
         return []
     gaps: Counter[str] = Counter()
@@ -400,7 +400,7 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
     """Refuse a release that would show nothing of columns that are yet to be found, each as one column."""
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     needed = require_publishing(table, len(kinds), len(kinds), policy.privacy.release, max_memory)
-    for note in (*describe_need(needed), *quote_header(table, policy, kinds)):
+    for note in (*describe_need(needed), *filter(None, [table.remark]), *quote_header(table, policy, kinds)):
         tell(note)
     if not anyway:
         refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
@@ -408,12 +408,13 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
 
 def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     """Return what publishing would say of a table's names, or, once they may be looked at, of its first rows."""
+    remarks = [*filter(None, [plan.table.remark])]
     if not looked:
-        return point_out_names(raw_names(plan.kinds, plan.policy.sources))
+        return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
     if is_open(plan.policy):
-        return point_out_names(plan.kinds)
+        return [*remarks, *point_out_names(plan.kinds)]
     seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
-    notes = survey_columns(seen, plan.policy, kinds)
+    notes = remarks + survey_columns(seen, plan.policy, kinds)
     refused = [
         *unread,
         *find_unreadable(plan.table, plan.policy, kinds),

@@ -247,8 +247,12 @@ def _way_out(path: Path, error: Exception) -> str:
         return f"another process has held it for {_PATIENCE:g} seconds: wait until that ends, and try again"
     if code == sqlite3.SQLITE_FULL or number in (errno.ENOSPC, errno.EDQUOT):
         return "there is no room for it: free some, and try again"
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or number in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return "you need the right to write to it, to its folder and to the folder of your keys, also to read it"
+    forbidden = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT)  # the last of a folder that nobody may make
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or number in forbidden:
+        return (
+            "you need the right to write to it, to its folder and to the folder of your keys, also to read it; or set "
+            "DPGRAPH_HOME to a folder of yours"
+        )
     return (
         f"make sure that it can be read and written, and that there is room for it; if it is damaged, {_remedy(path)}"
     )

@@ -107,6 +107,12 @@ class SharedLog:
             yield
         except StoreError as error:
             raise StoreError(f"the ledger {self.place}", error.reason) from error
+        except OSError as error:  # of this machine: those of the storage are StoreErrors
+            way_out = "try again" if isinstance(error, TimeoutError) else "set DPGRAPH_HOME to a folder of yours"
+            raise DpGraphError(
+                f"what this machine has seen of the ledger {self.place} cannot be kept in {self._copy.parent} "
+                f"({error.strerror}): {way_out}"
+            ) from error
 
     def _merge(self) -> int:
         """Append what was booked at another place on an older state of this log, and make all copies those of this."""

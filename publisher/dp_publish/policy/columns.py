@@ -9,19 +9,17 @@ import fnmatch
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from pydantic import ValidationError
 
 from dp_bundle.base.errors import DataError, PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
-from dp_bundle.files.places import Place, located
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
-from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import Source, Table, coded, open_table
 from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, with_numbers_in_text
 from dp_publish.policy.mistakes import describe_mistake
@@ -40,7 +38,7 @@ class Prepared:
 
     Attributes
     ----------
-    data : path, pyarrow.Table or pandas.DataFrame
+    data : path, pyarrow.Table or data frame
         Where it is.
     table : Table
         With published columns in place of those that are no numbers.
@@ -66,8 +64,8 @@ class Prepared:
     found: Candidates | None = field(default=None, repr=False)
 
     def count_rows(self) -> int:
-        """Return the number of rows of a table that is a file or a folder; see `row_ranges.count_rows`."""
-        return count_rows(located(cast(Place, self.data)), self.policy.table)
+        """Return the number of rows; see `Table.count_rows`."""
+        return self.table.count_rows()
 
 
 def prepare(data: Source, policy: Policy, withheld: Collection[str] = ()) -> Prepared:

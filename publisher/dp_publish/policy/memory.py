@@ -93,4 +93,4 @@ def require_publishing(
     piece_rows, n_rows = table.pieces()
     what = "second moments" if release == "covariance" else "rows"
     needed = publishing_memory(n_columns, release, piece_rows, n_rows=n_rows, n_read=n_read, n_workers=n_workers)
-    return require_memory(needed, limit, f"publishing {what} of {n_columns:,} columns")
+    return require_memory(needed + table.held, limit, f"publishing {what} of {n_columns:,} columns")

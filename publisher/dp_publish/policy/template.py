@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import tomlkit
 from tomlkit.items import SingleKey
 
+from dp_bundle.manifest.sources import MAX_LEVELS
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.dialect import Layout
+from dp_publish.data.foreign import Described
 from dp_publish.data.kinds import KINDS, ColumnType
 from dp_publish.policy.column_survey import named_like_an_identifier
 
@@ -27,6 +29,7 @@ def policy_template(
     layout: Layout | None = None,
     header: str | None = None,
     booleans: Collection[str] = (),
+    described: Mapping[str, Described] | None = None,
 ) -> str:
     """Return a commented policy for a table; of a wide one, with patterns of names instead of single columns.
 
@@ -44,19 +47,38 @@ def policy_template(
         What the publisher said of its first line.
     booleans : collection of str
         The columns of truth values.
+    described : dict, optional
+        What a code book says of the columns.
     """
+    books = described or {}
+    labelled = _labelled(types, books)
     lines = [] if layout is None else _table_section(layout, header)
     single: list[str] = []
     if len(types) < _WIDE:
-        texts = [name for name, kind in types.items() if kind is ColumnType.TEXT]
+        texts = [name for name, kind in types.items() if kind is ColumnType.TEXT and name not in labelled]
         for name, kind in types.items():
-            lines += _section(name, kind, boolean=name in booleans, explained=name in texts[1:])
+            if name in labelled:
+                lines += _section_of_levels(name, books[name])
+                continue
+            label = books[name].label if name in books else ""
+            lines += _section(name, kind, label, boolean=name in booleans, explained=name in texts[1:])
     else:
-        wide, single = _wide_sections(types)
+        wide, single = _wide_sections({name: kind for name, kind in types.items() if name not in labelled})
         lines += wide
+        for name in labelled:
+            lines += _section_of_levels(name, books[name])
     heading = f"# What dp-publish may do with {_quoted(source)}."
     start = _START.replace('name = ""', f"name = {_quoted(default_name)}", 1)
     return "\n".join([heading, start, *lines, *single]).rstrip("\n") + "\n"
+
+
+def _labelled(types: Mapping[str, ColumnType], books: Mapping[str, Described]) -> list[str]:
+    """Return the columns whose levels are those of a code book."""
+    return [
+        name
+        for name, book in books.items()
+        if types[name] is ColumnType.TEXT and 1 < len(book.levels) <= MAX_LEVELS and not named_like_an_identifier(name)
+    ]
 
 
 def _quoted(text: str) -> str:
@@ -99,8 +121,10 @@ mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 
 """
 
 
-def describe_undecided(types: dict[str, ColumnType]) -> list[str]:
+def describe_undecided(types: dict[str, ColumnType], described: Mapping[str, Described] | None = None) -> list[str]:
     """Return a line on the columns that a new policy leaves out, and one on those that may be text, if there are."""
+    labelled = _labelled(types, described or {})
+    types = {name: kind for name, kind in types.items() if name not in labelled}
     dropped = {
         name: _LEFT_OUT.get(kind, "by its name an identifier" if name else "an index")
         for name, kind in types.items()
@@ -112,23 +136,27 @@ def describe_undecided(types: dict[str, ColumnType]) -> list[str]:
     if ColumnType.TEXT in {types[name] for name in dropped}:
         left_out.append(f"to publish text, give it a kind ({KINDS_OF_WORDS}) in the policy, and delete drop")
     text = (
-        f"a text file does not say which columns hold words or dates: plan --look names them; give each a kind "
-        f'({KINDS_OF_WORDS}; "date" or "time"), or set drop = true'
+        f"a text file or a sheet does not say which columns hold words or dates: plan --look names them; give each a "
+        f'kind ({KINDS_OF_WORDS}; "date" or "time"), or set drop = true'
     )
     return [*left_out, text] if ColumnType.UNKNOWN in types.values() else left_out
 
 
 def _table_section(layout: Layout, header: str | None) -> list[str]:
     """Return what was found of how a text file is written, so that the policy holds it."""
-    missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, . unless listed as levels"
-    return [
-        "[table] # how the text file is written",
+    of_text = [
         f"delimiter = {_quoted(layout.delimiter)}",
         f"encoding = {_quoted(layout.encoding.removesuffix('-sig'))}",
+    ]
+    decimal = f'decimal = "{layout.decimal}"' if layout.decimal else None
+    decimal = decimal or '# decimal = ","            # by default what the first rows have'
+    is_text = layout.delimiter != ""  # and no sheet
+    missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, . unless listed as levels"
+    return [
+        f"[table] # how the {'text file is written' if is_text else 'sheet is read'}",
+        *(of_text if is_text else []),
         *([] if header is None else [f'header = "{header}"']),
-        f'decimal = "{layout.decimal}"'
-        if layout.decimal
-        else '# decimal = ","            # by default what the first rows have',
+        *([decimal] if is_text else []),
         *(['# header = "none"          # if the first line is a row, and no column names'] if header is None else []),
         f'# missing_values = ["-999"]   # {missing}',
         "",
@@ -139,7 +167,27 @@ def _heading(name: str, about: str = "") -> str:
     return f"[columns.{SingleKey(name).as_string()}]{about and f' # {about}'}"
 
 
-def _section(name: str, kind: ColumnType, *, boolean: bool = False, explained: bool = False) -> list[str]:
+def _section_of_levels(name: str, book: Described) -> list[str]:
+    """Return the section of a column whose levels a code book has."""
+    levels = f"[{', '.join(map(_quoted, book.levels))}]"
+    ordered = ['kind = "ordered"', f"levels = {levels}"]
+    category = ['kind = "category"', f"categories = {levels}", '# other = "..."      # counts values without a label']
+    missing = f'missing = "{"category" if book.has_gaps else "refuse"}" # {_MISSING_LEVELS}'
+    return [
+        _heading(name),
+        "# by the labels in the file: of a code book, and not made of what occurs, as a rare one tells of a person;",
+        '# kind = "continuous", with bounds, publishes its numbers instead',
+        *(ordered if book.has_order else category),
+        f"description = {_quoted(book.label)}",
+        _MISSING if book.has_order else missing,
+        "# drop = true",
+        "",
+    ]
+
+
+def _section(
+    name: str, kind: ColumnType, label: str = "", *, boolean: bool = False, explained: bool = False
+) -> list[str]:
     """Return a column's section; text is explained once."""
     if kind in _LEFT_OUT:
         short = [f"{_LEFT_OUT[kind]}: {'left out, see above' if explained else 'it is never published'}"]
@@ -150,7 +198,13 @@ def _section(name: str, kind: ColumnType, *, boolean: bool = False, explained: b
 
     hints = [_DATES[kind]] if kind in _DATES else [] if boolean else [_BOUNDS, _SPREAD, _PLACE, _TRANSFORM]
     hints += [_CHANGE] * (kind is ColumnType.INTEGER and not boolean) + [_FORMAT] * (kind is ColumnType.UNKNOWN)
-    said = [_kind(kind, boolean=boolean), *(f"# {line}" for line in hints), 'unit = ""', 'description = ""', _MISSING]
+    said = [
+        _kind(kind, boolean=boolean),
+        *(f"# {line}" for line in hints),
+        'unit = ""',
+        f"description = {_quoted(label)}",
+        _MISSING,
+    ]
     return [_heading(name), *said, "# drop = true", ""]
 
 
@@ -187,6 +241,7 @@ _MISSING = (
     'missing = "refuse" # or "drop" to leave out rows without a value, "indicator" to publish where gaps are, '
     '"midpoint", "center"'
 )
+_MISSING_LEVELS = 'or "refuse", "category" to make a gap a level of its own, "drop" to leave out rows without one'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
 _TRANSFORM = 'transform = "asinh"   # of second moments, for long tails: plan --look says which columns it helps'
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"

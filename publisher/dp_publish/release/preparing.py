@@ -20,10 +20,9 @@ from dp_bundle.files.places import RemotePath, located
 from dp_bundle.manifest.base import software_with_code
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.data.contribution_cap import EntityCap
-from dp_publish.data.dialect import is_text_file
 from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import describe_files
-from dp_publish.data.table import Source, Table
+from dp_publish.data.table import Source, Table, reads_alone
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import Candidates
@@ -110,13 +109,13 @@ def place_for_workers(data: Source) -> str:
     Raises
     ------
     ParameterError
-        They cannot be told which rows are theirs, as it is a text file or in memory.
+        They cannot be told which rows are theirs, as it is in memory, or a file that one process reads.
     """
-    if isinstance(data, str | Path | RemotePath) and not is_text_file(located(data)):
+    if isinstance(data, str | Path | RemotePath) and not reads_alone(located(data)):
         return whole_place(data)
     raise ParameterError(
         "--engine",
-        "threads, unless DATA is a Parquet or Arrow file, or a folder or prefix of Parquet (a text file can be "
+        "threads, unless DATA is a Parquet or Arrow file, or a folder or prefix of Parquet (any other file can be "
         "written as one)",
         "dask",
     )

@@ -94,8 +94,8 @@ def publish(
 
     Parameters
     ----------
-    data : path, pyarrow.Table or pandas.DataFrame
-        The raw rows.
+    data : path, pyarrow.Table or data frame
+        The raw rows; a frame of pandas, polars, DuckDB or another that narwhals knows.
     policy : Policy
         Names, bounds, unit of privacy, strength.
     out : str, Path or RemotePath

@@ -21,7 +21,6 @@ from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath, Store
 from dp_publish import publish
-from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 from dp_publish.ledger.ledger import Ledger
 
@@ -80,7 +79,7 @@ def test_a_table_in_a_bucket_is_the_table_here(name: str, bucket: Store, s3: Fau
     expected = rows_of(tmp_path / name)
     s3.unavailable = s3.reset = s3.cut = 0.1
     assert rows_of(f"{bucket.uri}/{name}").equals(expected)
-    assert count_rows(RemotePath(f"{bucket.uri}/{name}")) == count_rows(tmp_path / name)
+    assert open_table(RemotePath(f"{bucket.uri}/{name}")).count_rows() == open_table(tmp_path / name).count_rows()
     ranges, own = open_table(f"{bucket.uri}/{name}").ranges, open_table(tmp_path / name).ranges
     assert (ranges is None) == (own is None)
     if ranges is not None and own is not None:

@@ -11,16 +11,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.publisher.conftest import policy_with
 
 from dp_bundle.base.errors import DataError, SchemaError
+from dp_publish import publish
 from dp_publish.data.deviations import standard_deviations
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import open_table
+from dp_publish.forecast.plan import make_plan
 
 FRAME = pd.DataFrame({"x": [0.5, 1.5, None], "n": pd.array([1, None, 3], dtype="Int64"), "t": ["a", "b", "s3cr3t"]})
 
@@ -33,6 +38,13 @@ def read(source: Any, kinds: dict[str, str], rows: int = 1000) -> dict[str, list
     batches = list(open_table(source).read(kinds, rows))
     assert all(batch.num_rows <= rows for batch in batches)
     return pa.Table.from_batches(batches).to_pydict() if batches else {}
+
+
+class Stream:
+    """What has a stream of Arrow's, and nothing else that anybody knows."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.__arrow_c_stream__ = frame.__arrow_c_stream__
 
 
 def one(values: pa.Array, kind: str) -> list[Any]:
@@ -196,6 +208,23 @@ def test_csv_spellings_of_missing_and_infinite(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("make", [pl.DataFrame, pl.LazyFrame, lambda cells: Stream(pl.DataFrame(cells)), "duckdb"])
+def test_a_frame_is_the_table_of_arrow_that_it_holds(make: Any, key: Ed25519PrivateKey, tmp_path: Path) -> None:
+    """Frames of others than pandas are read, planned and published like the same columns of Arrow's."""
+    day = datetime.date(2026, 1, 31)
+    cells = {"n": [1, None, 3], "x": [0.5, 1.5, None], "t": ["a", None, "c"], "d": [day, None, day]}
+    frame = pytest.importorskip("duckdb").from_arrow(pa.table(cells)) if make == "duckdb" else make(cells)
+    assert open_table(frame).types == open_table(pa.table(cells)).types
+    assert read(frame, {"n": "integer", "x": "continuous", "t": "text"}) == {name: cells[name] for name in "nxt"}
+    assert read(frame, {"d": "raw"}) == {"d": cells["d"]}
+    policy = policy_with({"n": {"bounds": (0, 9), "missing": "drop"}, "x": {"drop": True}}, mu=1.0)
+    (tmp_path / "n.toml").write_text("[columns.n]\nbounds = [0, 9]\n[columns.x]\ndrop = true\n")
+    assert make_plan(frame, tmp_path / "n.toml", "frame").n_rows == 3
+    assert publish(frame, policy, out=tmp_path / "a.tar", key=key).release.n_rows == 2
+    with pytest.raises(SchemaError, match=r"list is no table: give a path, .* or a data frame"):
+        open_table([1])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -230,6 +259,7 @@ def test_duplicate_names_in_files_are_refused(tmp_path: Path) -> None:
         ("a.csv", b"\xff\xfe\x00"),
         ("a.csv", b'"' + b"x" * 200_000),
         ("a.xlsx", b"PK"),
+        ("a.sav", b"$FL2 not SPSS"),
         ("a", b""),
     ],
 )

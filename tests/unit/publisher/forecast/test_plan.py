@@ -20,7 +20,7 @@ from tests.unit.publisher.conftest import POLICY
 
 from dp_bundle.base.quoting import round_up
 from dp_publish.cli.messages.plan import describe_plan
-from dp_publish.data.row_ranges import count_rows
+from dp_publish.data.table import open_table
 from dp_publish.forecast.plan import make_plan
 
 Run = Callable[..., object]
@@ -135,7 +135,7 @@ def test_rows_are_counted_without_reading_them(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,4\n\n2,5\n3,6")
 
     names = ("folder/1.parquet", "folder", "t.feather", "t.csv")
-    assert [count_rows(tmp_path / name) for name in names] == [3] * 4
+    assert [open_table(tmp_path / name).count_rows() for name in names] == [3] * 4
 
 
 def test_plan_spends_nothing_and_reads_no_value(tmp_path: Path, command: Run, home: Path) -> None:

@@ -18,7 +18,6 @@ from dp_bundle.base.errors import DataError
 from dp_publish import Policy, Receipt
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.data.missing import RowReport
-from dp_publish.data.row_ranges import count_rows
 from dp_publish.data.table import open_table
 from dp_publish.forecast.outlook import Sight
 from dp_publish.forecast.plan import make_plan
@@ -145,5 +144,5 @@ def test_an_error_in_a_text_file_quotes_no_line(line: str, n_before: int, tmp_pa
     assert _WORD not in "".join(traceback.format_exception(refused.value))
     if line.count(",") > 1:
         with pytest.raises(DataError) as refused:
-            count_rows(tmp_path / "t.csv")
+            open_table(tmp_path / "t.csv").count_rows()
         assert _WORD not in "".join(traceback.format_exception(refused.value))

@@ -1,0 +1,221 @@
+"""Files of SPSS, Stata and SAS, and spreadsheets: labels, codes, gaps, dates, and what is said of what is not read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pandas as pd
+import pyarrow as pa
+import pyreadstat
+import pytest
+
+from dp_bundle.base.errors import CellError, HeaderError, SchemaError
+from dp_bundle.bundle.reading import open_bundle
+from dp_publish.data import foreign
+from dp_publish.data.dialect import Dialect
+from dp_publish.data.kinds import ColumnType
+from dp_publish.data.table import Table, open_table
+from dp_publish.policy.template import policy_template
+
+LABELS = {1: "never", 2: "often,\n or more", 3: "always", 99: "refused"}
+ANSWERS = pd.DataFrame(
+    {
+        "q": [1.0, 2, 4, 99, None] * 3,
+        "size": [1.0, 10, 2.5, 99, None] * 3,
+        "twice": [1.0, 2, 3, 3, None] * 3,
+        "sex": ["f", "m", "", "x", "f"] * 3,
+    }
+)
+
+
+def _write(path: Path) -> None:
+    labels: dict[str, Any] = {"q": LABELS, "size": {10: "10 or more", 99: "refused"}, "twice": {1: "a", 2: "a", 3: ""}}
+    if path.suffix == ".dta":
+        pyreadstat.write_dta(ANSWERS.assign(whole=pd.array([1, 2, 3] * 5, "int16")), path, variable_value_labels=labels)
+        return
+    pyreadstat.write_sav(
+        ANSWERS,
+        path,
+        compress=path.suffix == ".zsav",
+        column_labels={"q": "How often?"},
+        variable_value_labels={**labels, "sex": {"f": "woman", "m": "man"}},
+        missing_ranges={"q": [{"lo": 90, "hi": 99}], "size": [99], "sex": ["x"]},
+        variable_measure={"q": "ordinal", "twice": "scale"},
+    )
+
+
+def _read(table: Table, kind: str, *names: str) -> list[list[Any]]:
+    """Return the columns' first five cells; any range of rows has the same."""
+    kinds = dict.fromkeys(names, kind)
+    found = pa.Table.from_batches(table.read(kinds, 4))
+    if table.ranges is not None:
+        some = table.ranges().read(kinds, 4, 1, found.num_rows)
+        assert pa.Table.from_batches(some).equals(found.slice(1))
+    return [found[name].to_pylist()[:5] for name in names]
+
+
+@pytest.mark.parametrize("suffix", ["sav", "zsav", "dta"])
+def test_the_kind_chooses_labels_or_codes(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words are labels, numbers codes; a code without a label is its number, and a user's missing value a gap."""
+    monkeypatch.setattr(foreign, "_PIECE", 7)
+    _write(tmp_path / f"a.{suffix}")
+    table = open_table(tmp_path / f"a.{suffix}")
+    gap, often = (None, "often, or more") if suffix != "dta" else ("refused", "often, or more")
+    assert table.count_rows() == 15
+    assert _read(table, "raw", "q", "size", "twice") == [
+        ["never", often, "4", gap, None],
+        ["1", "10 or more", "2.5", gap, None],
+        ["a (1)", "a (2)", "3", "3", None],
+    ]
+    assert _read(table, "continuous", "q") == [[1.0, 2.0, 4.0, None if gap is None else 99.0, None]]
+    assert table.types["q"] is ColumnType.TEXT
+    if suffix == "dta":
+        assert table.types["whole"] is ColumnType.INTEGER
+        assert table.described["q"].levels == ("never", often, "always", "refused")
+        return
+    assert table.types["size"] is table.types["twice"] is ColumnType.CONTINUOUS
+    assert _read(table, "text", "sex") == [["woman", "man", None, None, "woman"]]
+    said = policy_template("a.sav", "a", table.types, described=table.described)
+    assert 'kind = "ordered"' in said
+    assert 'levels = ["never", "often, or more", "always"]\ndescription = "How often?"\nmissing = "refuse"' in said
+    assert re.search(r'categories = \["woman", "man"\]\n.*\n.*\nmissing = "category"', said)
+
+
+@pytest.mark.parametrize("suffix", ["sav", "dta", "xpt", "por"])
+def test_dates_and_times_are_what_the_programs_show(suffix: str, tmp_path: Path) -> None:
+    """A date, a moment and a time of the day have the type that their format says, and their value."""
+    cells: dict[str, list[Any]] = {
+        "D": [dt.date(1950, 2, 28), dt.date(2026, 11, 27), None],
+        "M": [dt.datetime(2026, 11, 27, 23, 59, 59, 500_000), dt.datetime(1959, 12, 31, 0, 0, 1), None],
+        "T": [dt.time(0, 0, 1), dt.time(23, 59, 59), None],
+        "X": [0.5, -2.25, None],
+    }
+    frame = pd.DataFrame(cells, dtype=object).astype({"X": float})
+    getattr(pyreadstat, {"xpt": "write_xport"}.get(suffix, f"write_{suffix}"))(frame, tmp_path / f"a.{suffix}")
+    table = open_table(tmp_path / f"a.{suffix}")
+    assert table.types == dict(
+        zip("DMTX", (ColumnType.DATE, ColumnType.TIME, ColumnType.TIME_OF_DAY, ColumnType.CONTINUOUS), strict=True)
+    )
+    assert dict(zip("DMTX", _read(table, "raw", *"DMTX"), strict=True)) == cells
+    assert table.count_rows() == 3
+    assert (table.held > 0) == (suffix in ("xpt", "por"))
+
+
+def test_how_long_something_took_is_no_time_of_the_day(tmp_path: Path) -> None:
+    """A time beyond 24 hours is refused without being quoted, and DTIME, with days, is a duration."""
+    frame = pd.DataFrame({"t": [90_061.5, 1.0], "d": [90_061.5, None]})
+    pyreadstat.write_sav(frame, tmp_path / "a.sav", variable_format={"t": "TIME8", "d": "DTIME12.2"})
+    table = open_table(tmp_path / "a.sav")
+    assert table.types["d"] is ColumnType.DURATION
+    assert _read(table, "raw", "d") == [[dt.timedelta(seconds=90_061.5), None]]
+    with pytest.raises(SchemaError, match=r"'t' has a time of the day beyond 24 hours: if .* DTIME") as caught:
+        _read(table, "raw", "t")
+    assert "90" not in str(caught.value)
+
+
+def _sheet(path: Path, *rows: list[Any]) -> None:
+    book = openpyxl.Workbook()
+    first = book.active
+    first.title = "Grades"
+    for row in rows:
+        first.append(row)
+    book.create_sheet("Notes")
+    hidden = book.create_sheet("Old", 0)
+    hidden.sheet_state = "hidden"
+    book.save(path)
+
+
+def test_a_sheet_is_read_as_the_text_file_that_it_can_be_saved_as(tmp_path: Path) -> None:
+    """Each cell is a word whatever the others are, numbers have all digits, and the policy names what is no number."""
+    _sheet(
+        tmp_path / "a.xlsx",
+        [],
+        ["n", "x", "day", "word"],
+        [1, 1 / 3, dt.date(2026, 1, 31), "NA"],
+        [],
+        ["2", "n/a", dt.datetime(2026, 2, 1, 12, 30), 7],
+        [True, -999, None, "n/a"],
+    )
+    table = open_table(tmp_path / "a.xlsx", Dialect(missing_values=("-999",)))
+    assert table.remark == "of 2 sheets, the first is read: 'Grades'"
+    assert {*table.types.values()} == {ColumnType.UNKNOWN}
+    assert table.count_rows() == 3
+    assert _read(table, "integer", "n") == [[1, 2, 1]]
+    assert _read(table, "continuous", "n", "x") == [[1.0, 2.0, 1.0], [1 / 3, None, None]]
+    words = [["2026-01-31", "2026-02-01 12:30:00", ""], ["NA", "7", "n/a"]]
+    assert _read(table, "raw", "day", "word") == words
+    assert 'decimal = "' not in policy_template("a.xlsx", "a", table.types, table.layout)
+    with pytest.raises(CellError, match=r"line 3, column 'day': the value is a date"):
+        _read(table, "continuous", "day")
+    with pytest.raises(SchemaError, match="header and missing_values alone apply"):
+        open_table(tmp_path / "a.xlsx", Dialect(delimiter=";"))
+
+
+def test_a_first_row_of_cells_is_not_taken_for_names(tmp_path: Path) -> None:
+    """As in a text file: whether the first row is a person's is for the publisher to say."""
+    _sheet(tmp_path / "a.xlsx", [1, "x"], [2, "y"])
+    with pytest.raises(HeaderError, match="cell 1 of it is a number"):
+        open_table(tmp_path / "a.xlsx")
+    table = open_table(tmp_path / "a.xlsx", Dialect(header="none"))
+    assert _read(table, "text", "column_1", "column_2") == [["1", "2"], ["x", "y"]]
+
+
+@pytest.mark.parametrize(("name", "library"), [("a.sav", "pyreadstat"), ("a.xlsx", "python_calamine")])
+def test_without_the_extra_one_sentence_says_what_to_install(
+    name: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has not installed the readers learns which one is needed."""
+    (tmp_path / name).touch()
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(SchemaError, match=rf'one library more: pip install "{library.replace("_", "-")}>='):
+        open_table(tmp_path / name)
+
+
+def test_a_survey_is_published_with_its_labels(command: Callable[..., Any], tmp_path: Path) -> None:
+    """The policy that is written needs bounds of numbers, and levels for codes without a label; no workers read it."""
+    _write(tmp_path / "a.sav")
+    assert command("dp-publish", "policy", "a.sav").returncode == 0
+    policy = tmp_path / "a.policy.toml"
+    text = policy.read_text().replace('"always"]', '"always", "4"]').replace('missing = "refuse"', 'missing = "drop"')
+    policy.write_text(text.replace("# bounds = [low", "bounds = [0, 99]\n# bounds = [low"))
+    assert command("dp-publish", "plan", "a.sav").returncode == 0
+    words = ("--release", "covariance", "--mu", "9", "--anyway", "--out", "a.tar")
+    ended = command("dp-publish", "a.sav", *words, "--engine", "dask")
+    assert "any other file can be written as one" in ended.stderr
+    ended = command("dp-publish", "a.sav", *words)
+    assert ended.returncode == 0, ended.stderr
+    with open_bundle(tmp_path / "a.tar") as bundle:
+        levels = {source.name: source.levels for source in bundle.release.sources}
+    assert levels["q"] == ("never", "often, or more", "always", "4")
+    assert levels["sex"] == ("woman", "man", "(no value)")
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("suffix", ["sav", "dta"])
+def test_the_reported_surveys_have_the_right_values(suffix: str) -> None:
+    """Labels are levels, a user's missing values are gaps, and numbers are those of the text file."""
+    reports = Path(os.environ["DPGRAPH_DATA"]).parent / "reports"
+    table, text = open_table(reports / f"survey.{suffix}"), open_table(reports / "survey.csv")
+    names = ["q1", "q2", "q3", "hh", "age"]
+    codes, expected = (
+        pa.Table.from_batches(each.read(dict.fromkeys(names, "continuous"), 500)) for each in (table, text)
+    )
+    words = pa.Table.from_batches(table.read(dict.fromkeys(names, "text"), 500))
+    said = {1: "never", 2: "rarely", 3: "sometimes", 4: "often", 5: "always"}
+    gaps = {99: None} if suffix == "sav" else {99: "refused"}
+    for name in names:
+        values = expected[name].to_pylist()
+        declared = name in ("q1", "q2") and suffix == "sav"
+        assert codes[name].to_pylist() == [None if declared and value == 99 else value for value in values]
+    for name in ("q1", "q2"):
+        assert words[name].to_pylist() == [
+            None if value is None else {**said, **gaps}[value] for value in expected[name].to_pylist()
+        ]
+    assert {*words["hh"].to_pylist()} - {None} == {*map(str, range(1, 10)), "10 or more"}
