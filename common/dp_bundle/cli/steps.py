@@ -20,10 +20,11 @@ _START_OF_LINE = "\r\033[K"
 
 @dataclass
 class _Step:
-    """What is being done, and since when; `is_drawn` where a terminal shows it."""
+    """What is being done, since when, and whether it is over; `is_drawn` where a terminal shows it."""
 
     what: str
     began: float = field(default_factory=time.monotonic)
+    over: threading.Event = field(default_factory=threading.Event)
     is_drawn: bool = False
 
 
@@ -32,15 +33,16 @@ _current: list[_Step] = []  # the one step, or none
 
 
 def step(what: str, *, quiet: bool = False) -> None:
-    """Show that this is being done from now on, in the place of the step before; nothing ends it."""
+    """Show that this is being done from now on, in the place of the step before, which an empty text ends."""
     if quiet or not sys.stderr.isatty():
         return
     with _lock:
         clear_line()
-        was_idle = not _current
+        for before in _current:
+            before.over.set()
         _current[:] = [_Step(what)] if what else []
-        if was_idle and what:
-            threading.Thread(target=_keep_drawing, daemon=True).start()
+        for begun in _current:
+            threading.Thread(target=_keep_drawing, args=(begun,), daemon=True).start()
 
 
 def clear_line() -> None:
@@ -74,17 +76,16 @@ def announce_compiling(how_long: str, *, kept: bool, quiet: bool = False) -> Non
         _write(f"{said}\n")
 
 
-def _keep_drawing() -> None:
-    """Draw the step again and again, until there is none."""
-    while True:
-        time.sleep(_TICK)
+def _keep_drawing(begun: _Step) -> None:
+    """Draw a step again and again, until it is over."""
+    while not begun.over.wait(_TICK):
         with _lock:
-            if not _current:
+            if begun.over.is_set():
                 return
-            seconds = time.monotonic() - _current[0].began
+            seconds = time.monotonic() - begun.began
             took = f" {seconds:.0f} s" if seconds >= _SLOW else ""
-            _write(f"{_START_OF_LINE}{_current[0].what} ...{took}")
-            _current[0].is_drawn = True
+            _write(f"{_START_OF_LINE}{begun.what} ...{took}")
+            begun.is_drawn = True
 
 
 def _write(text: str) -> None:
