@@ -112,13 +112,36 @@ class HeaderError(SchemaError):
 
 
 class CellError(SchemaError):
-    """A cell that cannot be read; the message says where it is and what is wrong with it, and never quotes it."""
+    """Cells that cannot be read; the message says where they are and what is wrong with each, and never quotes one.
 
-    def __init__(self, columns: list[str], line: int, said: str) -> None:
-        self.columns, self.line = columns, line
-        shown = and_more([repr(name) for name in columns], _SHOWN)
-        place = f"column {shown}: the value" if len(columns) == 1 else f"columns {shown}: each value"
-        super().__init__(f"line {line}, {place} {said}")
+    Parameters
+    ----------
+    faults : sequence of tuple of (int, str, str)
+        Of each cell its line, its column, and what is wrong with it.
+
+    Attributes
+    ----------
+    columns : list of str
+        All of them.
+    line : int
+        The first.
+    """
+
+    def __init__(self, faults: Sequence[tuple[int, str, str]]) -> None:
+        self.columns, self.line = [name for _, name, _ in faults], min(line for line, _, _ in faults)
+        places: dict[str, dict[int, list[str]]] = {}
+        for line, name, fault in sorted(faults, key=lambda each: each[0]):
+            places.setdefault(fault, {}).setdefault(line, []).append(name)
+        said = []
+        for fault, lines in places.items():
+            where = [f"line {line}, column{'s' * (len(names) > 1)} {_named(names)}" for line, names in lines.items()]
+            several = sum(map(len, lines.values())) > 1
+            said.append(f"{and_more(where, _SHOWN)}: {'each' if several else 'the'} value {fault}")
+        super().__init__("; ".join(said))
+
+
+def _named(columns: Sequence[str]) -> str:
+    return and_more([repr(name) for name in columns], _SHOWN)
 
 
 class MissingValuesError(DataError):

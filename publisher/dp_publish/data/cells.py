@@ -40,8 +40,8 @@ class Fault(enum.Enum):
     """A reason why a cell cannot be read, and what to do; the words follow those that name the cell."""
 
     DATE = (
-        'is a date or a time: give its column kind = "date" or "time" in the policy, and write dates like 2026-01-31; '
-        "or set drop = true"
+        'is a date or a time: in the policy, give its column kind = "date" or "time", with format = "%d.%m.%Y", say, '
+        "unless all are like 2026-01-31, or set drop = true"
     )
     DECIMAL = "has a decimal comma, unlike other numbers: set decimal under [table] in the policy, or correct it"
     ENCODING = "is not in the file's encoding: set encoding under [table] in the policy"
@@ -53,7 +53,10 @@ class Fault(enum.Enum):
         "list those for gaps in missing_values under [table], or set drop = true"
     )
     THOUSANDS = "has thousands separators: write numbers without them, or set decimal under [table] in the policy"
-    TIME_OF_DAY = "is a time of the day: write it as a number, of minutes since midnight say, or set drop = true"
+    TIME_OF_DAY = (
+        'is a time of the day: in the policy, give its column kind = "time" and format = "%H:%M", say, or set drop = '
+        "true"
+    )
 
 
 def read_cell(word: str, kind: str, decimal: str, missing: Collection[str] = ()) -> float | Fault | None:
@@ -158,6 +161,11 @@ def is_gap(words: pa.Array, missing: Sequence[str]) -> pa.Array:
     codes = [str(int(code)) for code in missing_numbers(tuple(missing), ".") if code.is_integer()]
     written = pc.replace_substring_regex(words, r"^\+?(-?\d+)(?:[.,]0*)?$", r"\1")
     return pc.or_(pc.or_(usual, listed), pc.is_in(written, value_set=pa.array(codes, pa.string())))
+
+
+def without_point(words: pa.Array) -> pa.Array:
+    """Return whole numbers without a plus sign, and without zeros behind their point; other words as they are."""
+    return pc.replace_substring_regex(words, r"^\+?(-?\d+)(?:\.0*|,00?)?$", r"\1")  # ,000 are thousands
 
 
 def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str] | None) -> pa.Array:

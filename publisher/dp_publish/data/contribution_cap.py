@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.cells import is_gap, trim
-from dp_publish.data.row_ranges import RowRanges, table_changed
+from dp_publish.data.parquet_files import table_changed
+from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
 from dp_publish.data.typed import TypedRanges
 

@@ -134,8 +134,7 @@ def _words(name: str, column: pd.Series[Any]) -> pa.Array:
     except (TypeError, ValueError):
         raise SchemaError(
             f"column {name!r} of the data frame has a cell that is neither a number, a word, a truth value, a date nor "
-            f"a time without a zone: give it a type, as in frame[{name!r}] = pandas.to_datetime(frame[{name!r}], "
-            "utc=True) for times with a zone, or set drop = true for it"
+            "a moment: give the column a type, or set drop = true for it"
         ) from None
 
 
@@ -155,8 +154,8 @@ def _word(cell: Any) -> str:
         return str(int(cell)) if cell.is_integer() else repr(cell)
     if isinstance(cell, decimal.Decimal):
         return format(cell.to_integral_value() if cell == cell.to_integral_value() else cell, "f")
-    if isinstance(cell, datetime.datetime) and cell.tzinfo is None:
+    if isinstance(cell, datetime.datetime):
         return cell.isoformat(sep=" ", timespec="microseconds")
-    if isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime):
+    if isinstance(cell, datetime.date):
         return cell.isoformat()
     raise TypeError

@@ -8,20 +8,34 @@ from __future__ import annotations
 
 import datetime
 import enum
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from dp_bundle.manifest.sources import Source
+from dp_publish.data.dates import days, moments, seconds, seconds_of_day
 
 KindName: TypeAlias = Literal["continuous", "integer", "boolean", "category", "ordered", "date", "time", "duration"]
 AS_IT_IS = "raw"  # what a column is read as that keeps its own type until it is coded
 TYPES = {"continuous": pa.float64(), "integer": pa.int64(), "text": pa.string()}  # what any other is read as
-_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")  # a zone without a name
+
+
+class WrittenSource(Source):
+    """A source, and the format of its dates or times in text; none where they are as ISO 8601 has them.
+
+    How the raw table is written is no reader's business: a manifest has what `published` returns.
+    """
+
+    format: str = ""
+
+
+def published(source: Source) -> Source:
+    """Return what a manifest says of a source."""
+    return Source(**source.model_dump(include={*Source.model_fields}))
 
 
 class ColumnType(enum.Enum):
@@ -136,41 +150,10 @@ class Kind:
         return np.trunc(numbers) if self.steps == 1 else np.rint(numbers * self.steps)
 
 
-def _days(values: pa.Array) -> pa.Array:
-    """Return days since 1970-01-01, of a moment those of the date where its zone is."""
-    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        values = _where_the_zone_is(values)
-    if pa.types.is_string(values.type) or pa.types.is_timestamp(values.type):
-        values = pc.floor_temporal(pc.cast(values, pa.timestamp("us")), unit="day")
-    return pc.cast(pc.cast(pc.cast(values, pa.date32()), pa.int32()), pa.int64())
-
-
-def _where_the_zone_is(values: pa.Array) -> pa.Array:
-    """Return the local times of moments, without their zone; older versions of Arrow know none that is an offset."""
-    offset = _OFFSET.fullmatch(values.type.tz)
-    if offset is None:
-        return pc.local_timestamp(values)
-    sign, hours, minutes = offset.groups()
-    ahead = datetime.timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
-    unit = values.type.unit
-    moments = pc.cast(pc.cast(values, pa.int64()), pa.timestamp(unit))
-    return pc.add(moments, pa.scalar(ahead, pa.duration(unit)))
-
-
-def _seconds(values: pa.Array, of: Any) -> pa.Array:
-    """Return seconds, to a millionth, of values in a type of microseconds."""
-    return pc.multiply(pc.cast(pc.cast(pc.cast(values, of, safe=False), pa.int64()), pa.float64()), 1e-6)
-
-
-def _moments(values: pa.Array) -> pa.Array:
-    """Return seconds since 1970-01-01T00:00:00Z; without a zone, UTC is meant."""
-    return _seconds(values, pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None))
-
-
 _MICROSECONDS = 10**6
-_OF_TEXT = (ColumnType.TEXT, ColumnType.OBJECT, ColumnType.UNKNOWN)
-_WORDS = (*_OF_TEXT, ColumnType.INTEGER)
-_OF_DAY, _LASTING = pa.time64("us"), pa.duration("us")
+OF_TEXT = (ColumnType.TEXT, ColumnType.OBJECT, ColumnType.UNKNOWN)
+_WORDS = (*OF_TEXT, ColumnType.INTEGER, ColumnType.CONTINUOUS)
+_LASTING = pa.duration("us")
 
 KINDS = {
     kind.name: kind
@@ -183,9 +166,9 @@ KINDS = {
         Kind("ordered", read_from=_WORDS, levels="levels", has_order=True),
         Kind(
             "date",
-            read_from=(*_OF_TEXT, ColumnType.DATE, ColumnType.TIME),
+            read_from=(*OF_TEXT, ColumnType.DATE, ColumnType.TIME),
             stored_as=pa.date32(),
-            encode=_days,
+            encode=days,
             unit="days since 1970-01-01",
             looks="date, like 2026-01-31",
             hint="bounds = [2020-01-01, 2029-12-31]   # published as days since 1970-01-01",
@@ -193,10 +176,10 @@ KINDS = {
         ),
         Kind(
             "time",
-            read_from=(*_OF_TEXT, ColumnType.TIME),
+            read_from=(*OF_TEXT, ColumnType.TIME),
             stored_as=pa.timestamp("us", "UTC"),
             steps=_MICROSECONDS,
-            encode=_moments,
+            encode=moments,
             unit="seconds since 1970-01-01T00:00:00Z",
             looks="time, like 2026-01-31 12:30:00",
             hint="bounds = [2020-01-01T00:00:00Z, 2029-12-31T23:59:59Z]   # published as seconds since 1970",
@@ -206,9 +189,9 @@ KINDS = {
             "time-of-day",
             said_as="time",
             read_from=(ColumnType.TIME_OF_DAY,),
-            stored_as=_OF_DAY,
+            stored_as=pa.time64("us"),
             steps=_MICROSECONDS,
-            encode=lambda values: _seconds(values, _OF_DAY),
+            encode=seconds_of_day,
             unit="seconds since midnight",
             looks="time of the day, like 12:30:00",
             hint="bounds = [00:00:00, 23:59:59]   # published as seconds since midnight",
@@ -218,7 +201,7 @@ KINDS = {
             read_from=(ColumnType.DURATION,),
             stored_as=_LASTING,
             steps=_MICROSECONDS,
-            encode=lambda values: _seconds(values, _LASTING),
+            encode=lambda values: seconds(values, _LASTING),
             unit="seconds",
             looks="duration",
             hint="bounds = [low, high]   # in seconds",

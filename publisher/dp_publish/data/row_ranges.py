@@ -4,11 +4,6 @@ A Parquet file can be read from the beginning of any of its row groups, an Arrow
 Their sizes, which files state, tell where a row is without reading others; only those before it in its own row group
 are decoded in vain.
 
-Parquet files here and elsewhere: their schemas, sizes and rows.
-
-Here, a column chunk is read page by page, as row groups may be far larger than a batch. Elsewhere, where each read is a
-request, all chunks of a row group are read at once, in a few large ranges.
-
 What tells a table from a changed one, without reading all of it: the sizes, times of change, and both ends of its
 files.
 """
@@ -19,68 +14,20 @@ import contextlib
 import hashlib
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import SchemaError
-from dp_bundle.files.opening import RemoteFile, open_store
+from dp_bundle.files.opening import RemoteFile
 from dp_bundle.files.places import Place
+from dp_publish.data.parquet_files import ParquetFiles, open_parquet_file, parquet_files
 
-_PAGE_BUFFER = 2**18
 _END = 2**16  # bytes of a file that its fingerprint takes at each end
-
-
-@contextlib.contextmanager
-def open_parquet_file(path: Place) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file for reading."""
-    if isinstance(path, Path):
-        with pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False) as file:
-            yield file
-        return
-    with RemoteFile(path) as raw, pq.ParquetFile(pa.PythonFile(raw, mode="r"), pre_buffer=True) as file:
-        yield file
-
-
-def read_groups(
-    path: Place, names: list[str], rows: int, groups: Sequence[int] | None = None
-) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows of a file, or of some row groups of it, in batches of at most `rows` rows.
-
-    Raises
-    ------
-    SchemaError
-        It has fewer row groups by now.
-    """
-    with open_parquet_file(path) as file:
-        wanted = list(range(file.num_row_groups) if groups is None else groups)
-        if wanted and max(wanted) >= file.num_row_groups:
-            raise table_changed()
-        for some in [wanted] if isinstance(path, Path) else [[group] for group in wanted]:  # one in memory at a time
-            yield from file.iter_batches(rows, row_groups=some, columns=names, use_threads=False)
-
-
-def parquet_files(folder: Place) -> Sequence[Place]:
-    """Return the Parquet files in a folder, in order of their names."""
-    if isinstance(folder, Path):
-        return sorted(folder.glob("*.parquet"))
-    names = [name for name in open_store(folder.uri).names() if name.endswith(".parquet") and "/" not in name]
-    return [folder.joined(name) for name in names]
-
-
-def is_folder(path: Place) -> bool:
-    """Return True for a folder; elsewhere, that is what has no suffix of a table."""
-    return path.is_dir() if isinstance(path, Path) else not path.suffix
-
-
-def table_changed() -> SchemaError:
-    """Return the error for a table that has fewer rows than were counted."""
-    return SchemaError("the table was changed while it was read: publish a file that nobody writes to")
 
 
 ARROW = (".arrow", ".feather", ".ipc")
@@ -136,20 +83,20 @@ class RowRanges:
                     return
 
 
-def parquet_ranges(files: Sequence[Place]) -> RowRanges:
+def parquet_ranges(files: ParquetFiles) -> RowRanges:
     """Return the rows of Parquet files, one after the other, by their row groups."""
-    pieces: list[tuple[Place, int]] = []
+    pieces: list[tuple[int, int]] = []
     sizes: list[int] = []
-    for path in files:
+    for place, path in enumerate(files.paths):
         with open_parquet_file(path) as file:
             metadata = file.metadata
         for group in range(metadata.num_row_groups):
-            pieces.append((path, group))
+            pieces.append((place, group))
             sizes.append(metadata.row_group(group).num_rows)
 
     def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
-        for path, groups in groupby((pieces[index] for index in wanted), key=lambda piece: piece[0]):
-            yield from read_groups(path, names, rows, [group for _, group in groups])
+        for place, groups in groupby((pieces[index] for index in wanted), key=lambda piece: piece[0]):
+            yield from files.read(place, [group for _, group in groups], names, rows)
 
     return RowRanges(sizes, read)
 
@@ -193,7 +140,7 @@ def describe_files(data: Place) -> list[list[Any]]:
         Nor can the place that it is at.
     """
     try:
-        return [_describe(path) for path in (parquet_files(data) if is_folder(data) else [data])]
+        return [_describe(path) for path in parquet_files(data)]
     except OSError as error:
         raise SchemaError(f"{data} cannot be read as a table: {error.strerror}") from error
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import datetime
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
@@ -24,6 +25,7 @@ from dp_publish.data.cells import Fault, read_cell
 from dp_publish.data.dialect import Dialect, Layout, require_names
 from dp_publish.data.foreign import reader_missing
 from dp_publish.data.kinds import AS_IT_IS, TYPES
+from dp_publish.data.text_file import Check, first_fault
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ROWS = 2**13  # that are made words of at a time
@@ -102,6 +104,24 @@ class Sheet:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
             n_done += batch.num_rows
 
+    def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check]) -> CellError | None:
+        """Return what cannot be read in columns, as `TextFile.locate` does."""
+        missing, kinds = self.layout.missing_values, {k: "text" if v == AS_IT_IS else v for k, v in kinds.items()}
+        first: dict[str, list[str]] = {}
+        n_done = 0
+        for batch in self._table.select(list(kinds)).to_batches(max_chunksize=_ROWS):
+            faults: list[tuple[int, str, str]] = []
+            cells = batch.to_pydict()
+            first = first or cells
+            for name, kind in kinds.items():
+                asked = [partial(first_fault, kind=kind, decimal=".", missing=missing), checks.get(name)]
+                found = filter(None, (check(cells[name], first[name]) for check in asked if check is not None))
+                faults += ((self._lines[n_done + place], name, fault) for place, fault in sorted(found)[:1])
+            if faults:
+                return CellError(faults)
+            n_done += batch.num_rows
+        return None
+
     def _column(self, words: pa.Array, name: str, kind: str, n_before: int) -> pa.Array:
         if kind == "text":
             return words
@@ -113,7 +133,7 @@ class Sheet:
         for place, cell in enumerate(cells):
             if isinstance(cell, Fault):
                 row = pc.index(others.indices, pa.scalar(place, others.indices.type)).as_py()
-                raise CellError([name], self._lines[n_before + row], cell.value)
+                raise CellError([(self._lines[n_before + row], name, cell.value)])
         numbers = pc.cast(pc.if_else(plain, words, nothing), TYPES[kind])
         return pc.coalesce(numbers, pa.array(cells, TYPES[kind]).take(others.indices))
 

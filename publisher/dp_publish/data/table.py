@@ -30,20 +30,17 @@ from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
 from dp_publish.data.foreign import FOREIGN, Described, ForeignFile
 from dp_publish.data.frames import Frame, arrow_table, is_of_pandas
 from dp_publish.data.kinds import ColumnType
+from dp_publish.data.parquet_files import is_folder, open_parquet, table_changed
 from dp_publish.data.row_ranges import (
     ARROW,
     RowRanges,
     arrow_ranges,
     describe_files,
-    is_folder,
     memory_ranges,
-    open_parquet_file,
-    parquet_files,
     parquet_ranges,
-    table_changed,
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
-from dp_publish.data.text_file import TextFile
+from dp_publish.data.text_file import Check, TextFile
 from dp_publish.data.typed import Coding, TypedRanges, schema_errors, typed_batches
 
 if TYPE_CHECKING:
@@ -100,6 +97,10 @@ class Table:
         What the publisher should know of what was read, or nothing.
     held : int
         The bytes that reading it keeps in memory.
+    locate : callable or None
+        Returns what cannot be read, as `TextFile.locate` does; None for other tables.
+    partitions : frozenset of str
+        The columns that are the names of folders, and so alike in all rows of a file.
     """
 
     types: dict[str, ColumnType]
@@ -108,6 +109,8 @@ class Table:
     layout: Layout | None = None
     ranges: Callable[[], TypedRanges] | None = None
     describe: Callable[[], list[list[Any]]] | None = None
+    locate: Callable[[Mapping[str, str], Mapping[str, Check]], SchemaError | None] | None = None
+    partitions: frozenset[str] = frozenset()
     count: Callable[[], int] | None = None
     described: Mapping[str, Described] = field(default_factory=dict)
     remark: str = ""
@@ -169,11 +172,15 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
         types |= {name: declared} if source is None else dict.fromkeys(source.columns, number)
 
     def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from coding.code(table.read(coding.raw_kinds(kinds), rows), kinds)
+        raw = coding.raw_kinds(kinds)
+        try:
+            yield from coding.code(table.read(raw, rows), kinds)
+        except SchemaError as error:
+            raise (table.locate and table.locate(raw, coding.checks())) or error from None
 
     find_ranges = table.ranges
     ranges = None if find_ranges is None else (lambda: TypedRanges(find_ranges().raw, coding))
-    return replace(table, types=types, read=read, booleans=table.booleans - {*by_name}, ranges=ranges)
+    return replace(table, types=types, read=read, booleans=table.booleans - {*by_name}, ranges=ranges, locate=None)
 
 
 def open_table(source: Source, dialect: Dialect | None = None) -> Table:
@@ -248,12 +255,9 @@ def _open_path(path: Place, dialect: Dialect) -> Table:
     if dialect != Dialect():
         raise SchemaError(f"{path} is not a text file, so [table] in the policy and --header do not apply: remove them")
     if is_folder(path):
-        files = parquet_files(path)
-        if not files:
-            raise SchemaError(f"{path} holds no .parquet files: name a file, or a folder of Parquet files")
-        return _open_parquet(files)
+        return _open_parquet(path)
     if suffix in (".parquet", ".pq"):
-        return _open_parquet([path])
+        return _open_parquet(path)
     if isinstance(path, RemotePath):
         raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
     if suffix in ARROW:
@@ -279,18 +283,10 @@ def _other_format(path: Path, suffix: str) -> str:
     return f"{path} is not a table that dp-publish reads: convert it with {line}"
 
 
-def _open_parquet(files: Sequence[Place]) -> Table:
-    schema = _schema_of(files[0])
-    for path in files[1:]:
-        if not _schema_of(path).equals(schema):
-            raise SchemaError(f"{path} and {files[0]} have different columns: a folder must hold one table")
-
-    return _typed_table(schema, lambda: parquet_ranges(files))
-
-
-def _schema_of(path: Place) -> pa.Schema:
-    with open_parquet_file(path) as file:
-        return file.schema_arrow
+def _open_parquet(place: Place) -> Table:
+    files = open_parquet(place)
+    table = _typed_table(files.schema, lambda: parquet_ranges(files))
+    return replace(table, partitions=frozenset(files.keys))
 
 
 def _open_arrow(path: Path) -> Table:
@@ -303,7 +299,7 @@ def _open_text(path: Place, dialect: Dialect) -> Table:
     _require_distinct(list(layout.names))
     file = TextFile(path, layout)
     types = dict.fromkeys(layout.names, ColumnType.UNKNOWN)
-    return Table(types, file.read, layout=layout, count=file.count_rows)
+    return Table(types, file.read, layout=layout, locate=file.locate, count=file.count_rows)
 
 
 def _open_foreign(path: Path, dialect: Dialect) -> Table:
@@ -322,9 +318,8 @@ def _open_sheet(path: Path, dialect: Dialect) -> Table:
     sheet = Sheet(path, dialect)
     _require_distinct(list(sheet.layout.names))
     types = dict.fromkeys(sheet.layout.names, ColumnType.UNKNOWN)
-    return Table(
-        types, sheet.read, layout=sheet.layout, count=lambda: sheet.num_rows, remark=sheet.remark, held=sheet.held
-    )
+    found = Table(types, sheet.read, layout=sheet.layout, locate=sheet.locate, count=lambda: sheet.num_rows)
+    return replace(found, remark=sheet.remark, held=sheet.held)
 
 
 def _typed_table(

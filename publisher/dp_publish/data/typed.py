@@ -8,8 +8,10 @@ would tell who is in it.
 from __future__ import annotations
 
 import contextlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +19,14 @@ import pyarrow.compute as pc
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.manifest.sources import Source
-from dp_publish.data.cells import TRUTH, read_words, trim
-from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES
-from dp_publish.data.row_ranges import RowRanges, table_changed
+from dp_publish.data.cells import TRUTH, read_words, trim, without_point
+from dp_publish.data.dates import advise_format, is_iso, to_iso
+from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, WrittenSource
+from dp_publish.data.parquet_files import table_changed
+from dp_publish.data.row_ranges import RowRanges
+from dp_publish.data.text_file import Check
+
+_FIRST_ROWS = 1000  # by which a format is advised
 
 
 class Coding:
@@ -44,6 +51,12 @@ class Coding:
             name if source is None else source.name: kind if source is None or source.kind == "number" else AS_IT_IS
             for name, kind, source in named
         }
+
+    def checks(self) -> dict[str, Check]:
+        """Return, for each source, what finds the first of its cells that cannot be read; see `first_fault`."""
+        missing = self._missing or ()
+        sources = {source.name: source for source in self._source_of.values() if source.kind != "number"}
+        return {name: partial(first_fault, source=source, missing=missing) for name, source in sources.items()}
 
     def code(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """Yield batches with the columns of `kinds`, of what was read for `raw_kinds`.
@@ -74,6 +87,7 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] | None = Non
     values : pyarrow.Array
         In any type that its kind can be read from.
     source : Source
+        With the format of dates in text, if it is a `WrittenSource` that has one.
     missing : sequence of str, optional
         As of a `Coding`.
 
@@ -82,39 +96,106 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] | None = Non
     SchemaError
         A value is none of the levels, or no date or time.
     """
-    if _is_text(values.type):
-        values = read_words(values, source.levels, missing)
+    words = read_words(values, source.levels, missing) if _is_text(values.type) else values
+    try:
+        return _encode(words, source)
+    except Exception:  # which quotes the value, whatever it is
+        first = words[:_FIRST_ROWS].drop_null().to_pylist() if _is_text(words.type) else []
+        raise SchemaError(f"column {source.name!r} has a value that {_fault(source, first)}") from None
+
+
+def first_fault(
+    cells: Sequence[str], first: Sequence[str], source: Source, missing: Sequence[str]
+) -> tuple[int, str] | None:
+    """Return the first of several cells of a text file that cannot be read, and what is wrong with it; see `Check`.
+
+    Parameters
+    ----------
+    cells : sequence of str
+        As they are written.
+    first : sequence of str
+        Those of the first rows, by which a format is advised.
+    source, missing : Source, sequence of str
+        As of `encode`.
+    """
+    words, known = (read_words(pa.array(each, pa.string()), source.levels, missing) for each in (cells, first))
+
+    def fails(n_cells: int) -> bool:
+        try:
+            _encode(words[:n_cells], source)
+        except Exception:  # as in `encode`
+            return True
+        return False
+
+    place = bisect_left(range(len(cells)), True, key=lambda place: fails(place + 1))
+    return None if place == len(cells) else (place, _fault(source, known.drop_null().to_pylist()))
+
+
+def _fault(source: Source, first: Sequence[str]) -> str:
+    """Return what is wrong with a value that cannot be read, and what to do, by words of the first rows."""
     if source.levels:
-        codes = _codes(values, source)
+        return (
+            "is none of its levels: list it in the policy if everybody may know that it can occur, or give other = "
+            '"..." for all that are not listed'
+        )
+    kind, form = KINDS[source.kind], _format(source)
+    looks = f"does not fit the format {form}" if form else f"is no {kind.looks}"
+    advice = advise_format(first, with_date=kind.name == "date")
+    remedy = "correct it in the data, or set drop = true for the column in the policy"
+    if form and is_iso(first):
+        remedy = f"leave format out in the policy, as the first rows are each a {kind.looks}"
+    elif advice and not is_iso(first):
+        remedy = f"in the column's section of the policy, give {advice}, or set drop = true"
+    return f"{looks}: {remedy}"
+
+
+def _format(source: Source) -> str:
+    return source.format if isinstance(source, WrittenSource) else ""
+
+
+def _encode(words: pa.Array, source: Source) -> list[pa.Array]:
+    if source.levels:
+        codes = _codes(words, source)
         if source.has_level_columns:
             return _indicators(codes, len(source.levels))
         return _with_gaps(pc.cast(codes, pa.int64()), source)
-    kind = KINDS[source.kind]
-    try:
-        return _with_gaps(values if kind.encode is None else kind.encode(values), source)
-    except Exception:  # which quotes the value, whatever it is
-        raise SchemaError(
-            f"column {source.name!r} has a value that is no {kind.looks}: correct it in the data, or set drop = true "
-            "for the column in the policy"
-        ) from None
+    kind, form = KINDS[source.kind], _format(source)
+    written = to_iso(words, form) if form and _is_text(words.type) else words
+    return _with_gaps(written if kind.encode is None else kind.encode(written), source)
 
 
 def _codes(values: pa.Array, source: Source) -> pa.Array:
-    """Return the places of levels, from 0."""
-    words = values if pa.types.is_string(values.type) else pc.cast(values, pa.string())
-    codes = pc.index_in(words, pa.array(source.levels, pa.string()), skip_nulls=True)
+    """Return the places of levels, from 0; a whole number is the level that is listed as such, however it is written.
+
+    Raises
+    ------
+    ValueError
+        A value is none of the levels.
+    """
+    words, levels = _as_words(values), pa.array(source.levels, pa.string())
+    codes = pc.index_in(words, levels, skip_nulls=True)
     empty = words.null_count
     if codes.null_count > empty:
+        codes = pc.coalesce(codes, pc.index_in(without_point(words), without_point(levels), skip_nulls=True))
+    if codes.null_count > empty:
         if source.other is None:
-            raise SchemaError(
-                f"column {source.name!r} has a value that is none of its levels: list it in the policy if everybody "
-                'may know that it can occur, or give other = "..." for all that are not listed'
-            )
+            raise ValueError("a value is none of the levels")
         other = pa.scalar(source.levels.index(source.other), pa.int32())
         codes = pc.if_else(pc.and_(pc.is_null(codes), pc.is_valid(words)), other, codes)
     if empty and source.gaps is not None:
         codes = pc.fill_null(codes, source.levels.index(source.gaps))
     return codes
+
+
+def _as_words(values: pa.Array) -> pa.Array:
+    """Return values as text, whole numbers without a point, whatever type they are stored in."""
+    if not (pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):
+        return pc.cast(values, pa.string())
+    numbers = pc.cast(_of_computable_type(values), pa.float64())
+    whole = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), 2.0**53))
+    digits = pc.cast(pc.cast(pc.if_else(whole, numbers, 0.0), pa.int64()), pa.string())
+    words = pc.if_else(whole, digits, pc.cast(values if pa.types.is_floating(values.type) else numbers, pa.string()))
+    return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.string()), words)
 
 
 def _indicators(codes: pa.Array, n_levels: int) -> list[pa.Array]:
@@ -197,8 +278,7 @@ def _decoded(values: pa.Array) -> pa.Array:
 
 
 def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
-    if pa.types.is_float16(values.type):
-        values = pc.cast(values, pa.float32())  # Arrow computes little with half floats
+    values = _of_computable_type(values)
     if field.type != pa.float64() and pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if field.type == pa.int64():
@@ -211,6 +291,11 @@ def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
         return pc.cast(values, field.type, safe=field.type == pa.int64())
     except pa.ArrowException:  # which quotes the value
         raise _not_of_its_kind(field.name) from None
+
+
+def _of_computable_type(values: pa.Array) -> pa.Array:
+    """Return half floats as floats, as Arrow computes little with them."""
+    return pc.cast(values, pa.float32()) if pa.types.is_float16(values.type) else values
 
 
 def _numbers(words: pa.Array, field: pa.Field) -> pa.Array:

@@ -42,8 +42,10 @@ from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
     Glance,
+    find_refused_gaps,
     find_regrettable,
     glance,
+    glance_at_readable,
     point_out_names,
     quote_header,
     survey_columns,
@@ -351,10 +353,11 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     remarks = [*filter(None, [plan.table.remark])]
     if not looked:
         return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
-    seen = glance(plan.table, plan.kinds)
-    notes = remarks + survey_columns(seen, plan.policy, plan.kinds)
-    refused = find_regrettable(plan.table, seen, plan.policy, plan.kinds)
+    seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
+    notes = remarks + survey_columns(seen, plan.policy, kinds)
+    gaps = find_refused_gaps(seen, plan.policy)
+    refused = [*unread, *find_regrettable(plan.table, seen, plan.policy, kinds), *([gaps] if gaps else [])]
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
     notes += [describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else []
-    return [*notes, *suggest_asinh(plan)]
+    return [*notes, *([] if unread else suggest_asinh(plan))]

@@ -13,7 +13,8 @@ from typing import Any
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.sources import MAX_LEVELS, NO_VALUE, Source
-from dp_publish.data.kinds import KINDS, ColumnType
+from dp_publish.data.dates import has_date
+from dp_publish.data.kinds import KINDS, OF_TEXT, ColumnType, WrittenSource
 from dp_publish.data.table import Table, coded
 from dp_publish.policy.model import ColumnPolicy, Policy
 
@@ -66,7 +67,7 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
         A column is not of a type that its kind can be read from, or two published columns have the same name.
     """
     sections: dict[str, ColumnPolicy] = {}
-    sources: list[Source] = []
+    sources: list[WrittenSource] = []
     resolved = {column for source in policy.sources for column in source.columns}
     for name, entry in policy.columns.items():
         if entry.mechanism is not None and name not in resolved and not entry.holds.is_nominal:
@@ -91,15 +92,21 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
     return coded(table, sources), policy.model_copy(update={"columns": sections, "sources": tuple(sources)})
 
 
-def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> Source:
+def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> WrittenSource:
     """Return what a column is published as."""
     if declared is ColumnType.NESTED:
         raise PolicyError(
             f"column {name!r} holds lists or structures: make columns of them in the data, of structures with "
             "pyarrow.Table.flatten(), or set drop = true for it"
         )
-    kind = entry.holds.of_type(declared)
-    if kind.read_from and declared not in kind.read_from:
+    if entry.format is not None and declared not in OF_TEXT:
+        raise PolicyError(
+            f"format, of column {name!r}, is for dates and times in text, and the column is of another type "
+            f"({declared.value}): leave format out"
+        )
+    of_day = entry.format is not None and not has_date(entry.format)
+    kind = KINDS["time-of-day"] if of_day else entry.holds.of_type(declared)
+    if not of_day and kind.read_from and declared not in kind.read_from:
         raise other_type(name, kind.name, declared)
 
     levels = [*(entry.levels_in_order or ())]
@@ -111,14 +118,14 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> Source:
     columns = [f"{name}={level}" for level in levels] if has_level_columns else [name]
     columns += [f"{name}={NO_VALUE}"] if entry.missing == "indicator" else []
     described: dict[str, Any] = {"name": name, "kind": kind.source, "columns": tuple(columns), "levels": tuple(levels)}
-    return Source(**described, other=entry.other, gaps=gaps)
+    return WrittenSource(**described, other=entry.other, gaps=gaps, format=entry.format or "")
 
 
 def _section_of(source: Source, entry: ColumnPolicy, declared: ColumnType, policy: Policy) -> ColumnPolicy:
     """Return the section of a published column."""
     privacy, of_rows = policy.privacy, policy.privacy.release == "rows"
     in_ball = of_rows and privacy.l2_radius is not None
-    said: dict[str, Any] = entry.model_dump(exclude_unset=True, exclude={"categories", "levels", "other"})
+    said: dict[str, Any] = entry.model_dump(exclude_unset=True, exclude={"categories", "levels", "other", "format"})
     continuous = in_ball or (of_rows and source.has_gap_column)
     said["kind"] = "integer" if source.is_whole and not continuous else "continuous"
     said["missing"] = "refuse" if source.gaps is not None else entry.missing

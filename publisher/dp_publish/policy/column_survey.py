@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.errors import CellError, PolicyError
 from dp_bundle.base.quoting import counted, listed
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.data.rows import batch_rows
+from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
@@ -46,21 +48,55 @@ class Glance:
     n_rows : int
         How many they are.
     values : dict of str to ndarray
-        What each column holds in them, in order of size, without gaps.
+        What each column holds in them, in order of size, without gaps; but for names of folders, of which the first
+        rows show one.
+    padded : tuple of str
+        Columns of a text file with whole numbers that begin with zeros.
     """
 
     n_rows: int = field(repr=False)
     values: dict[str, _Floats] = field(repr=False)
+    padded: tuple[str, ...] = field(default=(), repr=False)
 
 
 def glance(table: Table, kinds: dict[str, str]) -> Glance:
     """Read the first rows of the columns in `kinds`, about a million cells; too few to tell anything count as none."""
     rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
     batch = next(table.read(kinds, rows), None)
+    padded = _find_padded(table, kinds, rows)
     if batch is None or batch.num_rows < _LEAST_ROWS:
-        return Glance(0, {})
-    numbers = {name: to_numpy(batch.column(index).drop_null()).astype(float) for index, name in enumerate(kinds)}
-    return Glance(batch.num_rows, {name: np.sort(each[~np.isnan(each)]) for name, each in numbers.items()})
+        return Glance(0, {}, padded)
+    asked = [name for name in kinds if name not in table.partitions]
+    numbers = {name: to_numpy(batch.column(name).drop_null()).astype(float) for name in asked}
+    return Glance(batch.num_rows, {name: np.sort(each[~np.isnan(each)]) for name, each in numbers.items()}, padded)
+
+
+def glance_at_readable(
+    table: Table, policy: Policy, kinds: dict[str, str]
+) -> tuple[Glance, dict[str, str], list[CellError]]:
+    """Read the first rows of the columns that can be read; return these, too, and what is said of all others."""
+    unread: list[CellError] = []
+    while kinds:
+        try:
+            return glance(table, kinds), kinds, unread
+        except CellError as error:
+            unread.append(error)
+            kinds = {
+                name: kind
+                for name, kind in kinds.items()
+                if not {*raw_names([name], policy.sources)} & {*error.columns}
+            }
+    return Glance(0, {}), kinds, unread
+
+
+def _find_padded(table: Table, kinds: Iterable[str], rows: int) -> tuple[str, ...]:
+    """Return the columns of a text file that are read as numbers, and have whole ones that begin with zeros."""
+    numbers = {name: "text" for name in kinds if table.types[name] is ColumnType.UNKNOWN}
+    batch = next(table.read(numbers, rows), None) if numbers else None
+    if batch is None:
+        return ()
+    is_padded = {name: pc.match_substring_regex(batch.column(name), r"^\s*0\d+\s*$") for name in numbers}
+    return tuple(name for name, found in is_padded.items() if pc.any(found, min_count=0).as_py())
 
 
 def named_like_an_identifier(name: str) -> bool:
@@ -112,6 +148,12 @@ def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list
             f"columns that hardly vary {where}: {listed(constant)}. Such a column costs privacy and shows next to "
             "nothing: set drop = true in the policy to leave it out"
         )
+    if seen.padded:
+        notes.append(
+            f"whole numbers that begin with zeros, as codes of places do, in the first rows: {listed([*seen.padded])}. "
+            'They are read as numbers, without these zeros: give such a column kind = "category" in the policy, or set '
+            "drop = true"
+        )
     codes = _codes(seen, policy, inside=True)
     if codes:
         notes.append(f"numbers that may stand for missing values, {where} and within the bounds: {_described(codes)}")
@@ -140,10 +182,22 @@ def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collecti
     return [PolicyError(f"{said}, or pass --anyway") for said in found if said]
 
 
+def find_refused_gaps(seen: Glance, policy: Policy) -> str | None:
+    """Return the complaint about gaps that the policy refuses, which no --anyway lets pass; None without any."""
+    gaps = [name for name, values in seen.values.items() if len(values) < seen.n_rows]
+    refused = raw_names([name for name in gaps if policy.column(name).missing == "refuse"], policy.sources)
+    if not refused:
+        return None
+    return (
+        f"values are missing in the first {seen.n_rows:,} rows of {listed(refused)}: say in the policy what becomes of "
+        'such rows, by missing = "drop", "indicator" and so on'
+    )
+
+
 def _numbers_alone(seen: Glance, policy: Policy) -> Glance:
     """Return the first rows without columns that stand for levels or dates, which look like numberings or are rare."""
     meant = {name for source in policy.sources for name in source.columns}
-    return Glance(seen.n_rows, {name: values for name, values in seen.values.items() if name not in meant})
+    return replace(seen, values={name: values for name, values in seen.values.items() if name not in meant})
 
 
 def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:

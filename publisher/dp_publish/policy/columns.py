@@ -141,6 +141,8 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         meant = own.model_fields_set
         if given.get("kind") not in (None, "continuous", "integer") and "transform" not in meant:
             given.pop("transform", None)
+        if given.get("kind") not in ("date", "time") and "format" not in meant:
+            given.pop("format", None)
         if given.get("categories") or given.get("levels"):  # what patterns say of numbers is not about levels
             given = {entry: value for entry, value in given.items() if entry not in _OF_NUMBERS or entry in meant}
         try:

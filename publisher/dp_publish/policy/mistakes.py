@@ -66,6 +66,7 @@ _ALLOWED = {
     "columns.transform": '"asinh"',
     "columns.spread": "a number from 1e-6 to 0.5: the standard deviation as a share of the bounds' width",
     "columns.kind": _ONE_OF.format(", ".join(f'"{name}"' for name in get_args(KindName))),
+    "columns.format": 'a text in quotes, such as "%d.%m.%Y" for 31.01.2026 or "%m/%d/%Y %H:%M" for 01/31/2026 12:30',
     "columns.categories": 'a list of at least two different texts, such as ["f", "m"]',
     "columns.levels": "a list of at least two different texts, from the lowest level to the highest",
     "columns.other": 'a text in quotes, such as "other": the level of all values that are not listed',

@@ -15,12 +15,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from dp_bundle.base.quoting import listed, require_one_line
 from dp_bundle.manifest.base import Text
 from dp_bundle.manifest.dataset import Dataset, Details
-from dp_bundle.manifest.sources import NO_VALUE, Source
+from dp_bundle.manifest.sources import NO_VALUE
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
 from dp_publish.data.cells import missing_numbers
+from dp_publish.data.dates import has_date, require_format
 from dp_publish.data.dialect import Dialect
-from dp_publish.data.kinds import KINDS, Kind, KindName
+from dp_publish.data.kinds import KINDS, Kind, KindName, WrittenSource
 from dp_publish.policy.choices import STRENGTHS, Mechanism, ReleaseKind
 
 _MAX_ROWS = 10**9  # of one entity
@@ -36,7 +37,9 @@ Unit = Annotated[str, Field(pattern=r"^(cell|row|change|entity:.+)$", strict=Tru
 
 
 def _as_word(level: Any) -> Any:
-    """Return a level as its text: 1 and true are levels, too."""
+    """Return a level as its text: 1 and true are levels, too, and so are 1.0, which is 1, and 1.5."""
+    if isinstance(level, float) and math.isfinite(level):
+        return str(int(level)) if level.is_integer() else str(level)
     return str(level).lower() if isinstance(level, int) else level
 
 
@@ -172,7 +175,8 @@ class ColumnPolicy(_Model):
     A column of `kind` "boolean" is an integer between 0 and 1, or, with `levels`, the words for no and yes. A
     "category" has `categories`, an "ordered" column its `levels` from the lowest on; values that are none of them are
     counted as `other`, or refused. "date", "time" and "duration" are published as numbers of days or seconds, and their
-    bounds may be dates and times. `mechanism` is what a category is published by; by default what is more accurate.
+    bounds may be dates and times; `format` says, in the letters of strptime, how they are written in text, unless it is
+    like 2026-01-31 12:30:00. `mechanism` is what a category is published by; by default what is more accurate.
 
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
     `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`; in
@@ -191,6 +195,7 @@ class ColumnPolicy(_Model):
     transform: Literal["asinh"] | None = None
     spread: Annotated[float, Field(ge=1e-6, le=0.5, strict=True)] | None = None
     kind: KindName | None = None
+    format: Text | None = None
     categories: Levels | None = None
     levels: Levels | None = None
     other: Level | None = None
@@ -230,6 +235,8 @@ class ColumnPolicy(_Model):
         self._check_levels()
         if self.transform is not None and self.kind not in (None, "continuous", "integer"):
             raise ValueError(f'transform = "{self.transform}" is for numbers: leave it out for kind = "{self.kind}"')
+        if self.format is not None:
+            self._check_format(self.format)
         if self.missing == "indicator" and self.holds.is_truth:
             raise ValueError(
                 'missing = "indicator" is for numbers: give a truth value kind = "category" and missing = "category"'
@@ -250,6 +257,14 @@ class ColumnPolicy(_Model):
         if "scale" in given and self.scale > high - low:
             raise ValueError(f"scale must be at most {high - low:g}, the width of the bounds, not {self.scale:g}")
         return self
+
+    def _check_format(self, form: str) -> None:
+        """Refuse the format of what is no date or time, and one that is none."""
+        if self.kind not in ("date", "time"):
+            raise ValueError('format goes with kind = "date" or "time"')
+        require_format(form)
+        if self.kind == "date" and not has_date(form):
+            raise ValueError('format is one of times of the day: give kind = "time"')
 
     def _check_levels(self) -> None:
         """Refuse a category without categories, levels that mean nothing, and what does not go with them."""
@@ -310,7 +325,7 @@ class Policy(_Model):
     columns: dict[str, ColumnPolicy] = {}
     table: Dialect = Dialect()
     assumed: bool = False  # whether the strength is the default one
-    sources: tuple[Source, ...] = ()  # what columns stand for, once `sections.resolve` has put numbers in their place
+    sources: tuple[WrittenSource, ...] = ()  # what columns stand for, once `columns.resolve` has put numbers there
 
     @model_validator(mode="after")
     def _check(self) -> Policy:

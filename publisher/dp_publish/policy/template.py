@@ -197,7 +197,7 @@ def _section(
         return [_heading(name), f"# {_IDENTIFIER}", "drop = true", ""]
 
     hints = [_DATES[kind]] if kind in _DATES else [] if boolean else [_BOUNDS, _SPREAD, _PLACE, _TRANSFORM]
-    hints += [_CHANGE] * (kind is ColumnType.INTEGER and not boolean)
+    hints += [_CHANGE] * (kind is ColumnType.INTEGER and not boolean) + [_FORMAT] * (kind is ColumnType.UNKNOWN)
     said = [
         _kind(kind, boolean=boolean),
         *(f"# {line}" for line in hints),
@@ -228,12 +228,14 @@ _HINTS = {
         'categories = ["...", "..."]  # public, never read off the data: a rare value in the list tells of a person',
         'other = "other"              # counts all other values, which are refused otherwise',
         'missing = "category"         # makes a gap a level of its own',
+        'format = "%d.%m.%Y"          # of kind = "date" or "time", written otherwise than by ISO',
     ),
     ColumnType.NESTED: ("lists or structures: never published; make columns of them (pyarrow.Table.flatten)",),
 }
 _DATES = {declared: kind.hint for declared in ColumnType if (kind := KINDS.get(declared.value)) and kind.hint}
 _BOUNDS = "bounds = [low, high]"
 _CHANGE = 'max_change = ...   # of counts, with unit = "change": how far one person changes it'
+_FORMAT = 'format = "%d.%m.%Y"   # of kind = "date" or "time", where cells are not like 2026-01-31 12:30:00'
 _IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
 _MISSING = (
     'missing = "refuse" # or "drop" to leave out rows without a value, "indicator" to publish where gaps are, '

@@ -35,6 +35,7 @@ from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.base import version_for
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter
+from dp_publish.data.kinds import published
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source
 from dp_publish.ledger.ledger import Ledger, Reservation
@@ -281,7 +282,7 @@ def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reser
             kind=order.policy.privacy.release,
             n_rows=contents.n_rows,
             columns=contents.columns,
-            sources=order.policy.sources,
+            sources=tuple(map(published, order.policy.sources)),
             second_moments=contents.second_moments,
             guarantee=contents.guarantee,
             sigma_derived_from_data=contents.guarantee is None,

@@ -27,7 +27,6 @@ from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.sources import Source
 from dp_publish.data.contribution_cap import (
     NAME,
     add_counts,
@@ -38,6 +37,7 @@ from dp_publish.data.contribution_cap import (
     require_quotas,
     unpack_kept,
 )
+from dp_publish.data.kinds import WrittenSource
 from dp_publish.data.missing import find_complete
 from dp_publish.data.table import coded, open_table
 from dp_publish.data.typed import TypedRanges
@@ -168,7 +168,7 @@ class StagedTable:
 @lru_cache(_OPENED)
 def _open_ranges(_job: str, source: str, sources: tuple[str, ...]) -> TypedRanges | None:
     """Return the rows of a job's table, whose files a worker looks at once for all of its tasks."""
-    table = coded(open_table(source), [Source.model_validate_json(each) for each in sources])
+    table = coded(open_table(source), [WrittenSource.model_validate_json(each) for each in sources])
     return None if table.ranges is None else table.ranges()
 
 

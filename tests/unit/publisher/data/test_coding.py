@@ -98,6 +98,42 @@ def test_whole_numbers_may_be_levels(kind: pa.DataType) -> None:
     assert lists(pa.array([10, 7, 10], kind), source("category", "7", "8", "10")) == [[0, 1, 0], [0, 0, 0], [1, 0, 1]]
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1.0, 2.5, None, 10.0]),
+        pa.array([1.0, 2.5, float("nan"), 10.0], pa.float32()),
+        pa.array(np.array([1.0, 2.5, np.nan, 10.0], np.float16)),
+        pa.array([1.0, 2.5, None, 10.0]).dictionary_encode(),
+        pa.array([decimal.Decimal("1.00"), decimal.Decimal("2.50"), None, decimal.Decimal("10.00")]),
+        pd.DataFrame({"x": [1.0, 2.5, np.nan, 10.0]}),
+        pd.DataFrame({"x": pd.array([1.0, 2.5, None, 10.0], "Float64")}),
+        "1.0\n2.5\nNA\n10.00",
+        "+1\n2.5\n\n10,0",
+    ],
+    ids=lambda values: values if isinstance(values, str) else str(getattr(values, "type", values.__class__)),
+)
+def test_whole_floats_are_codes(values: Any, tmp_path: Path) -> None:
+    """What a gap or a program makes of integers is the level that has their digits; in text files, too."""
+    table = pa.table({"x": values}) if isinstance(values, pa.Array) else values
+    if isinstance(values, str):
+        (tmp_path / "t.csv").write_text("x;n\n" + "".join(f"{word};0\n" for word in values.split("\n")))
+        table = tmp_path / "t.csv"
+    for levels in ([1, 10, 2.5], ["1", "10", "2.5"], ["1.0", "10", "2.5"]):
+        found, _ = by_policy(table, x={"kind": "ordered", "levels": levels, "missing": "drop"})
+        assert found["x"] == [0, 2, None, 1]
+
+
+def test_a_level_with_zeros_is_itself(tmp_path: Path) -> None:
+    """Codes are told apart by zeros before them, and a thousand is not one, whatever its point means."""
+    (tmp_path / "t.csv").write_text("x;n\n01067;1\n1067.0;1\n1,000;1\n1.5;1\n")
+    levels = ["01067", "1067", "1"]
+    found, _ = by_policy(tmp_path / "t.csv", x={"kind": "category", "categories": levels, "other": "rest"})
+    assert found["x=01067"] == [1, 0, 0, 0]
+    assert found["x=1067"] == [0, 1, 0, 0]
+    assert found["x=rest"] == [0, 0, 1, 1]
+
+
 def test_truth_values_may_be_levels() -> None:
     """`true` is a level of a column of truth values."""
     assert lists(pa.array([True, False, None]), source("boolean", "false", "true")) == [[1, 0, None]]
@@ -245,7 +281,7 @@ def test_a_column_without_a_section_of_its_kind_stays_as_it_is() -> None:
     [
         ([["a"]], {"kind": "category", "categories": ["a", "b"]}, "pyarrow.Table.flatten"),
         ([{"a": 1}], {"kind": "ordered", "levels": ["a", "b"]}, "pyarrow.Table.flatten"),
-        ([1.5], {"kind": "category", "categories": ["1.5", "2"]}, "of a type .continuous. that kind"),
+        ([1.5], {"kind": "time", "bounds": [0, 9]}, "of a type .continuous. that kind"),
         ([3], {"kind": "date", "bounds": [0, 9]}, "of a type .integer. that kind"),
         (["3"], {"kind": "duration", "bounds": [0, 9]}, "of a type .text. that kind"),
         ([datetime.timedelta(1)], {"kind": "time", "bounds": [0, 9]}, "of a type .duration. that kind"),
@@ -364,7 +400,7 @@ def test_no_cell_decides_what_a_manifest_says(
         ([1, 2.5, "3", True, None, decimal.Decimal("0.25")], "continuous", [1.0, 2.5, 3.0, 1.0, None, 0.25]),
         ([1, 2.0, "3", False, np.int8(4), pd.NA, np.nan], "integer", [1, 2, 3, 0, 4, None, None]),
         ([DATE, datetime.datetime(2026, 1, 31, 23, 59), "2026-01-31", pd.NaT], "date", [20484, 20484, 20484, None]),
-        ([pd.Timestamp(1.5, unit="s"), "1970-01-02", None], "time", [1.5, 86400.0, None]),
+        ([pd.Timestamp(1.5, unit="s", tz="Asia/Tokyo"), "1970-01-02", None], "time", [1.5, 86400.0, None]),
     ],
 )
 def test_declared_kinds_are_read_cell_by_cell(cells: list[Any], kind: str, found: list[Any]) -> None:

@@ -276,7 +276,7 @@ def test_missing_files_and_odd_folders_are_schema_errors(tmp_path: Path) -> None
     (tmp_path / "empty").mkdir()
     (tmp_path / "two").mkdir()
     pq.write_table(pa.table({"a": [1]}), tmp_path / "two" / "1.parquet")
-    pq.write_table(pa.table({"a": [1.0]}), tmp_path / "two" / "2.parquet")
+    pq.write_table(pa.table({"a": ["1"]}), tmp_path / "two" / "2.parquet")
     for name, message in [("none.parquet", "none.parquet"), ("empty", "no .parquet files"), ("two", "one table")]:
         with pytest.raises(SchemaError, match=message):
             open_table(tmp_path / name)

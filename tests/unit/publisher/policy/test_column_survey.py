@@ -207,6 +207,32 @@ def test_a_plan_looks_at_the_first_rows_if_asked(tmp_path: Path, command: Comman
     assert "Nothing was spent, and no value was read." in unseen.stdout
 
 
+def test_a_plan_that_looks_tells_codes_and_gaps(tmp_path: Path, command: Command) -> None:
+    """Zeros before whole numbers, which would be lost, and gaps and dates that would end the release; all at once."""
+    rows = [f"{RNG.integers(100, 99_999):05},{RNG.normal():.2f},{'' if place % 9 == 0 else 1}" for place in range(300)]
+    (tmp_path / "a.csv").write_text("plz,x,gappy,day\n" + "".join(f"{row},5.10.2024\n" for row in ["01067,0,0", *rows]))
+    policy = '[columns.x]\nbounds = [-5, 5]\n[columns.plz]\n{}[columns.gappy]\nbounds = [0, 2]\nmissing = "{}"\n'
+    (tmp_path / "a.policy.toml").write_text(policy.format("bounds = [0, 100000]\n", "refuse"))
+    looked = command("dp-publish", "plan", "a.csv", "--look").stderr
+    assert "would be refused: line 2, column 'day': the value is a date: in the policy" in looked
+    assert "whole numbers that begin with zeros, as codes of places do, in the first rows: 'plz'." in looked
+    assert "would be refused: values are missing in the first 301 rows of 'gappy': say in the policy" in looked
+    (tmp_path / "a.policy.toml").write_text(policy.format("drop = true\n", "drop") + "[columns.day]\ndrop = true\n")
+    looked = command("dp-publish", "plan", "a.csv", "--look").stderr
+    assert "zeros" not in looked
+    assert "missing" not in looked
+
+
+def test_keys_of_folders_are_not_said_to_be_constant(tmp_path: Path, command: Command) -> None:
+    """The first rows show one file, in which each key is constant."""
+    for year in (2025, 2026):
+        (tmp_path / "t" / f"year={year}").mkdir(parents=True)
+        pd.DataFrame({"x": RNG.normal(size=100)}).to_parquet(tmp_path / "t" / f"year={year}" / "a.parquet")
+    done = command("dp-publish", "t", "--unit", "cell", "--mu", 90, "--json")
+    assert done.returncode == 0, done.stderr
+    assert "hardly vary" not in done.stderr
+
+
 def test_a_new_policy_says_what_it_leaves_out(tmp_path: Path, command: Command) -> None:
     """Identifiers by name and text are dropped by the template, which the command says as well."""
     pd.DataFrame({"patient_id": [1], "name": ["a"], "x": [0.5]}).to_parquet(tmp_path / "a.parquet")

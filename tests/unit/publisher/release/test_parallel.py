@@ -38,7 +38,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def policy_for(missing: str = "refuse") -> Policy:
     """Return a policy with little noise."""
-    return private({"x": {"bounds": [0, N_ROWS], "missing": missing}}, sigma=0.5)
+    return private({"*": {"drop": True}, "x": {"bounds": [0, N_ROWS], "missing": missing, "drop": False}}, sigma=0.5)
 
 
 def layout_of(receipt: Receipt) -> list[list[int]]:
@@ -60,14 +60,15 @@ def write_table(path: Path, form: str) -> Any:
     if form == "one group":
         pq.write_table(table, path / "raw.parquet")
         return path / "raw.parquet"
-    (path / "raw").mkdir()
     for index, cut in enumerate(np.array_split(np.arange(N_ROWS), 7)):
-        pq.write_table(table.take(cut), path / "raw" / f"{index}.parquet", row_group_size=331)
+        file = path / "raw" / (f"k={index}/0.parquet" if form == "folders" else f"{index}.parquet")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table.take(cut), file, row_group_size=331)
     return path / "raw"
 
 
 @pytest.mark.usefixtures("_small_parts")
-@pytest.mark.parametrize("form", ["memory", "arrow", "one group", "files"])
+@pytest.mark.parametrize("form", ["memory", "arrow", "one group", "files", "folders"])
 def test_every_row_is_published_once_in_its_place(
     form: str, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:

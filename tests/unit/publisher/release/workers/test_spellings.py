@@ -37,6 +37,20 @@ def test_a_person_has_one_id_in_all_splits(source: Path, by_workers: Publish) ->
     assert receipt.report.n_entities == len(there)
 
 
+def test_workers_read_folders_named_by_keys(source: Path, by_workers: Publish) -> None:
+    """A column of the folders' names is there, and the files' own are found by name and in one type."""
+    table, folder = pq.read_table(source), source.parent / "raw"
+    for key in range(-(-N_ROWS // 64)):
+        some = table.slice(64 * key, 64).drop_columns("n")
+        if key % 2:
+            some = some.set_column(0, "m", some["m"].cast(pa.int16())).select(some.column_names[::-1])
+        (folder / f"n={key:02}").mkdir(parents=True)
+        pq.write_table(some, folder / f"n={key:02}" / "0.parquet")
+    receipt = by_workers(policy_for(NUMBERED, sigma=0.05), folder)
+    rows, _ = published(receipt.path)
+    assert rows.tolist() == [*range(N_ROWS)]
+
+
 def test_a_row_of_nobody_is_refused(source: Path, by_workers: Publish) -> None:
     """A blank id in one split."""
     respell(source, [*owners().astype(str)[:-1].tolist(), " "])
