@@ -151,7 +151,7 @@ class ForeignFile:
         try:
             pyreadstat = import_module("pyreadstat")
         except ImportError as error:
-            raise reader_missing(self._path, "pyreadstat>=1.3") from error
+            raise reader_missing(self._path, "pyreadstat>=1.3.7") from error
         try:
             found: tuple[Any, Any] = getattr(pyreadstat, self._reader)(
                 str(self._path.absolute()),  # it takes ~ for a home
