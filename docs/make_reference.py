@@ -85,6 +85,8 @@ MEANINGS = {
     "columns.spread": "the standard deviation that forecasts assume (0.14 if not given; of counts with a max_change, "
     "what independent cases have); it changes no noise",
     "columns.kind": "the column's type decides if it is not given, and text is left out",
+    "columns.format": "how dates or times are written in text, in the letters of strptime, unless like 2026-01-31 "
+    "12:30:00",
     "columns.categories": "all values that may occur, as everybody knows, for a category",
     "columns.levels": "the same for an ordered column, and the words for no and yes of a boolean",
     "columns.other": "the category that counts values which are not listed; they are refused otherwise",

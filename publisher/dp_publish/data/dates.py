@@ -42,10 +42,14 @@ _WITH_ZONE = rf"^(?P<local>\d{{4}}-\d\d-\d\d[T ]\d\d(?::?\d\d){{0,2}}(?:\.\d+)?)
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")  # a zone without a name
 _US = pa.timestamp("us")
 
-_DAYS = ["%d.%m.%Y", "%d.%m.%y", "%Y.%m.%d"]  # with points, nobody begins with the month
-_DAYS += [mark.join(f"%{letter}" for letter in form) for mark in "/-" for form in ("dmY", "mdY", "Ymd", "dmy", "mdy")]
-_DAYS += [form.replace("b", name) for form in ("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d. %b %Y") for name in "bB"]
-_DAYS += ["%d-%b-%y", "%d%b%Y", "%Y%m%d", "%Y-%m", "%m/%Y"]
+_DAYS = (
+    *("%d.%m.%Y", "%d.%m.%y", "%Y.%m.%d"),  # with points, nobody begins with the month
+    *("%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d/%m/%y", "%m/%d/%y"),
+    *("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d", "%d-%m-%y", "%m-%d-%y"),
+    *("%d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%d. %b %Y", "%d-%b-%y", "%d%b%Y"),
+    *("%d %B %Y", "%d-%B-%Y", "%B %d, %Y", "%d. %B %Y"),
+    *("%Y%m%d", "%Y-%m", "%m/%Y"),
+)
 _TIMES = ["%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p"]
 
 
