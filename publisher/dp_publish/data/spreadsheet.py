@@ -100,7 +100,10 @@ class Sheet:
         schema = pa.schema([(name, TYPES[kind]) for name, kind in kinds.items()])
         n_done = 0
         for batch in self._table.select(list(kinds)).to_batches(max_chunksize=rows):
-            columns = [self._column(batch.column(name), name, kind, n_done) for name, kind in kinds.items()]
+            try:
+                columns = [self._column(batch.column(name), name, kind, n_done) for name, kind in kinds.items()]
+            except CellError as error:
+                raise self.locate(kinds, {}) or error from None
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
             n_done += batch.num_rows
 
