@@ -189,8 +189,9 @@ class ForeignFile:
         declared = self._book.readstat_variable_types[name]
         if declared == "string":
             return pa.string()
-        if self.described[name].levels and self._book.variable_measure.get(name) != "scale":
-            return pa.string()
+        if self.described[name].levels:
+            is_scale = self._book.variable_measure.get(name) == "scale"
+            return pa.float64() if is_scale else pa.string()
         return _STORED.get(self._shown_as(name), pa.int64() if declared.startswith("int") else pa.float64())
 
     def _shown_as(self, name: str) -> str:
@@ -204,13 +205,13 @@ class ForeignFile:
         if self._book.readstat_variable_types[name] == "string":
             return pa.array([self._text(name, cell, labels) for cell in cells], pa.string())
         numbers = pa.array(cells, pa.float64())
+        shown = "" if self.described[name].levels else self._shown_as(name)
+        if shown:
+            return self._moments(name, numbers, shown)
         if labels:
             codes, places = np.unique(numbers.to_numpy(zero_copy_only=False), return_inverse=True)
             words = [None if np.isnan(code) else labels.get(code, _word(code)) for code in codes.tolist()]
             return with_words(numbers, pa.array(words, pa.string()).take(pa.array(places)))
-        shown = self._shown_as(name)
-        if shown:
-            return self._moments(name, numbers, shown)
         return pc.cast(numbers, pa.int64()) if self.schema.field(name).type == pa.int64() else numbers
 
     def _text(self, name: str, cell: str | None, labels: Mapping[str, str]) -> str | None:

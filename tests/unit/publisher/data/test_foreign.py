@@ -111,7 +111,8 @@ def test_dates_and_times_are_what_the_programs_show(suffix: str, tmp_path: Path)
 def test_how_long_something_took_is_no_time_of_the_day(tmp_path: Path) -> None:
     """A time beyond 24 hours is refused without being quoted, and DTIME, with days, is a duration."""
     frame = pd.DataFrame({"t": [90_061.5, 1.0], "d": [90_061.5, None]})
-    pyreadstat.write_sav(frame, tmp_path / "a.sav", variable_format={"t": "TIME8", "d": "DTIME12.2"})
+    formats, labels = {"t": "TIME8", "d": "DTIME12.2"}, {"d": {1: "short"}}
+    pyreadstat.write_sav(frame, tmp_path / "a.sav", variable_format=formats, variable_value_labels=labels)
     table = open_table(tmp_path / "a.sav")
     assert table.types["d"] is ColumnType.DURATION
     assert _read(table, "raw", "d") == [[dt.timedelta(seconds=90_061.5), None]]
