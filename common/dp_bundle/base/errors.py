@@ -148,11 +148,17 @@ class MissingValuesError(DataError):
     """Cells without a value in a column whose policy refuses them, or in the column that names entities.
 
     The remedies depend on whether rows are released or second moments (`of_moments`), and on whether the column is a
-    category (`has_levels`).
+    category (`has_levels`). Of a text file, a row of nobody has its `line`.
     """
 
     def __init__(
-        self, column: str, *, names_entities: bool = False, of_moments: bool = False, has_levels: bool = False
+        self,
+        column: str,
+        *,
+        names_entities: bool = False,
+        of_moments: bool = False,
+        has_levels: bool = False,
+        line: int | None = None,
     ) -> None:
         self.column = column
         known = "everybody then knows which rows have gaps"
@@ -170,8 +176,9 @@ class MissingValuesError(DataError):
                 f'unit = "cell"), or "drop" ({known}), or "midpoint" (of a category "category")'
             )
         super().__init__(
-            f"column {column!r} says whose rows are protected together, and has rows without a value (nothing, blanks, "
-            "or a word for a gap, such as NA): fill them in, or remove those rows from the data"
+            f"column {column!r} says whose rows are protected together, and has rows without a value"
+            f"{'' if line is None else f', the first on line {line}'} (nothing, blanks, or a word for a gap, such as "
+            "NA): fill them in, or remove those rows from the data"
             if names_entities
             else f"column {column!r} has missing values: set missing = {remedies}, or fill them before publishing"
         )

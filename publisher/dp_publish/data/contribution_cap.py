@@ -18,13 +18,14 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.base.errors import MissingValuesError
+from dp_bundle.base.errors import CellError, MissingValuesError
 from dp_publish.data.cells import is_gap, trim
 from dp_publish.data.parquet_files import table_changed
 from dp_publish.data.row_ranges import RowRanges
@@ -264,7 +265,13 @@ class EntityCap:
     def __init__(self, table: Table, entity: str, max_rows: int, rows_at_once: int) -> None:
         self._table, self._rows, self.require_unchanged = table, rows_at_once, table.unchanged()
         missing = () if table.layout is None else table.layout.missing_values
-        counts = count_entities(table.read({entity: "text"}, rows_at_once), entity, missing)
+        try:
+            counts = count_entities(table.read({entity: "text"}, rows_at_once), entity, missing)
+        except MissingValuesError:
+            check = partial(_first_of_nobody, missing=missing)
+            found = table.locate({entity: "text"}, {entity: check}) if table.locate else None
+            line = found.line if isinstance(found, CellError) else None
+            raise MissingValuesError(entity, names_entities=True, line=line) from None
         (quota,) = draw_quotas([counts], max_rows)
         self._bits = find_kept(table.read({entity: "text"}, rows_at_once), quota, entity, missing)
         self.n_entities = len(counts)
@@ -305,6 +312,12 @@ class CappedRanges:
     def read(self, kinds: dict[str, str], rows: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield the kept ones of the rows from `start` to before `stop`; see `TypedRanges.read`."""
         return self.cap._filter(self.all_rows.read(kinds, rows, start, stop), start)
+
+
+def _first_of_nobody(cells: Sequence[str], _first: Sequence[str], *, missing: Sequence[str]) -> tuple[int, str] | None:
+    """Return the first of several ids of a text file that names nobody; see `bad_cells.Check`."""
+    place = pc.index(is_gap(_plain(pa.array(cells, pa.string())), missing), True).as_py()
+    return None if place < 0 else (place, "names nobody")
 
 
 def _plain(words: pa.Array) -> pa.Array:

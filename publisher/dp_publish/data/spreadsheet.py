@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
@@ -21,11 +20,11 @@ import pyarrow.compute as pc
 
 from dp_bundle.base.errors import CellError, SchemaError
 from dp_bundle.base.machine import require_memory
+from dp_publish.data.bad_cells import Check, locate_fault
 from dp_publish.data.cells import Fault, read_cell
 from dp_publish.data.dialect import Dialect, Layout, require_names
 from dp_publish.data.foreign import reader_missing
 from dp_publish.data.kinds import AS_IT_IS, TYPES
-from dp_publish.data.text_file import Check, first_fault
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ROWS = 2**13  # that are made words of at a time
@@ -63,6 +62,7 @@ class Sheet:
             calamine = import_module("python_calamine")
         except ImportError as error:
             raise reader_missing(path, "python-calamine>=0.4") from error
+        self._path = path
         require_memory(_PER_BYTE * _unpacked_size(path), None, f"reading {path}")
         try:
             with calamine.CalamineWorkbook.from_path(str(path)) as book:
@@ -107,23 +107,12 @@ class Sheet:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
             n_done += batch.num_rows
 
-    def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check]) -> CellError | None:
-        """Return what cannot be read in columns, as `TextFile.locate` does."""
-        missing, kinds = self.layout.missing_values, {k: "text" if v == AS_IT_IS else v for k, v in kinds.items()}
-        first: dict[str, list[str]] = {}
-        n_done = 0
-        for batch in self._table.select(list(kinds)).to_batches(max_chunksize=_ROWS):
-            faults: list[tuple[int, str, str]] = []
-            cells = batch.to_pydict()
-            first = first or cells
-            for name, kind in kinds.items():
-                asked = [partial(first_fault, kind=kind, decimal=".", missing=missing), checks.get(name)]
-                found = filter(None, (check(cells[name], first[name]) for check in asked if check is not None))
-                faults += ((self._lines[n_done + place], name, fault) for place, fault in sorted(found)[:1])
-            if faults:
-                return CellError(faults)
-            n_done += batch.num_rows
-        return None
+    def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check]) -> SchemaError | None:
+        """Return what cannot be read, as `locate_fault` does."""
+        kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
+        columns = ((word.as_py() for word in column) for column in self._table.itercolumns())
+        rows = ((line, list(row)) for line, *row in zip(self._lines, *columns, strict=True))
+        return locate_fault(self._path, self.layout, rows, kinds, ".", checks)
 
     def _column(self, words: pa.Array, name: str, kind: str, n_before: int) -> pa.Array:
         if kind == "text":

@@ -26,6 +26,7 @@ import pyarrow as pa
 from dp_bundle.base.errors import DataError, SchemaError
 from dp_bundle.files.places import Place, RemotePath, located
 from dp_bundle.manifest.sources import Source as ManifestSource
+from dp_publish.data.bad_cells import Check
 from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
 from dp_publish.data.foreign import FOREIGN, Described, ForeignFile
 from dp_publish.data.frames import Frame, arrow_table, is_of_pandas
@@ -40,7 +41,7 @@ from dp_publish.data.row_ranges import (
     parquet_ranges,
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
-from dp_publish.data.text_file import Check, TextFile
+from dp_publish.data.text_file import TextFile
 from dp_publish.data.typed import Coding, TypedRanges, schema_errors, typed_batches
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Table:
     held : int
         The bytes that reading it keeps in memory.
     locate : callable or None
-        Returns what cannot be read, as `TextFile.locate` does; None for other tables.
+        Returns what cannot be read of raw columns, as `TextFile.locate` does; None for other tables.
     partitions : frozenset of str
         The columns that are the names of folders, and so alike in all rows of a file.
     """
@@ -180,7 +181,7 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
 
     find_ranges = table.ranges
     ranges = None if find_ranges is None else (lambda: TypedRanges(find_ranges().raw, coding))
-    return replace(table, types=types, read=read, booleans=table.booleans - {*by_name}, ranges=ranges, locate=None)
+    return replace(table, types=types, read=read, booleans=table.booleans - {*by_name}, ranges=ranges)
 
 
 def open_table(source: Source, dialect: Dialect | None = None) -> Table:

@@ -14,21 +14,20 @@ from __future__ import annotations
 import csv
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, islice
-from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from dp_bundle.base.errors import CellError, SchemaError
+from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place, RemotePath
+from dp_publish.data.bad_cells import Check, locate_fault, sample_rows
 from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
-from dp_publish.data.dates import describe_dates
 from dp_publish.data.dialect import (
     PACKED,
     Layout,
@@ -39,17 +38,10 @@ from dp_publish.data.dialect import (
 from dp_publish.data.kinds import AS_IT_IS, TYPES
 
 _RAW = pa.binary()  # what is not converted need not be in any encoding
-_SAMPLE_CELLS = 100_000  # in which the decimal mark and columns of words are looked for
 _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
-_LEAST_SAMPLE, _MOST_SAMPLE = 20, 1000  # rows
 _CHUNK = 2**20
 _BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
 _END = "\0\n"  # no row of a table
-
-
-# Takes cells of a column, and those of the first rows; returns the place of the first cell that cannot be read, and
-# what is wrong with it, in words that follow those that name it; None if all can.
-Check: TypeAlias = Callable[[Sequence[str], Sequence[str]], tuple[int, str] | None]
 
 
 @dataclass(frozen=True)
@@ -103,47 +95,11 @@ class TextFile:
             raise (self.locate({}, {}) or self._damaged()) from None
 
     def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check]) -> SchemaError | None:
-        """Return what cannot be read in columns, with its lines and without a value; None if nothing is found.
-
-        That is what is wrong in the first rows, or, if nothing is, in the first others in which something is: of each
-        column the first fault, or a line with more or fewer cells than there are columns.
-
-        Parameters
-        ----------
-        kinds : mapping of str to str
-            The columns, as of `read`.
-        checks : mapping of str to Check
-            What is asked of cells besides, or of columns that are coded instead.
-        """
+        """Return what cannot be read, as `locate_fault` does."""
         self._require_closed_quotes()
         kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
-        decimal, missing, n_columns = self._decimal(kinds), self.layout.missing_values, len(self.layout.names)
-        places = {name: place for place, name in enumerate(self.layout.names) if name in kinds}
-        first = {name: [row[place] for row in self._sample if place < len(row)] for name, place in places.items()}
-        asked: dict[str, list[Check]] = {
-            name: [partial(first_fault, kind=kind, decimal=decimal, missing=missing)] for name, kind in kinds.items()
-        }
-        for name in kinds.keys() & checks.keys():
-            asked[name].append(checks[name])
-
-        records = _records(self.path, self.layout)
-        while some := list(islice(records, self._n_sampled)):
-            uneven = next((place for place, (_, record) in enumerate(some) if len(record) != n_columns), len(some))
-            faults: list[tuple[int, str, str]] = []
-            for name, asked_of_it in asked.items():
-                cells = [record[places[name]] for _, record in some[:uneven]]
-                found = filter(None, (check(cells, first[name]) for check in asked_of_it))
-                faults += ((some[place][0], name, fault) for place, fault in sorted(found)[:1])
-            if faults:
-                return CellError(faults)
-            if uneven < len(some):
-                line, record = some[uneven]
-                return SchemaError(
-                    f"line {line} of {self.path} has more or fewer cells than columns ({len(record)}, not "
-                    f"{n_columns}), which the first line names: correct either, or set delimiter under [table] in the "
-                    "policy"
-                )
-        return None
+        rows = _records(self.path, self.layout)
+        return locate_fault(self.path, self.layout, rows, kinds, self._decimal(kinds), checks)
 
     def _stream(self, kinds: dict[str, str], loose: set[str], decimal: str, n_done: int) -> Iterator[pa.RecordBatch]:
         """Yield whole blocks from row `n_done` on, the columns in `loose` converted here."""
@@ -262,13 +218,9 @@ class TextFile:
             )
         }
 
-    @property
-    def _n_sampled(self) -> int:
-        return max(_LEAST_SAMPLE, min(_MOST_SAMPLE, _SAMPLE_CELLS // len(self.layout.names)))
-
     @cached_property
     def _sample(self) -> list[list[str]]:
-        return [record for _, record in islice(_records(self.path, self.layout), self._n_sampled)]
+        return [record for _, record in islice(_records(self.path, self.layout), sample_rows(self.layout))]
 
     def _damaged(self) -> SchemaError:
         return SchemaError(
@@ -323,18 +275,3 @@ def _line_of_open_quote(path: Place, layout: Layout) -> int | None:
         except csv.Error:  # a cell too long for the csv module: it is open
             return line + 1
     return before + 1 if len(last[-1]) > 1 else None
-
-
-def first_fault(
-    cells: Sequence[str], first: Sequence[str], *, kind: str, decimal: str, missing: Sequence[str]
-) -> tuple[int, str] | None:
-    """Return the first of several cells, of text or numbers, that cannot be read; see `Check`."""
-    if kind == "text":
-        return next(((place, Fault.ENCODING.value) for place, cell in enumerate(cells) if "\ufffd" in cell), None)
-    found = (read_cell(cell, kind, decimal, missing) for cell in cells)
-    place, fault = next(((place, each) for place, each in enumerate(found) if isinstance(each, Fault)), (0, None))
-    if fault is None:
-        return None
-    known = [cell.strip() for cell in first if read_cell(cell, kind, decimal, missing) is not None]
-    dates = describe_dates(known) if fault in (Fault.DATE, Fault.TIME_OF_DAY, Fault.TEXT) else None
-    return place, dates or fault.value

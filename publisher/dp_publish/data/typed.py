@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.manifest.sources import Source
+from dp_publish.data.bad_cells import Check
 from dp_publish.data.cells import TRUTH, read_words, trim, without_point
 from dp_publish.data.dates import advise_format, is_iso, to_iso
 from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, WrittenSource
 from dp_publish.data.parquet_files import table_changed
 from dp_publish.data.row_ranges import RowRanges
-from dp_publish.data.text_file import Check
 
 _FIRST_ROWS = 1000  # by which a format is advised
 

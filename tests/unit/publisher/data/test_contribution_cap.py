@@ -241,9 +241,9 @@ def test_missing_numbers_name_nobody() -> None:
 
 
 def test_declared_words_for_gaps_name_nobody(tmp_path: Path) -> None:
-    """Of numbers, in every spelling."""
-    (tmp_path / "t.csv").write_text("who,x\n7,1\n-999.0,2\n")
-    with pytest.raises(MissingValuesError):
+    """Of numbers, in every spelling; the first such row of a text file is named by its line."""
+    (tmp_path / "t.csv").write_text("who,x\n7,1\n\n-999.0,2\nNA,3\n")
+    with pytest.raises(MissingValuesError, match="rows without a value, the first on line 4"):
         EntityCap(open_table(tmp_path / "t.csv", Dialect(missing_values=("-999",))), "who", 1, 3)
 
 

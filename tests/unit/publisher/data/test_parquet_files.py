@@ -113,7 +113,7 @@ def test_names_of_folders_are_columns(tmp_path: Path) -> None:
         "x": [2.5, 2.5, 1.5, 1.5, 3.5, 3.5],
     }
     assert read(tmp_path / "t", year="integer") == {"year": [2025, 2025, 2025, 2025, 2026, 2026]}
-    assert open_table(tmp_path / "t").count_rows() == 6
+    assert table.pieces()[1] == 6
     assert len(describe_files(tmp_path / "t")) == 3
 
 
