@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from dp_bundle.base.errors import CellError, SchemaError
 from dp_bundle.base.machine import require_memory
+from dp_publish.data.bad_cells import Check, locate_fault
 from dp_publish.data.cells import Fault, read_cell
 from dp_publish.data.dialect import Dialect, Layout, require_names
 from dp_publish.data.foreign import reader_missing
@@ -61,6 +62,7 @@ class Sheet:
             calamine = import_module("python_calamine")
         except ImportError as error:
             raise reader_missing(path, "python-calamine>=0.4") from error
+        self._path = path
         require_memory(_PER_BYTE * _unpacked_size(path), None, f"reading {path}")
         try:
             with calamine.CalamineWorkbook.from_path(str(path)) as book:
@@ -98,9 +100,19 @@ class Sheet:
         schema = pa.schema([(name, TYPES[kind]) for name, kind in kinds.items()])
         n_done = 0
         for batch in self._table.select(list(kinds)).to_batches(max_chunksize=rows):
-            columns = [self._column(batch.column(name), name, kind, n_done) for name, kind in kinds.items()]
+            try:
+                columns = [self._column(batch.column(name), name, kind, n_done) for name, kind in kinds.items()]
+            except CellError as error:
+                raise self.locate(kinds, {}) or error from None
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
             n_done += batch.num_rows
+
+    def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check]) -> SchemaError | None:
+        """Return what cannot be read, as `locate_fault` does."""
+        kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
+        columns = ((word.as_py() for word in column) for column in self._table.itercolumns())
+        rows = ((line, list(row)) for line, *row in zip(self._lines, *columns, strict=True))
+        return locate_fault(self._path, self.layout, rows, kinds, ".", checks)
 
     def _column(self, words: pa.Array, name: str, kind: str, n_before: int) -> pa.Array:
         if kind == "text":

@@ -110,12 +110,12 @@ class Table:
     layout: Layout | None = None
     ranges: Callable[[], TypedRanges] | None = None
     describe: Callable[[], list[list[Any]]] | None = None
+    locate: Callable[[Mapping[str, str], Mapping[str, Check]], SchemaError | None] | None = None
+    partitions: frozenset[str] = frozenset()
     count: Callable[[], int] | None = None
     described: Mapping[str, Described] = field(default_factory=dict)
     remark: str = ""
     held: int = 0
-    locate: Callable[[Mapping[str, str], Mapping[str, Check]], SchemaError | None] | None = None
-    partitions: frozenset[str] = frozenset()
 
     def count_rows(self) -> int:
         """Return the number of rows.
@@ -300,7 +300,7 @@ def _open_text(path: Place, dialect: Dialect) -> Table:
     _require_distinct(list(layout.names))
     file = TextFile(path, layout)
     types = dict.fromkeys(layout.names, ColumnType.UNKNOWN)
-    return Table(types, file.read, layout=layout, count=file.count_rows, locate=file.locate)
+    return Table(types, file.read, layout=layout, locate=file.locate, count=file.count_rows)
 
 
 def _open_foreign(path: Path, dialect: Dialect) -> Table:
@@ -319,9 +319,8 @@ def _open_sheet(path: Path, dialect: Dialect) -> Table:
     sheet = Sheet(path, dialect)
     _require_distinct(list(sheet.layout.names))
     types = dict.fromkeys(sheet.layout.names, ColumnType.UNKNOWN)
-    return Table(
-        types, sheet.read, layout=sheet.layout, count=lambda: sheet.num_rows, remark=sheet.remark, held=sheet.held
-    )
+    found = Table(types, sheet.read, layout=sheet.layout, locate=sheet.locate, count=lambda: sheet.num_rows)
+    return replace(found, remark=sheet.remark, held=sheet.held)
 
 
 def _typed_table(

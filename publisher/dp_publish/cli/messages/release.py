@@ -25,7 +25,7 @@ from dp_bundle.manifest.release import Release
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
-from dp_publish.forecast.assumptions import describe_spread, median_spread
+from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.outlook import forecast, moments_error, smallest_seen
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import Policy
@@ -120,7 +120,8 @@ def _describe_spent(receipt: Receipt, release: Release) -> list[str]:
 
 def _describe_choices(receipt: Receipt, policy: Policy) -> Iterator[str]:
     """Yield what was decided without her."""
-    yield from _describe_left_out(receipt, policy)
+    if receipt.release.discovery is None:  # after which the remark names them
+        yield from _describe_left_out(receipt, policy)
     if receipt.remark:
         yield receipt.remark
     if gap := licence_gap(receipt.release.dataset):
@@ -225,7 +226,7 @@ def _covariance_verdict(release: Release, policy: Policy) -> Iterator[str]:
     kinds = {column.name: column.kind for column in release.columns}
     moments, n_rows = release.second_moments, release.n_rows
     assumed = f"forecast: if {describe_spread(policy, kinds)}"
-    mechanism, spread = set_mechanism(policy, kinds, lambda: n_rows), median_spread(policy, kinds)
+    mechanism, spread = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows), median_spread(policy, kinds)
     if mechanism.forecast_as is None:
         error = moments_error(n_rows, mechanism.correlation_noise(n_rows, spread))
         seen = smallest_seen(n_rows, len(kinds), error)
