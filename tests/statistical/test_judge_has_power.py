@@ -98,13 +98,13 @@ def test_mu_of_discrete_noise_as_if_it_were_continuous_is_found(make: Make, monk
 def test_root_of_k_for_what_was_searched_is_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """That k rows cost sqrt(k) times the mu of one is false where bounds were found."""
 
-    def landed(guarantee: Any, columns: Any, number: int = 1) -> Strength:
+    def landed(guarantee: Any, columns: Any, number: int = 1, _discovery: Any = None) -> Strength:
         one = cost_of_several(guarantee, columns)
         return one._replace(mu=math.sqrt(number) * one.mu)
 
     monkeypatch.setattr("dp_bundle.describe.sentences.cost_of_several", landed)
     made = make(_FOUND, unit="row", mu=3.0)
-    assert false_places(made) == {"label, unprotected"}
+    assert false_places(made) == {"label, unprotected", "receipt", "record of processing", "page, label"}
 
 
 def test_figures_rounded_to_the_nearest_are_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,8 +77,8 @@ def cli() -> None:
 
     \b
     Example:
-      dp-publish policy wine.parquet      write wine.policy.toml; fill in the bounds
       dp-publish wine.parquet             write wine.bundle.tar
+      dp-publish policy wine.parquet      write wine.policy.toml, to declare what is public
     """
 
 
@@ -142,8 +142,9 @@ def publish_command(
 ) -> None:
     """Publish DATA: a file of Parquet, Arrow, CSV, SPSS, Stata, SAS or Excel, a folder of Parquet files, or a URI.
 
-    Without a policy, one row is protected at mu = 1, and bounds are found privately. A release is refused if it would
-    show nothing (by the forecast of dp-publish plan), or would leave a column of whole numbers unchanged.
+    Without a policy, one row is protected at mu = 1, and all that is needed is found privately: rows are published
+    where they show something, and else second moments. A release is refused if it would show nothing (by the forecast
+    of dp-publish plan), or would leave a column of whole numbers unchanged.
 
     \b
     Example:
@@ -314,7 +315,7 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     "--look",
     applies=ALWAYS,
     is_flag=True,
-    help="Also read the first rows, and report what publishing would say about them.",
+    help="Also read the rows, and report all that publishing would say about them, or refuse.",
 )
 @memory_option
 @json_option

@@ -30,8 +30,8 @@ _PRINTED = {
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
-    """Return the forecast for a person to read; it says whether the first rows were read."""
-    read = "only the first rows were read" if looked else "no value was read"
+    """Return the forecast for a person to read; it says whether rows were read."""
+    read = "rows were read to see what stands in the way" if looked else "no value was read"
     raw = raw_names(plan.kinds, plan.policy.sources)
     size = f"{counted(plan.n_rows, 'row')}, {count_columns(len(plan.kinds), len(raw))}"
     moments = plan.focus.moments.is_possible

@@ -222,7 +222,7 @@ def private_reasons(plan: Plan, asked: Asked) -> list[str]:
     """Return why the page is for the publisher alone; none where it rests on public facts."""
     reasons = []
     if asked.looked:
-        reasons.append("It repeats what the first rows of the table show (--look).")
+        reasons.append("It repeats what rows of the table show (--look).")
     if not plan.policy.privacy.neighbours.n_rows_public:
         reasons.append("It states the exact number of rows, which the release would protect.")
     return reasons

@@ -208,7 +208,7 @@ def test_a_plan_looks_at_the_first_rows_if_asked(tmp_path: Path, command: Comman
     assert "all different in the first 500 rows): 'serial'" in looked.stderr
     assert "would be refused: these columns look like identifiers" in looked.stderr
     assert "would be refused: these numbers may stand for missing values, in the first 500 rows: 999" in looked.stderr
-    assert "Nothing was spent, and only the first rows were read." in looked.stdout
+    assert "Nothing was spent, and rows were read to see what stands in the way." in looked.stdout
     unseen = command("dp-publish", "plan", "a.parquet")
     assert unseen.stderr == ""
     assert "Nothing was spent, and no value was read." in unseen.stdout
