@@ -17,7 +17,7 @@ from dp_bundle.catalog.making import SiteSettings, make_catalog
 from dp_bundle.trust.keys import new_key_pair
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, load_key, publish
-from dp_publish.cli.messages.page import write_page
+from dp_publish.cli.messages.release import write_page
 from dp_publish.sampling.keystream import insecure_keystream
 
 pytestmark = pytest.mark.browser

@@ -13,8 +13,8 @@ from tests.statistical.stated_pages import claims_of_label
 
 from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.catalog.beside import describe_processing, page_beside
 from dp_bundle.catalog.label import worded_label
+from dp_bundle.catalog.pages import describe_processing, page_beside
 from dp_bundle.describe.sentences import describe_bounds
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
 from dp_bundle.manifest.release import Release

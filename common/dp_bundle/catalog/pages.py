@@ -1,10 +1,12 @@
-"""The pages of a site: the list of datasets, and one page for each release with its privacy label.
+"""The pages of a site, the list of datasets and one for each release with its privacy label, and that beside a bundle.
 
-Pictures are SVG, drawn when a page is made, so that they need no script; colours follow the page's.
+The last has a paragraph for a record of processing. Pictures are SVG, drawn when a page is made, so that they need no
+script; colours follow the page's.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -12,9 +14,13 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from dp_bundle.base.quoting import percent_at_most
-from dp_bundle.catalog.label import is_weak
-from dp_bundle.describe.sentences import of_hundred
+from dp_bundle.base.quoting import counted, name_columns, percent_at_most, quote_name
+from dp_bundle.catalog.label import SHOWN_COLUMNS, is_weak, worded_label
+from dp_bundle.describe.meanings import first_columns
+from dp_bundle.describe.sentences import describe_bounds, describe_size, of_hundred
+from dp_bundle.describe.subject import Subject
+from dp_bundle.manifest.columns import source_names
+from dp_bundle.manifest.release import Release
 from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.tables import PageTable, TableColumn, number
 
@@ -22,6 +28,7 @@ _ASSETS = Path(__file__).with_name("assets")
 _KINDS = {"rows": "noisy rows", "covariance": "second moments"}
 _SIGNED = {"minisig": "Signature for minisign", "dsse.json": "Signatures of co-signers"}
 _NAMED = 9  # missing releases
+_NAMED_COLUMNS = 40  # in a record of processing
 _EXCERPT = 240  # characters of a description
 _STEP, _RADIUS = 16, 5.5  # of a dot
 _WIDTH, _HEIGHT = 300, 64  # of a histogram
@@ -278,3 +285,77 @@ def _histogram(counts: Sequence[int], low: float, high: float, bounds: Sequence[
     picture = f'<path class="bars" d="{bars}"/><path class="base" d="M0 {_HEIGHT}H{_WIDTH}"/>{lines}'
     head = f'<svg class="histogram" viewBox="0 0 {_WIDTH} {_HEIGHT + 1}" role="img" aria-label="{says}">'
     return Markup(f"{head}{picture}</svg>")  # noqa: S704  numbers alone
+
+
+def page_beside(release: Release, *, signer: str, manifest_sha256: str, file: str, seen: Sequence[str]) -> str:
+    """Return the page as one HTML document that needs no network.
+
+    Parameters
+    ----------
+    release : Release
+        What was published.
+    signer : str
+        The fingerprint of the key that signed it.
+    manifest_sha256 : str
+        The digest of its manifest.
+    file : str
+        The bundle's name.
+    seen : sequence of str
+        What researchers will see, in sentences.
+    """
+    subject, label = Subject(release), worded_label(release)
+    values = {
+        "subject": subject,
+        "release": release,
+        "measure": describe_size(release),
+        **label_values(label),
+        "signer": signer,
+        "manifest_sha256": manifest_sha256,
+        "file": file,
+        "command": shlex.join(["dp-bundle", "verify", file]),
+        "seen": seen,
+        "columns_table": _columns_table(release),
+        "record": describe_processing(release, label, signer, manifest_sha256),
+    }
+    title = f"{subject.title}, release {subject.number}"
+    return render_page(Page(_ASSETS, "beside.html", title, values))
+
+
+def describe_processing(release: Release, label: dict[str, Any], signer: str, manifest_sha256: str) -> list[str]:
+    """Return what a record of processing says of a release, in sentences; `label` is its `worded_label`."""
+    names, lineage = source_names(release.columns), release.lineage
+    of_columns = f"Of the table it tells about {counted(len(names), 'column')}: {name_columns(names, _NAMED_COLUMNS)}."
+    from_whom = [] if label["right"] is None else [f"From whom: {label['from_whom']}"]
+    return [
+        f"Release {lineage.number} of the dataset {quote_name(release.dataset.name)} was made with random noise on "
+        f"{lineage.created[:10]}, and holds {describe_size(release)}.",
+        of_columns,
+        f"Who is protected: {label['who']}",
+        *from_whom,
+        f"How strongly: {' '.join(label['plainly'])}",
+        f"In numbers: {' '.join([*label['strength'], label['spent'][0]])}",
+        f"Not protected: {' '.join(label['unprotected'])}",
+        f"Made with {quote_name(release.software)}, signed by the key {signer}; SHA-256 of the manifest: "
+        f"{manifest_sha256}.",
+    ]
+
+
+def _columns_table(release: Release) -> PageTable:
+    """Return the first columns of the table, with what their publisher says of them, and what values were kept in."""
+    clip = release.second_moments.column_clip if release.second_moments is not None else None
+    found = first_columns(release.columns)
+    shown = list(islice(found.items(), SHOWN_COLUMNS))
+    named = [f"{name} ({number} columns)" if number > 1 else name for name, (_, number) in shown]
+    more = len(found) - len(shown)
+    told = {
+        "column": named,
+        "unit": [column.unit for _, (column, _) in shown],
+        "description": [column.description for _, (column, _) in shown],
+        "values kept within": [describe_bounds(column, clip) for _, (column, _) in shown],
+    }
+    return PageTable(
+        "columns-table",
+        "The columns that were published, and what their values were clipped to before noise was added.",
+        [TableColumn(head, texts) for head, texts in told.items() if any(texts)],
+        more=f"{counted(more, 'further column')} not shown." if more else "",
+    )

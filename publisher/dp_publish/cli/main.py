@@ -432,8 +432,7 @@ def audit_command(
 
 def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
     """Write signature and page beside a release that was published, and print the receipt."""
-    from dp_publish.cli.messages.page import write_page
-    from dp_publish.cli.messages.release import describe_receipt, receipt_document
+    from dp_publish.cli.messages.release import describe_receipt, receipt_document, write_page
     from dp_publish.release.publishing import sign_beside
 
     with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):

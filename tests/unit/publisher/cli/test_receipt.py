@@ -19,8 +19,7 @@ from tests.unit.publisher.conftest import Call
 from dp_bundle.describe.sentences import SEVERAL_CELLS
 from dp_bundle.files.places import RemotePath
 from dp_publish import Policy, Receipt, publish
-from dp_publish.cli.messages.page import page_path, write_page
-from dp_publish.cli.messages.release import describe_receipt
+from dp_publish.cli.messages.release import describe_receipt, page_path, write_page
 from dp_publish.data.missing import RowReport
 
 ENTITY = {"entity": "who", "max_rows": 2}
