@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
 from dp_bundle import open_bundle
-from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.errors import DpGraphError, PolicyError
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
@@ -23,6 +23,10 @@ from dp_publish.discovery.finding import Told, decide, thinned
 from dp_publish.discovery.looks import LOOKS, Look
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.open_columns import find_candidates, is_open
+from dp_publish.release import discovering
+from dp_publish.release.covariance import CovarianceMaker
+from dp_publish.release.resuming import resume
+from dp_publish.release.rows import RowsMaker
 
 KEY = Ed25519PrivateKey.generate()
 
@@ -237,3 +241,25 @@ def test_a_large_table_is_looked_at_by_place(monkeypatch: pytest.MonkeyPatch) ->
     ]
     assert 1000 < len(seen[0]) < 2500
     assert all(np.array_equal(each, seen[0]) for each in seen)
+
+
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+def test_a_job_goes_on_with_what_was_found(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that ends after the columns were found draws them no second time, and is booked once."""
+    people(3000).to_csv(tmp_path / "t.csv", index=False)
+    policy = open_policy(release=release, mu=5.0).model_copy(update={"find": "all" if release == "rows" else ""})
+    ledger = Ledger(tmp_path / "ledger")
+    maker = RowsMaker if release == "rows" else CovarianceMaker
+    with monkeypatch.context() as patch:
+        patch.setattr(maker, "make", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
+        with pytest.raises(DpGraphError, match="no space"):
+            publish(tmp_path / "t.csv", policy, out=tmp_path / "t.tar", key=KEY, ledger=ledger, job=tmp_path / "job")
+    before = (tmp_path / "job" / "found.json").read_bytes()
+
+    monkeypatch.setattr(discovering, "discover", lambda *_: pytest.fail("the columns are looked at again"))
+    receipt, _ = resume(tmp_path / "job", key=KEY)
+    found = receipt.release.discovery
+    assert found is not None
+    assert found.n_rows == json.loads(before)["n_rows"] == 3000
+    assert [entry.state for entry in ledger.entries()] == ["published"]
+    assert not (tmp_path / "job").exists()
