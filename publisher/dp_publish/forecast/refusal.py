@@ -46,7 +46,6 @@ from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
     Glance,
     find_regrettable,
-    glance,
     glance_at_readable,
     point_out_names,
     quote_header,
@@ -337,16 +336,16 @@ def check_in_advance(
 
     for note in (*filter(None, [table.remark]), *quote_header(table, policy, names)):
         tell(note)
-    raise_all(find_unreadable(table, resolved, kinds))
-    seen = glance(table, kinds)
-    for note in survey_columns(seen, resolved, kinds):
+    seen, readable, unread = glance_at_readable(table, resolved, kinds)
+    for note in survey_columns(seen, resolved, readable):
         tell(note)
-    regrettable = [] if anyway else find_regrettable(table, seen, resolved, kinds)
+    reasons: list[DpGraphError] = [*unread, *find_unreadable(table, resolved, readable)]
+    regrettable = [] if anyway else find_regrettable(table, seen, resolved, readable)
     if declares_no_values(policy):
         for reason in regrettable:
             tell(str(reason).removesuffix(_INSIST))
-    else:
-        raise_all(regrettable)
+        regrettable = []
+    raise_all([*reasons, *regrettable])
     if not anyway:
         refuse_pointless(resolved, kinds, table.types, prepared.count_rows)
 

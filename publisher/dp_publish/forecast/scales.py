@@ -8,6 +8,7 @@ themselves, on the same scale. All of this is for the publisher alone.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
@@ -129,7 +130,9 @@ def _errors(mechanism: TwoRound, rows: _Floats) -> _Floats:
             held = np.corrcoef(on_scale(np.clip(rows, low, high), transforms).T)
             found.append(np.abs(_correlation(released) - held))
     beside: _Floats = np.where(np.eye(p, dtype=bool), np.nan, np.array(found))
-    errors: _Floats = np.nan_to_num(np.nanmedian(beside, axis=(0, 2)), nan=np.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a constant column has no correlations
+        errors: _Floats = np.nan_to_num(np.nanmedian(beside, axis=(0, 2)), nan=np.inf)
     return errors
 
 
