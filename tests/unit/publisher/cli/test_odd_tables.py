@@ -24,8 +24,11 @@ BAD = {  # of a column: its name, its cells by row, and its section, which does 
     "outside": ("outside", lambda row: f"{1000 + row % 7}", "bounds = [0, 10]"),
 }
 READ = {"words", "late word", "number with a comma", "date", "level"}  # what cannot be read is told before what can
-TABLES = [(name,) for name in BAD] + [
-    pair for pair in itertools.combinations(BAD, 2) if (pair[0] in READ) == (pair[1] in READ)
+TABLES = [
+    names
+    for number in (1, 2, 3)
+    for names in itertools.combinations(BAD, number)
+    if len({name in READ for name in names}) == 1 and (number < 3 or not READ & {*names} or "late word" not in names)
 ]
 
 
