@@ -6,7 +6,7 @@ Two steps look at the table, each with a cost of its own (`shares`), and everyth
    whether they have a value. A row moves the counts of a text file's column by sqrt(2), and of another by 1.
 2. **Levels.** The values of columns of words, those that are frequent (`levels`).
 
-Of a table of more than 2^20 rows, blocks of 1,024 of them are looked at, evenly spread by their places, which are
+Of a table of more than 2^18 rows, blocks of 1,024 of them are looked at, evenly spread by their places, which are
 public; so that the values of a column fit into memory, whatever they are.
 """
 
@@ -37,7 +37,7 @@ from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import Candidates, reasons
 
 _BLOCK = 1024  # rows, of which evenly spread ones are looked at in a large table
-_MOST_ROWS = 2**20
+_MOST_ROWS = 2**18
 _CLEAR, _SURE = 3.0, 4.5  # standard deviations of the noise on a count
 _LEAST_SHARE = 0.01  # of the rows, of gaps or other values that are worth a column
 _LEAST_LEVEL, _MOST_LEVELS = 0.02, 12  # of the rows that have a value; and how many levels are kept
