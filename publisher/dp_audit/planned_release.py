@@ -12,6 +12,7 @@ from dp_audit.report import AuditReport
 from dp_audit.whole_covariance_releases import audit_covariance
 from dp_audit.whole_row_releases import audit_rows
 from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.quoting import listed
 from dp_publish.data.kinds import KINDS
 from dp_publish.data.table import Source
 from dp_publish.policy.columns import prepare, require_bounds
@@ -51,6 +52,12 @@ def audit_planned_release(
         raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
     prepared = prepare(data, policy)
     policy, kinds = prepared.policy, prepared.kinds
+    unbounded = [name for name in kinds if policy.column(name).bounds is None]
+    if unbounded and policy.privacy.release == "covariance":
+        raise PolicyError(
+            f"an audit needs declared bounds, which are missing for {listed(unbounded)}: write a policy with "
+            "`dp-publish policy DATA`, and fill in the bounds from public knowledge, or set drop = true"
+        )
     if policy.privacy.release == "rows":
         require_bounds(policy, kinds)
         return _audit_rows(policy, kinds, press, n_canaries, confidence)
