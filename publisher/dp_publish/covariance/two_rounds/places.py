@@ -33,6 +33,7 @@ MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
 _FAR = 1000.0  # scales of a declared place, in which its values are counted
 _SIZES = 128  # of numbers, from one to the next larger by e each, about
 _STANDS_OUT = 4.5  # standard deviations: of 128 counts of nothing, one does in 2,000 columns
+_WIDE = 1e9  # of bounds: a scale within them would be at least 2^-14 of that, so that they are as good as none
 _FINER = 8  # cells, where they are those of all numbers
 _HALF = 0.5  # of the distance of two integers
 
@@ -72,8 +73,9 @@ class Place:
 
     @property
     def is_searched_everywhere(self) -> bool:
-        """True if it has to be found, and nothing public is known of it."""
-        return not (self.is_bounded or self.is_declared)
+        """True if it has to be found, and next to nothing public is known of it."""
+        inside = self.low >= -LARGEST and self.high <= LARGEST
+        return not self.is_declared and inside and self.high - self.low > _WIDE
 
 
 def declared_place(entry: ColumnPolicy) -> Place:
@@ -129,8 +131,11 @@ class PlaceCounts:
     def add(self, values: NDArray[np.float64]) -> None:
         """Count the values of some rows, shape (n, p)."""
         self.n_rows += len(values)
-        for index, (counts, grid) in enumerate(zip(self._counts, self._grids, strict=True)):
-            add_to_cells(counts, values[:, index], grid)
+        for index, (place, counts, grid) in enumerate(zip(self._places, self._counts, self._grids, strict=True)):
+            column = values[:, index]
+            if isinstance(grid, FloatGrid) and place.is_bounded:
+                column = np.clip(column, place.low, place.high)
+            add_to_cells(counts, column, grid)
 
     def merged(self, other: PlaceCounts) -> PlaceCounts:
         """Add the counts of other rows, and return these."""
@@ -158,6 +163,8 @@ class PlaceCounts:
             centers[index], scales[index] = place_chosen(
                 counts, grid, mechanism, choose, floor=place.floor, within=ranges.get(index)
             )
+        low, high = self.limits
+        np.clip(centers, low, high, out=centers)
         return centers, scales
 
     def _find_ranges(self, mu_range: float, play: Play) -> dict[int, Range]:

@@ -1,6 +1,7 @@
 """A release in two rounds, from the rows to both matrices."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -98,6 +99,16 @@ def test_places_are_found() -> None:
     assert (clip * scaling.half_widths / SCALES > 3.0).all()  # what values are clipped to
     assert (clip * scaling.half_widths / SCALES < 15.0).all()
     assert released.earlier.declared == (False,) * 3
+
+
+@pytest.mark.parametrize("bounds", [(), (-1e12, 1e15), (0.0, 2.0**52)], ids=["none", "wide", "half"])
+def test_a_scale_is_not_floored_by_the_width_of_bounds(bounds: tuple[float, ...]) -> None:
+    """Without bounds, or within bounds a million million times too wide, scales are found all the same."""
+    kind = replace(mechanism(), places=(Place(*bounds),) * 3)
+    released, _ = release(Passes(np.abs(chain(20_000) + 50.0)), kind)
+    scaling, clip = released.earlier.moments.scaling, released.earlier.clip
+    assert scaling.centers == pytest.approx(MEANS + 50.0, abs=0.5 * SCALES.max())
+    assert (clip * scaling.half_widths / SCALES < 30.0).all()
 
 
 def test_declared_places_are_used_and_cost_nothing() -> None:
