@@ -10,7 +10,7 @@ from __future__ import annotations
 import _signal as signal  # signal itself takes longer to import than this module to run
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 TYPE_CHECKING = False
@@ -46,9 +46,21 @@ def launch(package: str) -> NoReturn:
             _load(f"{package}.cli.main").main()
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is done
+            _give_up_full_streams()
     except KeyboardInterrupt:  # between the end of the work and that of the process
         _leave("interrupted")
     sys.exit(0)
+
+
+def _give_up_full_streams() -> None:
+    """Let go what a stream could not take, or Python would try again at its end, and exit with a code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _load(name: str) -> Any:
