@@ -73,7 +73,7 @@ _NEUTRAL = [
         r"A row is \(z, c\).*$|(?:Gaussian|Laplace|Wishart|Wishart difference) noise \(.*$|Values were clipped to .*$",
         r"Round [12]: .*$|The noise of the \S+ mechanism does not act entry by entry.*$|Rows and values far .*$",
         r"forecast: .*$|the noise leaves .*$|assumed: these bounds, found privately with \d+% of rho.*$",
-        r"assumed, as there is no policy.*$|\S+ was chosen, .*$|^\S+ was chosen.*$",
+        r"assumed, as no strength was given.*$|\S+ was chosen, .*$|^\S+ was chosen.*$",
         r"  \S+: more than 60 % of the values.*$|.*more than 60 % of the values seem.*$",
         rf"The budget is (?:mu = {_NO} per \S+?(?:, )?)+\.",
         r"licence: .*$|to learn from it: .*$|left out: .*$|^\s+\S+, (?:a page that says|by which the stock) .*$",

@@ -171,7 +171,7 @@ def publish_command(
     policy = find_policy(data, policy_file, _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
-    policy, why = (policy, "") if anyway or engine == "dask" else choose_release(data, policy, withheld)
+    policy, why = (policy, "") if engine == "dask" else choose_release(data, policy, withheld, anyway=anyway)
     prepared = check_in_advance(
         data,
         policy,

@@ -38,7 +38,7 @@ from dp_publish.policy.open_columns import Candidates, reasons
 
 _BLOCK = 1024  # rows, of which evenly spread ones are looked at in a large table
 _MOST_ROWS = 2**18
-_CLEAR, _SURE = 3.0, 4.5  # standard deviations of the noise on a count
+_CLEAR, _SURE = 4.0, 4.5  # standard deviations of the noise on a count
 _LEAST_SHARE = 0.01  # of the rows, of gaps or other values that are worth a column
 _LEAST_LEVEL, _MOST_LEVELS = 0.02, 12  # of the rows that have a value; and how many levels are kept
 _HELD = 0.5  # of the rows that have a value: what its levels hold at least of a column that is published
@@ -291,7 +291,7 @@ def _section(
     if declared in kinds:
         said["kind"] = kinds[declared]
     elif look is Look.TRUTH:
-        said |= {"kind": "integer", "bounds": (0.0, 1.0)}
+        said |= {"kind": "integer", "bounds": (0.0, 1.0), "description": "1 is yes or true, 0 is no or false"}
     elif look in NUMBERS:
         said["kind"] = "integer" if is_whole else "continuous"
     elif look is not None:
@@ -329,7 +329,8 @@ def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, g
 
 
 def _with_words(section: ColumnPolicy, declared: ColumnPolicy) -> ColumnPolicy:
-    return section.model_copy(update={"unit": declared.unit, "description": declared.description})
+    description = declared.description or section.description
+    return section.model_copy(update={"unit": declared.unit, "description": description})
 
 
 def _as_found(table: Table, looks: Mapping[str, Look], decimal: str) -> Table:
@@ -369,5 +370,10 @@ def _describe(sections: Mapping[str, ColumnPolicy], words: Sequence[str], left_o
     gaps = [name for name, section in sections.items() if section.missing in ("indicator", "category")]
     beside = f"; gaps are published of {listed(gaps)}" if gaps else ""
     said = [f"columns found privately: {', '.join(parts)}{beside}"]
-    fresh = {name: reason for name, reason in left_out.items() if reason != "dropped"}
-    return [*said, *([f"left out: {reasons(fresh)}"] if fresh else [])]
+    other = [name for name in categories if sections[name].missing == "other"]
+    said += (
+        [f"gaps and unlisted values of {listed(other)} count as other, or as their most frequent level"]
+        if other
+        else []
+    )
+    return [*said, *([f"left out: {reasons(left_out)}"] if left_out else [])]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-_COUNTS, _LEAST_COUNTS, _MOST_COUNTS = 0.03, 0.001, 0.04  # noise over rows; the share, at least and at most
+_COUNTS, _LEAST_COUNTS, _MOST_COUNTS = 0.015, 0.001, 0.04  # noise over rows; the share, at least and at most
 _LEVELS, _LEAST_LEVELS, _MOST_LEVELS = 0.006, 0.002, 0.12
 _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 

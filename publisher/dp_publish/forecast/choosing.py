@@ -21,7 +21,9 @@ _LEVELS = 3
 _CHOSEN = ("release", "mechanism", "neighbours", "sigma", "snr_db", "l2_radius")  # entries that leave no choice
 
 
-def choose_release(data: Source, policy: Policy, withheld: Collection[str] = ()) -> tuple[Policy, str]:
+def choose_release(
+    data: Source, policy: Policy, withheld: Collection[str] = (), *, anyway: bool = False
+) -> tuple[Policy, str]:
     """Return a policy that says what is released, and a sentence that says why; none where it was said before.
 
     Rows of a typed table hold its numbers, with gaps at the middle of bounds, and no column that is by its name an
@@ -35,6 +37,8 @@ def choose_release(data: Source, policy: Policy, withheld: Collection[str] = ())
         As it was written.
     withheld : collection of str
         Columns that are never published.
+    anyway : bool
+        Whether rows are published whatever they show, so that nothing is chosen.
     """
     privacy = policy.privacy
     if privacy.model_fields_set & {*_CHOSEN} or privacy.unit == "change":
@@ -42,7 +46,7 @@ def choose_release(data: Source, policy: Policy, withheld: Collection[str] = ())
         open_rows = privacy.release == "rows" and not privacy.model_fields_set & {*_CHOSEN[1:]} and is_open(asked)
         return (asked if open_rows and _is_untyped(prepare(data, asked, withheld)) else policy), ""
     covariance = _changed(policy, "covariance")
-    if not is_open(covariance):
+    if anyway or not is_open(covariance):
         return policy, ""
     prepared = prepare(data, covariance, withheld)
     found, n_rows = prepared.found, prepared.count_rows()

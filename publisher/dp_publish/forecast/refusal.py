@@ -54,7 +54,7 @@ from dp_publish.policy.column_survey import (
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
-from dp_publish.policy.open_columns import declares_no_values, is_open
+from dp_publish.policy.open_columns import declares_no_values, find_candidates, is_open, reasons
 from dp_publish.rows.noise import ENOUGH_SIGMA
 
 _VERBATIM = 0.99  # share of values that come out as they went in
@@ -400,7 +400,7 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     needed = require_publishing(table, len(kinds), len(kinds), policy.privacy.release, max_memory)
     for note in (*describe_need(needed), *filter(None, [table.remark]), *quote_header(table, policy, kinds)):
-        tell(note)
+        tell(note.replace("columns are published", "columns may be published", 1))
     if not anyway:
         refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
 
@@ -411,7 +411,8 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     if not looked:
         return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
     if is_open(plan.policy):
-        return [*remarks, *point_out_names(plan.kinds)]
+        gone = find_candidates(plan.table, plan.policy).left_out
+        return [*remarks, *([f"left out: {reasons(gone)}"] if gone else [])]
     seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
     notes = remarks + survey_columns(seen, plan.policy, kinds)
     refused = [

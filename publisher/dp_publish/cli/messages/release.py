@@ -133,7 +133,7 @@ def _describe_choices(receipt: Receipt, policy: Policy) -> Iterator[str]:
     if gap := licence_gap(receipt.release.dataset):
         yield f"licence: {gap}"
     if policy.assumed:
-        yield f"assumed, as there is no policy: one {policy.privacy.unit_name} is protected at mu = 1"
+        yield f"assumed, as no strength was given: one {policy.privacy.unit_name} is protected at mu = 1"
     searched = [column for column in receipt.release.columns if column.bounds_found]
     if searched:
         share = policy.privacy.bounds_share
