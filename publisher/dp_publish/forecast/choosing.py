@@ -17,7 +17,7 @@ from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import IDENTIFIER, Candidates, is_open
 
-_LEVELS = 3
+_LEVELS = 3  # that a column of words is taken to have
 _CHOSEN = ("release", "mechanism", "neighbours", "sigma", "snr_db", "l2_radius")  # entries that leave no choice
 
 
@@ -74,13 +74,11 @@ def _typed_rows(policy: Policy, found: Candidates) -> Policy:
     """Return a policy for the numbers of a typed table."""
     dropped = {name: ColumnPolicy(drop=True) for name, why in found.left_out.items() if why == IDENTIFIER}
     gaps = {name: ColumnPolicy(missing="midpoint") for name in found.typed}
-    described = {name: _with_words_of(section, policy.column(name)) for name, section in gaps.items()}
+    described = {
+        name: policy.column(name).model_copy(update=section.model_dump(exclude_unset=True))
+        for name, section in gaps.items()
+    }
     return policy.model_copy(update={"columns": {**policy.columns, **dropped, **described}})
-
-
-def _with_words_of(section: ColumnPolicy, declared: ColumnPolicy) -> ColumnPolicy:
-    given = declared.model_dump(exclude_unset=True) | section.model_dump(exclude_unset=True)
-    return ColumnPolicy.model_validate(given)
 
 
 def _numbers_of(found: Candidates) -> dict[str, str]:
@@ -103,6 +101,5 @@ def _shows_rows(policy: Policy, kinds: dict[str, str], n_rows: int) -> bool:
 
 
 def _changed(policy: Policy, release: str, *, find: str = "") -> Policy:
-    privacy = policy.privacy.model_copy(update={"release": release})
-    privacy.model_fields_set.add("release")
+    privacy = policy.privacy.model_copy(update={"release": release})  # which counts as given from now on
     return policy.model_copy(update={"privacy": privacy, "find": find})
