@@ -1,5 +1,6 @@
 """The adult table as it is: 48,842 people, six numbers and nine categories of 2 to 42 levels."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from tests.conftest import Run
 
 from dp_bundle import open_bundle
+from dp_bundle.base.errors import EstimationError
 from dp_learn import learn_graph
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate
@@ -101,9 +103,12 @@ def test_the_graph_is_that_of_the_clean_table(table: pd.DataFrame, tmp_path: Pat
     for number in range(N_RELEASES):
         with open_bundle(release(table, COVARIANCE, tmp_path, key, number)) as bundle:
             graph = learn_graph(bundle, alpha=ALPHA, error_bars=False).estimate
-            edges = learn_graph(bundle, fdr=0.05).estimate.edges()
-        found = [set(pair) for pair in zip(edges["source"], edges["target"], strict=True)]
-        n_clear += sum(pair in found for pair in CLEAR)
+            with contextlib.suppress(
+                EstimationError
+            ):  # one release in 70 leaves too little for tests: nothing is found
+                edges = learn_graph(bundle, fdr=0.05).estimate.edges()
+                found = [set(pair) for pair in zip(edges["source"], edges["target"], strict=True)]
+                n_clear += sum(pair in found for pair in CLEAR)
         assert graph.columns == default.columns == tuple(table.columns)
         assert graph.evidence is not None
         of_graph.append(roc_auc_score(truth, edges_of(graph)))

@@ -53,7 +53,6 @@ _PATTERNS = {
 }
 LOOKS = tuple(Look)
 _FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
-_TRUTHS = pa.array([*TRUTH], pa.string())
 NUMBERS = (Look.WHOLE, Look.POINT, Look.COMMA)
 
 
@@ -83,7 +82,7 @@ def _is_so(look: Look, cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     if look is Look.GAP:
         return is_gap(cells, missing)
     if look is Look.TRUTH:
-        return pc.is_in(pc.utf8_lower(cells), value_set=_TRUTHS)
+        return pc.is_in(pc.utf8_lower(cells), value_set=_truth_words())
     return pc.match_substring_regex(cells, _PATTERNS[look])
 
 
@@ -110,13 +109,17 @@ def converter(look: Look, decimal: str, missing: tuple[str, ...]) -> Callable[[p
     return partial(_matching, pattern=r"^[\d./]+$", convert=partial(_dates, format=_FORMATS[look]))
 
 
+def _truth_words() -> pa.Array:
+    return pa.array([*TRUTH], pa.string())  # not before it is asked for: pyarrow then loads pandas
+
+
 def _words(words: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     cells = trim(pc.cast(words, pa.string()))
     return pc.if_else(is_gap(cells, missing), pa.scalar(None, pa.string()), cells)
 
 
 def _truths(words: pa.Array) -> pa.Array:
-    places = pc.index_in(pc.utf8_lower(trim(pc.cast(words, pa.string()))), value_set=_TRUTHS)
+    places = pc.index_in(pc.utf8_lower(trim(pc.cast(words, pa.string()))), value_set=_truth_words())
     return pc.take(pa.array([float(number) for number in TRUTH.values()]), places)
 
 
