@@ -1,6 +1,7 @@
 """A bundle's two forms: the same bytes whichever way they were made, read alike, whole or not at all, or closed."""
 
 import gc
+import gc
 import json
 import shutil
 from collections.abc import Callable
@@ -119,6 +120,7 @@ def test_nothing_is_replaced_and_nothing_is_left_half(multipart: Path, tmp_path:
 def test_a_folder_is_closed_like_a_file(multipart: Path) -> None:
     """No descriptor is left open, however many parts were read, and a closed folder says that it is closed."""
     numbers = Path("/proc/self/fd")
+    gc.collect()  # what other tests left open is not this one's
     before = len(list(numbers.iterdir())) if numbers.exists() else 0
     bundle = open_bundle(multipart / "a", UnsafeTrustAnyone())
     batches = bundle.batches()
@@ -128,7 +130,7 @@ def test_a_folder_is_closed_like_a_file(multipart: Path) -> None:
     with pytest.raises(ClosedBundleError):
         list(batches)
     if before:
-        assert len(list(numbers.iterdir())) == before
+        assert len(list(numbers.iterdir())) <= before
 
 
 def test_commands_take_either_form(multipart: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
