@@ -103,9 +103,7 @@ def test_the_graph_is_that_of_the_clean_table(table: pd.DataFrame, tmp_path: Pat
     for number in range(N_RELEASES):
         with open_bundle(release(table, COVARIANCE, tmp_path, key, number)) as bundle:
             graph = learn_graph(bundle, alpha=ALPHA, error_bars=False).estimate
-            with contextlib.suppress(
-                EstimationError
-            ):  # one release in 70 leaves too little for tests: nothing is found
+            with contextlib.suppress(EstimationError):  # of one release in 70 too little is left for tests
                 edges = learn_graph(bundle, fdr=0.05).estimate.edges()
                 found = [set(pair) for pair in zip(edges["source"], edges["target"], strict=True)]
                 n_clear += sum(pair in found for pair in CLEAR)

@@ -1,7 +1,6 @@
 """A bundle's two forms: the same bytes whichever way they were made, read alike, whole or not at all, or closed."""
 
 import gc
-import gc
 import json
 import shutil
 from collections.abc import Callable
