@@ -11,6 +11,7 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.describe.sentences import describe_gaps
+from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import typical_errors
@@ -107,6 +108,9 @@ class Summary(TypedDict, total=False):
     excess_bound: float | None
     classes: list[float]
     priors: list[float]
+
+
+_ROUNDING = 1e-9  # relative: what a clip at a bound may be off by
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,8 +235,17 @@ def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:
     return {
         column.name: clip * column.standards[0].scale / math.sqrt(variances[column.name])
         for column in release.columns
-        if variances.get(column.name, 0.0) > 0.0
+        if variances.get(column.name, 0.0) > 0.0 and not _holds_bounds(column, clip)
     }
+
+
+def _holds_bounds(column: Column, clip: float) -> bool:
+    """Return True if a column's bounds lie within its clip, which then changes no value, but for rounding."""
+    if column.bounds is None or column.transform is not None:
+        return False
+    (low, high), standard = column.bounds, column.standards[0]
+    away = clip * standard.scale * (1 + _ROUNDING)
+    return standard.center - away <= low and high <= standard.center + away
 
 
 def noise_shares(pooled: PooledCovariance, nodes: Sequence[str] | None = None) -> dict[str, float] | None:

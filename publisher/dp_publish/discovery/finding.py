@@ -27,7 +27,7 @@ from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.discovery import Discovery
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
-from dp_publish.data.cells import trim
+from dp_publish.data.cells import GAPS
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
@@ -141,7 +141,9 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
     levels = _levels_step(policy, found, told.n_rows, len(words)) if words else None
     for name, kept in zip(words, told.levels, strict=True):
         assert levels is not None  # noqa: S101  there are words
-        section = _category(kept, told.n_rows, gaps[name], levels.sigma, step.sigma)
+        answers = sum(number for value, number in kept.items() if value.lower() in GAPS) if name in looks else 0
+        noise = math.hypot(step.sigma, levels.sigma) if answers else step.sigma
+        section = _category(kept, told.n_rows, gaps[name] - answers, levels.sigma, noise)
         if isinstance(section, str):
             left_out[name] = section
         else:
@@ -230,7 +232,7 @@ def _count_levels(read: Read, names: Sequence[str], n_rows: int, missing: tuple[
     convert = converter(Look.WORD, ".", missing)
     for batch in thinned(read(dict.fromkeys(names, "text")), n_rows):
         for counts, words in zip(found, batch.columns, strict=True):
-            count_values(convert(words) if missing else trim(words), counts)
+            count_values(convert(words), counts)
     return [Counter({value: number for value, number in counts.items() if _may_be_level(value)}) for counts in found]
 
 

@@ -114,8 +114,13 @@ def _truth_words() -> pa.Array:
 
 
 def _words(words: pa.Array, missing: tuple[str, ...]) -> pa.Array:
+    """Return words without blanks around them; of a column of words, only empty cells and declared words are gaps.
+
+    One of the usual words for gaps may be an answer, such as "None": if it is frequent, it is a level.
+    """
     cells = trim(pc.cast(words, pa.string()))
-    return pc.if_else(is_gap(cells, missing), pa.scalar(None, pa.string()), cells)
+    gaps = pa.array(["", *(word.strip() for word in missing)], pa.string())
+    return pc.if_else(pc.is_in(cells, value_set=gaps), pa.scalar(None, pa.string()), cells)
 
 
 def _truths(words: pa.Array) -> pa.Array:
@@ -130,7 +135,8 @@ def _numbers(words: pa.Array, decimal: str, missing: tuple[str, ...]) -> pa.Arra
             return pc.cast(pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words), pa.float64())
     except pa.ArrowInvalid:
         pass
-    cells = _words(words, missing)
+    cells = trim(pc.cast(words, pa.string()))
+    cells = pc.if_else(is_gap(cells, missing), pa.scalar(None, pa.string()), cells)
     cells = pc.replace_substring(cells, ",", ".") if decimal == "," else cells
     fits = pc.match_substring_regex(cells, _PATTERNS[Look.POINT])
     return pc.cast(pc.if_else(pc.fill_null(fits, False), cells, pa.scalar(None, pa.string())), pa.float64())

@@ -50,8 +50,12 @@ def choose_release(
         return policy, ""
     prepared = prepare(data, covariance, withheld)
     found, n_rows = prepared.found, prepared.count_rows()
-    if found is None or not in_two_rounds(covariance, (kinds := dict.fromkeys(found.names, "continuous"))):
+    if found is None:
         return policy, ""
+    kinds = dict.fromkeys(found.names, "continuous")
+    if not in_two_rounds(covariance, kinds):  # such as a single column, which has no correlations
+        unknown = _is_untyped(prepared) or found.words
+        return (_changed(policy, "rows", find="all") if unknown else policy), ""
 
     row = forecast_drawn(covariance, kinds, n_rows)
     if _shows_rows(policy, _numbers_of(found), n_rows):

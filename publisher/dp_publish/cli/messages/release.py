@@ -26,13 +26,14 @@ from dp_bundle.describe.subject import licence_gap
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import end_in_name
+from dp_bundle.manifest.columns import source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
-from dp_publish.forecast.outlook import forecast, moments_error, smallest_seen
+from dp_publish.forecast.outlook import forecast, is_clear, moments_error, smallest_seen
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import Policy
 from dp_publish.release.publishing import Receipt
@@ -85,7 +86,9 @@ def describe_receipt(
     if receipt.report.tells:
         lines += ["for your eyes only, because this depends on the raw values:"]
         lines += [_folded(line.removeprefix("  "), width) for line in _describe_report(receipt)]
-    return "\n".join([*lines, f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}"])
+    if len(source_names(release.columns)) > 1:  # of one there is no graph
+        lines.append(f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}")
+    return "\n".join(lines)
 
 
 def _folded(sentence: str, width: int | None) -> str:
@@ -145,13 +148,17 @@ def _describe_report(receipt: Receipt) -> list[str]:
     """Return the counts that depend on the raw values."""
     report, release = receipt.report, receipt.release
     outside = _describe_shortened(release) if _in_two_rounds(release) else _OUTSIDE[release.kind]
+    unbounded = {column.name for column in release.columns if column.bounds is None and column.ball is None}
+    of_bounds = {name: number for name, number in report.filled.items() if name not in unbounded}
+    of_center = {name: number for name, number in report.filled.items() if name in unbounded}
     return [
         *(_describe_entities(report.n_entities) if report.n_entities else []),
         *_describe_cells(report.clipped, "clipped to its bounds"),
         *_describe_cells(report.beyond, "clipped to what was found for it (see dp-bundle inspect)"),
         *_describe_rows(report.n_clipped_rows if _has_ball(release) else 0, outside),
         *_describe_rows(report.n_over_cap, "left out, beyond the max_rows of their entity"),
-        *_describe_cells(report.filled, "without a value, set to the midpoint"),
+        *_describe_cells(of_bounds, "without a value, set to the midpoint"),
+        *_describe_cells(of_center, "without a value, set to the center that was found"),
         *_describe_cells(report.indicated, "without a value, which a column beside it tells with noise"),
         *_describe_rows(report.n_centered, "with a missing value, moved to the means"),
         *_describe_rows(report.n_dropped, "with a missing value, left out"),
@@ -208,7 +215,9 @@ def _rows_verdict(release: Release, policy: Policy) -> Iterator[str]:
     except (PolicyError, PrivacyError):  # a strength at the edge of what can be released
         return
     assumed = describe_spread(policy, kinds)
-    if row.rows.seen is None:
+    if len(kinds) == 1 and is_clear(row.rows.error):
+        shown = "the variance of this column can be seen"
+    elif row.rows.seen is None:
         shown = f"nothing can be seen, as {why_hidden(release.n_rows, len(kinds), row, 'rows')}"
     else:
         shown = f"partial correlations from about {row.rows.seen:.2g} on can be seen"

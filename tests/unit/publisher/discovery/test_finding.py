@@ -16,6 +16,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import DpGraphError, PolicyError
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_learn.covariance.sources import bundle_source
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data.table import open_table
 from dp_publish.discovery import finding
@@ -263,3 +264,25 @@ def test_a_job_goes_on_with_what_was_found(release: str, tmp_path: Path, monkeyp
     assert found.n_rows == json.loads(before)["n_rows"] == 3000
     assert [entry.state for entry in ledger.entries()] == ["published"]
     assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_frequent_word_for_a_gap_is_a_level(suffix: str, tmp_path: Path) -> None:
+    """Nobody who answers "None" is taken for a gap, and an empty cell is no level."""
+    rng = np.random.default_rng(5)
+    answers = rng.choice(["None", "Some", "Much", ""], 6000, p=[0.4, 0.3, 0.1, 0.2])
+    frame = pd.DataFrame({"drinks": answers, "x": rng.normal(size=6000), "y": rng.normal(size=6000)})
+    if suffix == "csv":
+        frame.to_csv(tmp_path / "t.csv", index=False)
+    else:
+        frame.assign(drinks=frame["drinks"].replace("", None)).to_parquet(tmp_path / "t.parquet")
+    policy, out = open_policy(mu=20.0), tmp_path / "t.tar"
+    receipt = publish(tmp_path / f"t.{suffix}", policy, out=out, key=KEY, ledger=Ledger(tmp_path / "ledger"))
+    (source,) = receipt.release.sources
+    assert (set(source.levels), source.gaps) == ({"None", "Some", "Much", "(no value)"}, "(no value)")
+
+    with open_bundle(out, UnsafeTrustAnyone()) as bundle:
+        found = bundle_source(bundle)
+        shares = dict(zip(source.levels, found.mean, strict=False))
+    for level, share in {"None": 0.4, "Some": 0.3, "Much": 0.1, "(no value)": 0.2}.items():
+        assert shares[level] == pytest.approx(share, abs=0.04)

@@ -46,7 +46,7 @@ def test_declared_words_for_gaps_are_gaps() -> None:
         (Look.WHOLE, ".", ["1", " 2.5 ", "", "NA", "x", "3,5"], [1.0, 2.5, None, None, None, None]),
         (Look.COMMA, ",", ["1,5", "2", "x"], [1.5, 2.0, None]),
         (Look.TRUTH, ".", ["yes", "FALSE", "maybe", ""], [1.0, 0.0, None, None]),
-        (Look.WORD, ".", [" a ", "NA", ""], ["a", None, None]),
+        (Look.WORD, ".", [" a ", "NA", ""], ["a", "NA", None]),
         (Look.DOTTED, ".", ["05.10.2024", "31.02.2024", "x"], [datetime.date(2024, 10, 5), None, None]),
         (Look.DAY_FIRST, ".", ["05/10/2024", "13/10/2024"], [datetime.date(2024, 10, 5), datetime.date(2024, 10, 13)]),
         (Look.MONTH_FIRST, ".", ["10/05/2024", "13/10/2024"], [datetime.date(2024, 10, 5), None]),
