@@ -143,12 +143,14 @@ def describe_discovery(release: Release) -> list[str]:
         f"{found.counts_sigma:.4g}."
     ]
     if found.kinds:
-        kinds = _named([*found.kinds])
-        said.append(f"Of a text file, the kind is what most cells look like, and other cells are gaps: {kinds}.")
+        said.append(
+            "A column of a text file holds what most of its cells look like, and in one of numbers or dates any other "
+            f"cell is a gap. So found: {_named([*found.kinds])}."
+        )
     if found.levels and found.levels_sigma is not None and found.threshold is not None:
         said.append(
-            f"Levels are the values whose number, with noise of standard deviation {found.levels_sigma:.4g}, is at "
-            f"least {found.threshold:g}: {_named([*found.levels])}."
+            f"A value is a level only if its number, with noise of standard deviation {found.levels_sigma:.4g}, is at "
+            f"least {found.threshold:g}. So found: {_named([*found.levels])}."
         )
     return said
 

@@ -60,7 +60,6 @@ from dp_publish.rows.noise import ENOUGH_SIGMA
 _VERBATIM = 0.99  # share of values that come out as they went in
 _ENOUGH_SIGMA = {"integer": ENOUGH_SIGMA, "continuous": 0.2}  # at which fewer do, of whole numbers
 Pointless: TypeAlias = Literal["hidden", "unchanged"]
-_INSIST = ", or pass --anyway"
 _ANYWAY = "or publish it all the same with --anyway"
 
 
@@ -343,9 +342,9 @@ def check_in_advance(
     regrettable = [] if anyway else find_regrettable(table, seen, resolved, readable)
     if declares_no_values(policy):
         for reason in regrettable:
-            tell(str(reason).removesuffix(_INSIST))
+            tell(reason)
         regrettable = []
-    raise_all([*reasons, *regrettable])
+    raise_all([*reasons, *map(_unless_anyway, regrettable)])
     if not anyway:
         refuse_pointless(resolved, kinds, table.types, prepared.count_rows)
 
@@ -380,6 +379,10 @@ def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> l
     return [MissingValuesError(name, of_moments=of_moments, has_levels=levels) for name, levels in missing.items()]
 
 
+def _unless_anyway(said: str) -> PolicyError:
+    return PolicyError(f"{said}, or pass --anyway")
+
+
 def raise_all(reasons: Sequence[DpGraphError]) -> None:
     """Raise the reasons why there can be no release, if there are any, in one error: a list of all of them.
 
@@ -399,8 +402,9 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
     """Refuse a release that would show nothing of columns that are yet to be found, each as one column."""
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     needed = require_publishing(table, len(kinds), len(kinds), policy.privacy.release, max_memory)
-    for note in (*describe_need(needed), *filter(None, [table.remark]), *quote_header(table, policy, kinds)):
-        tell(note.replace("columns are published", "columns may be published", 1))
+    named = quote_header(table, policy, kinds, sure=False)
+    for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
+        tell(note)
     if not anyway:
         refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
 
@@ -418,7 +422,7 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     refused = [
         *unread,
         *find_unreadable(plan.table, plan.policy, kinds),
-        *find_regrettable(plan.table, seen, plan.policy, kinds),
+        *map(_unless_anyway, find_regrettable(plan.table, seen, plan.policy, kinds)),
     ]
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.base.errors import CellError, PolicyError
+from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import counted, listed
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.data.rows import batch_rows
@@ -110,11 +110,11 @@ def point_out_names(names: Iterable[str]) -> list[str]:
     return [_about_identifiers(found, "by name")] if found else []
 
 
-def quote_header(table: Table, policy: Policy, names: Collection[str]) -> list[str]:
+def quote_header(table: Table, policy: Policy, names: Collection[str], *, sure: bool = True) -> list[str]:
     """Return the names that a text file's first line gives to published columns, unless the policy has them.
 
     If the line of names is missing, only a person can tell a row of words from names. The policy is as it was written,
-    not resolved, and `names` are those of the raw table.
+    not resolved, and `names` are those of the raw table. Where what they hold is yet to be found, that is not `sure`.
     """
     if table.layout is None or not table.layout.has_header or policy.table.header is not None:
         return []
@@ -123,7 +123,8 @@ def quote_header(table: Table, policy: Policy, names: Collection[str]) -> list[s
         return []
     shown = ", ".join(repr(name) for name in unread[:_NAMES])
     more = f" and {len(unread) - _NAMES} more" if len(unread) > _NAMES else ""
-    return [f"columns are published under these names, from the first line of the file: {shown}{more}"]
+    are = "are" if sure else "may be"
+    return [f"columns {are} published under these names, from the first line of the file: {shown}{more}"]
 
 
 def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
@@ -160,8 +161,8 @@ def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list
     return notes
 
 
-def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collection[str]) -> list[PolicyError]:
-    """Return the reasons why a release would probably be regretted, each as the error that refuses it.
+def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
+    """Return the reasons why a release would probably be regretted, each as a sentence.
 
     Identifiers, and columns that hardly vary, of which the policy says nothing; numbers outside of the bounds that may
     stand for missing values; bounds outside of which most of a column lies; truth values that are none.
@@ -179,7 +180,7 @@ def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collecti
     """
     numbers = _numbers_alone(seen, policy)
     found = (_unmeant(numbers, policy, kinds), _coded(table, numbers, policy), _misplaced(seen, policy))
-    return [PolicyError(f"{said}, or pass --anyway") for said in found if said]
+    return [said for said in found if said]
 
 
 def _numbers_alone(seen: Glance, policy: Policy) -> Glance:
