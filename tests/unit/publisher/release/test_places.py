@@ -255,8 +255,9 @@ def test_the_command_publishes_elsewhere_and_signs_beside(
 
     A page is beside a folder on this machine alone.
     """
-    frame.to_parquet("people.parquet")
-    Path("people.policy.toml").write_text("[privacy]\nmu = 20.0\n[columns.x]\nbounds = [0, 1]\n")
+    frame.assign(y=1 - frame["x"]).to_parquet("people.parquet")
+    declared = "[privacy]\nmu = 20.0\n[columns]\nx = { bounds = [0, 1] }\ny = { bounds = [0, 1] }\n"
+    Path("people.policy.toml").write_text(declared)
     done = command("dp-publish", "people.parquet", "--out", f"{store.uri}/")
     assert done.returncode == 0, done.stderr
     assert f"wrote {store.uri}" in done.stdout
