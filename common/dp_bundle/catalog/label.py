@@ -40,9 +40,9 @@ _PROTECTED = {
 }
 _NOBODY = "Nobody: this release states no guarantee."
 _NO_LIMIT = "Not at all: nothing limits how often a guess about anybody is right."
-_FROM_WHOM = "Anybody, with any other knowledge and any computer, who has this release and knows how it was made."
+FROM_WHOM = "Anybody, with any other knowledge and any computer, who has this release and knows how it was made."
 _WEAK = 0.9  # from this share of right guesses on, the protection is called weak
-_OTHERS = (
+OTHERS = (
     "What other publications about the same people reveal: only releases by this publisher’s ledger are in the total.",
     "What a publisher does otherwise than she says: the signature proves who promises, and not that it is true.",
 )
@@ -86,13 +86,13 @@ def worded_label(release: Release) -> dict[str, Any]:
     return {
         **common,
         "protects": _PROTECTED[guarantee.unit] + ("" if guarantee.neighbours.n_rows_public else ", there or not"),
-        "who": _who(guarantee, release.kind),
-        "from_whom": _FROM_WHOM,
+        "who": describe_who(guarantee, release.kind),
+        "from_whom": FROM_WHOM,
         "guess": guess,
         "plainly": [guess, *(describe_all_releases(total) if total.releases > 1 else _describe_strength(right))],
         "right": right,
         "is_weak": is_weak(in_all if total.releases > 1 else right),
-        "unprotected": [*describe_unprotected(guarantee, release.kind, release.columns, release.discovery), *_OTHERS],
+        "unprotected": [*describe_unprotected(guarantee, release.kind, release.columns, release.discovery), *OTHERS],
     }
 
 
@@ -114,7 +114,7 @@ def _describe_strength(right: float | None, *, in_all: bool = False) -> list[str
     return [describe_hundred(right, in_all=in_all), *weak]
 
 
-def _who(guarantee: Guarantee, kind: str) -> str:
+def describe_who(guarantee: Guarantee, kind: str) -> str:
     """Return one sentence that says whom or what the noise protects; second moments move by whole rows."""
     if guarantee.unit == "cell" and kind == "covariance":
         return "Every single cell, and every row as well: all values of one row together."

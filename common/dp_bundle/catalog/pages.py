@@ -117,7 +117,7 @@ def label_values(label: Facts) -> Facts:
     n_right = None if label["right"] is None else of_hundred(label["right"])
     return {
         "label": label,
-        "picture": None if n_right is None else _hundred_guesses(n_right),
+        "picture": None if n_right is None else hundred_guesses(n_right),
         "n_right": n_right,
         "guesses": _percent(label["right"]),
         "guesses_in_all": _percent(label["right_in_all"]),
@@ -238,7 +238,7 @@ def _size(n_bytes: int) -> str:
     return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"
 
 
-def _hundred_guesses(n_right: int) -> Markup:
+def hundred_guesses(n_right: int) -> Markup:
     """Return a hundred dots: guesses that are right by chance, right because of the release, and wrong.
 
     Parameters

@@ -57,8 +57,6 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from dp_publish.forecast.page.command_lines import Spending
-    from dp_publish.forecast.plan import Plan
     from dp_publish.policy.model import Policy
     from dp_publish.release.publishing import Receipt
 
@@ -114,6 +112,14 @@ def cli() -> None:
 )
 @log_option
 @option(
+    "--progress",
+    applies=ALWAYS,
+    type=click.Choice(["terminal", "lines"]),
+    default="terminal",
+    show_default=True,
+    help="Show progress on a terminal alone, or as lines of JSON on stderr, for programs.",
+)
+@option(
     "--anyway",
     applies=ALWAYS,
     is_flag=True,
@@ -134,6 +140,7 @@ def publish_command(
     staging: str | None,
     job: Path | None,
     log: Path | None,
+    progress: str,
     anyway: bool,
     max_memory: int | None,
     as_json: bool,
@@ -151,7 +158,7 @@ def publish_command(
       dp-publish wine.parquet --unit cell --mu 1
       dp-publish wine.parquet --release covariance
     """
-    from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
+    from dp_publish.cli.messages.following import logged_to, shown_as_lines, shown_on_terminal, warnings_told
     from dp_publish.data.dialect import is_text_file
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.refusal import check_in_advance
@@ -194,7 +201,8 @@ def publish_command(
         meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
         cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
         n_rows = None if is_text_file(data) else prepared.count_rows()
-        show = meanwhile.enter_context(shown_on_terminal(n_rows)) if shown else None
+        following = shown_as_lines if progress == "lines" else shown_on_terminal if shown else None
+        show = meanwhile.enter_context(following(n_rows)) if following is not None else None
         receipt = publish(
             data,
             policy,
@@ -364,16 +372,55 @@ def plan_command(
         draw_plan(plan, picture)
         tell(f"wrote {picture}", quiet=quiet)
     if report is not None:
+        from dp_publish.desk.account import spending_of
         from dp_publish.forecast.page.command_lines import Asked
         from dp_publish.forecast.page.report import write_page
+        from dp_publish.ledger.ledger import open_ledger
         from dp_publish.policy.file import used_policy
 
         step("drawing the page", quiet=quiet)
         used = used_policy(data, policy_file)
-        account = _account_of(plan, ledger_place)
+        account = spending_of(open_ledger(ledger_place), plan.policy)
         write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account))
         tell(f"wrote {report}", quiet=quiet)
     answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
+
+
+@cli.command("desk")
+@click.argument("data", type=DATA)
+@option(
+    "--policy",
+    "policy_file",
+    applies=ALWAYS,
+    type=click.Path(path_type=Path),
+    help="The policy file to read and to write; NAME.policy.toml beside DATA by default.",
+)
+@option(
+    "--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file."
+)
+@ledger_option()
+@option("--port", applies=ALWAYS, type=click.IntRange(0, 65535), default=0, help="By default any that is free.")
+@option("--no-browser", applies=ALWAYS, is_flag=True, help="Print the address, and open no browser.")
+def desk_command(
+    data: Place, policy_file: Path | None, key: str, ledger_place: str | None, port: int, no_browser: bool
+) -> None:
+    """Publish DATA from a form in your own browser, which shows what you promise and what will be seen.
+
+    The form is served on this machine to you alone, until you close it or it was not touched for an hour. It reads and
+    writes the policy's file, and does what the other commands do.
+
+    \b
+    Example:
+      dp-publish desk wine.parquet
+    """
+    from dp_publish.desk.server import serve
+    from dp_publish.desk.session import Asked
+    from dp_publish.policy.file import policy_path
+
+    if not key:
+        raise ParameterError("--key", "the name of a signing key, or a key file", key)
+    asked = Asked(data, _plain_name(data), policy_file or policy_path(data), key, ledger_place)
+    serve(asked, port=port, browse=not no_browser, tell=tell)
 
 
 @cli.command("audit")
@@ -447,20 +494,6 @@ def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_js
 def _resume_words(job: Path, key: str) -> str:
     """Return the command that goes on with a job."""
     return shlex.join(["dp-publish", "resume", str(job), *(["--key", key] if key != DEFAULT_KEY else [])])
-
-
-def _account_of(plan: Plan, ledger_place: str | None) -> Spending:
-    """Return what the ledger has of the dataset that a plan is about."""
-    from dp_publish.forecast.page.command_lines import Spending, budget_of
-    from dp_publish.ledger.ledger import open_ledger
-
-    ledger, name, privacy = open_ledger(ledger_place), plan.policy.dataset.name, plan.policy.privacy
-    budget = budget_of(privacy, ledger.budgets(name))
-    entries = ledger.entries(name)
-    if not entries:
-        return Spending(budget_mu=budget)
-    spent = ledger.spent_mu(name, privacy.account)
-    return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:

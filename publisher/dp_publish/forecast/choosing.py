@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
 from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.data.kinds import ColumnType
-from dp_publish.data.table import Source
+from dp_publish.data.table import Source, Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something
 from dp_publish.forecast.strengths import printed_mu
 from dp_publish.policy.columns import Prepared, prepare
@@ -22,7 +22,7 @@ _CHOSEN = ("release", "mechanism", "neighbours", "sigma", "snr_db", "l2_radius")
 
 
 def choose_release(
-    data: Source, policy: Policy, withheld: Collection[str] = (), *, anyway: bool = False
+    data: Source, policy: Policy, withheld: Collection[str] = (), *, anyway: bool = False, opened: Table | None = None
 ) -> tuple[Policy, str]:
     """Return a policy that says what is released, and a sentence that says why; none where it was said before.
 
@@ -39,16 +39,19 @@ def choose_release(
         Columns that are never published.
     anyway : bool
         Whether rows are published whatever they show, so that nothing is chosen.
+    opened : Table, optional
+        The same table, if it is open.
     """
     privacy = policy.privacy
     if privacy.model_fields_set & {*_CHOSEN} or privacy.unit == "change":
         asked = _changed(policy, "rows", find="all")
         open_rows = privacy.release == "rows" and not privacy.model_fields_set & {*_CHOSEN[1:]} and is_open(asked)
-        return (asked if open_rows and _is_untyped(prepare(data, asked, withheld)) else policy), ""
+        untyped = open_rows and _is_untyped(prepare(data, asked, withheld, opened=opened))
+        return (asked if untyped else policy), ""
     covariance = _changed(policy, "covariance")
     if anyway or not is_open(covariance):
         return policy, ""
-    prepared = prepare(data, covariance, withheld)
+    prepared = prepare(data, covariance, withheld, opened=opened)
     found, n_rows = prepared.found, prepared.count_rows()
     if found is None:
         return policy, ""

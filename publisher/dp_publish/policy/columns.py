@@ -68,9 +68,9 @@ class Prepared:
         return self.table.count_rows()
 
 
-def prepare(data: Source, policy: Policy, withheld: Collection[str] = ()) -> Prepared:
-    """Open a table, and work the policy in: see `resolve` for the columns' sections, and `choose_columns`."""
-    opened = open_table(data, policy.table)
+def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, opened: Table | None = None) -> Prepared:
+    """Open a table, unless it is `opened`, and work the policy in: see `resolve` and `choose_columns`."""
+    opened = open_table(data, policy.table) if opened is None else opened
     if is_open(policy):
         found = find_candidates(opened, policy, withheld)
         gone = tuple(name for name in found.left_out if name in withheld)

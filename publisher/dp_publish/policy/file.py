@@ -68,28 +68,44 @@ def load_policy(path: Path | None, default_name: str, overrides: dict[str, Any])
     return _parse(document, where, default_name, overrides)
 
 
+def parse_policy(text: str, where: str, default_name: str) -> Policy:
+    """Return the policy that a text is, as `load_policy` reads one from a file; `where` names it in errors.
+
+    Raises
+    ------
+    PolicyError
+        As there; its cause is pydantic's `ValidationError` where entries are not as they must be.
+    """
+    return _parse(_parse_toml(text.encode(), where), where, default_name, {})
+
+
 def _read(path: Path) -> dict[str, Any]:
     """Return a policy file's TOML, for no more columns than a release may have."""
     try:
         content = read_regular(path, _MOST)
     except OSError as error:
         raise PolicyError(f"the policy {path} cannot be read: {error.strerror}") from error
-    _require_columns(path, len(_SECTION_OF_COLUMN.findall(content)))  # before objects are made of all of them
+    return _parse_toml(content, str(path))
+
+
+def _parse_toml(content: bytes, where: str) -> dict[str, Any]:
+    """Return what a policy's text says, for no more columns than a release may have."""
+    _require_columns(where, len(_SECTION_OF_COLUMN.findall(content)))  # before objects are made of all of them
     try:
         document = tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number or a nesting beyond all sense
-        raise PolicyError(f"the policy {path} is not valid TOML: {error}") from error
+        raise PolicyError(f"the policy {where} is not valid TOML: {error}") from error
     columns = document.get("columns")
-    _require_columns(path, len(columns) if isinstance(columns, dict) else 0)
+    _require_columns(where, len(columns) if isinstance(columns, dict) else 0)
     return document
 
 
-def _require_columns(path: Path, n_columns: int) -> None:
+def _require_columns(where: str, n_columns: int) -> None:
     if n_columns <= MAX_COLUMNS:
         return
     raise PolicyError(
-        f"the policy {path} has sections for more than {MAX_COLUMNS:,} columns, which is more than a release may have: "
-        "remove those of columns that the table does not have, or that are not published"
+        f"the policy {where} has sections for more than {MAX_COLUMNS:,} columns, which is more than a release may "
+        "have: remove those of columns that the table does not have, or that are not published"
     )
 
 

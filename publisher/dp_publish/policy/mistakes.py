@@ -95,7 +95,24 @@ def describe_mistake(error: ValidationError, options: Collection[str] = (), star
     start : tuple of str
         Where in a policy the validated section stands.
     """
-    first = max(error.errors(), key=lambda found: len(found["loc"]))  # of a union, the branch that fits best
+    return _describe_one(max(error.errors(), key=_depth), options, start)
+
+
+def describe_mistakes(error: ValidationError) -> dict[tuple[str, ...], str]:
+    """Return one sentence on the first mistake in each entry of a policy, by its place in it."""
+    found: dict[tuple[str, ...], Any] = {}
+    for each in sorted(error.errors(), key=_depth, reverse=True):
+        found.setdefault(_place(each["loc"]), each)
+    return {where: _describe_one(each, (), ()) for where, each in found.items()}
+
+
+def _depth(found: Any) -> int:
+    """Return how deep a mistake lies: of a union, the branch that fits best has the deepest."""
+    return len(found["loc"])
+
+
+def _describe_one(first: Any, options: Collection[str], start: tuple[str, ...]) -> str:
+    """Return one sentence on a mistake, with its place."""
     where = _place((*start, *first["loc"]))
     shown = ".".join(where) or "its top level"
     if len(where) == 2 and where[0] == "privacy" and where[1] in options:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
+import math
 import re
 import sys
 import time
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
 _FORMAT, _TIME = "%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"
+_BETWEEN = 0.2  # seconds between two lines for a program
 _LOGGED = ("dp_publish", "dp_bundle")
 _STAMP, _STAMP_LENGTH = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ "), 21  # bytes
 
@@ -55,6 +58,31 @@ def shown_on_terminal(n_rows: int | None) -> Iterator[Callable[[int], None]]:
             bar.update(task, completed=done)
 
         yield show
+
+
+@contextlib.contextmanager
+def shown_as_lines(n_rows: int | None) -> Iterator[Callable[[int], None]]:
+    """Print how far it is on stderr as lines of JSON, for a program that shows it, for the length of a block.
+
+    A program that is gone ends the work: what cannot be printed is an error.
+
+    Yields
+    ------
+    callable
+        As of `shown_on_terminal`.
+    """
+    number, before, printed = 1, 0, -math.inf
+
+    def show(done: int) -> None:
+        nonlocal number, before, printed
+        number, before = number + (done < before), done
+        now = time.monotonic()
+        if now - printed >= _BETWEEN:
+            printed = now
+            sys.stderr.write(json.dumps({"pass": number, "rows": done, "of": n_rows}) + "\n")
+            sys.stderr.flush()
+
+    yield show
 
 
 def _since(began: float) -> ProgressColumn:

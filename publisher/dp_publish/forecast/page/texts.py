@@ -41,7 +41,7 @@ def texts_of(plan: Plan, asked: Asked, position: Position) -> dict[str, str]:
         **{f"error-{name}": _figure(shown.error) for name, shown in both.items()},
         **{f"drowned-{name}": _of(shown.drowned, len(plan.kinds)) for name, shown in both.items()},
         "shows": _shows(plan, row),
-        "budget": budget_sentence(asked.account, position),
+        "budget": budget_sentence(asked.account, position.protection.booked_mu),
         "refused": _REFUSED.get(position.pointless or "", ""),
         "line": publish_line(plan, asked, position),
         "moments-line": moments_line(asked, row.mu),
@@ -149,8 +149,8 @@ def _rounded_up(value: float) -> str:
     return f"{math.ceil(value / step * (1 - 1e-12)) * step:,.{max(0, -round(math.log10(step)))}f}"
 
 
-def budget_sentence(account: Spending, position: Position) -> str:
-    """Return what is spent, what this release would make of it, and what would be left."""
+def budget_sentence(account: Spending, booked_mu: float) -> str:
+    """Return what is spent, what a release of this mu would make of it, and what would be left."""
     spent, budget = account.spent_mu, account.budget_mu
     if budget is None and not account.releases:
         return "There is no budget for later releases yet: budget_mu, in the policy, sets one."
@@ -165,16 +165,23 @@ def budget_sentence(account: Spending, position: Position) -> str:
     if account.in_parts:
         return f"{limit} {so_far}. Releases of different parts of the rows cost in parallel."
 
-    total = math.hypot(spent, position.protection.booked_mu)
+    total = math.hypot(spent, booked_mu)
     said = f"{limit} {so_far}; with this one, the total would be {round_up(total, 4)}."
     if budget is None:
         return said
-    if total > budget * SLACK:
+    if passes_budget(account, booked_mu):
         return f"{said} That is more than the budget: dp-publish would refuse this release."
     left = math.sqrt(max(budget**2 - total**2, 0.0))
     if left < _LEAST_LEFT:
         return f"{said} Nothing would be left."
     return f"{said} What is left would allow one more release at mu = {math.floor(left * 1000) / 1000:g}."
+
+
+def passes_budget(account: Spending, booked_mu: float) -> bool:
+    """Return whether a release of this mu would be refused for what all releases together would cost."""
+    if account.budget_mu is None or account.spent_mu is None or account.in_parts:
+        return False
+    return math.hypot(account.spent_mu, booked_mu) > account.budget_mu * SLACK
 
 
 def change(guarantee: Guarantee) -> str:

@@ -252,10 +252,10 @@ def test_the_budget_is_said_to_be_exceeded_where_the_ledger_refuses(table_of: An
 def test_a_dataset_without_a_budget_is_told_so(table_of: Any) -> None:
     """A first release without a budget is pointed to budget_mu, and no total is made up where a unit is unprotected."""
     plan = plan_of(table_of("mu = 1.0"))
-    position = positions_of(plan)[0]
-    assert "budget_mu, in the policy, sets one" in budget_sentence(Spending(), position)
-    assert "there is no total to add to" in budget_sentence(Spending(2, None), position)
-    assert "cost in parallel" in budget_sentence(Spending(2, 1.0, 2.0, in_parts=True), position)
+    booked = positions_of(plan)[0].protection.booked_mu
+    assert "budget_mu, in the policy, sets one" in budget_sentence(Spending(), booked)
+    assert "there is no total to add to" in budget_sentence(Spending(2, None), booked)
+    assert "cost in parallel" in budget_sentence(Spending(2, 1.0, 2.0, in_parts=True), booked)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.045, 0.051), (0.011, 0.019), (0.02, 0.9), (1e-3, 40.0), (1e-9, 1e9)])

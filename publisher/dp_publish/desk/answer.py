@@ -1,0 +1,357 @@
+"""What the desk answers to what is in its form: objections, the promise, what would be seen, and what it costs.
+
+Everything is asked of the functions that the commands ask. Nothing is written, booked or drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from dp_bundle.base.errors import DpGraphError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.catalog.label import FROM_WHOM, OTHERS, describe_who, is_weak
+from dp_bundle.describe.sentences import chance_of_guess, describe_guess, describe_hundred, describe_unprotected
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.data.table import Source
+from dp_publish.desk.account import spending_of
+from dp_publish.desk.document import Fields, changed_policy, column_field
+from dp_publish.desk.table import Opened, open_for_desk
+from dp_publish.forecast.assumptions import calibrate_assumed, describe_spread, fill_bounds
+from dp_publish.forecast.choosing import choose_release
+from dp_publish.forecast.findings import describe_findings
+from dp_publish.forecast.guarantees import promise_of
+from dp_publish.forecast.outlook import ForecastRow, forecast
+from dp_publish.forecast.page.texts import budget_sentence, passes_budget
+from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_pointless
+from dp_publish.forecast.strengths import forecast_each
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.policy.choices import DEFAULT_SPREAD
+from dp_publish.policy.column_survey import Glance, find_regrettable, glance_at_readable, survey_columns
+from dp_publish.policy.columns import Prepared, prepare
+from dp_publish.policy.file import parse_policy
+from dp_publish.policy.mistakes import describe_mistakes
+from dp_publish.policy.model import ColumnPolicy, Policy
+from dp_publish.policy.open_columns import declares_no_values
+
+SLIDER = (0.1, 10.0)  # mu at its ends
+_CURVE = tuple(SLIDER[0] * (SLIDER[1] / SLIDER[0]) ** (step / 40) for step in range(41))
+_GENERAL = ""  # the field of objections that belong to none
+_FIRST_OF = {"bounds": "low", "categories": "levels", "center": "low", "scale": "low"}
+_REFUSALS = (PolicyError, PrivacyError, ParameterError)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What would be promised, in the words of the label.
+
+    Attributes
+    ----------
+    right : float
+        The largest share of right guesses between two candidates.
+    sentences : dict of str to list of str
+        By what they are about: who, from whom, how strongly, and what is not protected.
+    is_weak : bool
+        Whether the label will call it weak.
+    """
+
+    right: float
+    sentences: Mapping[str, list[str]]
+    is_weak: bool
+
+
+@dataclass
+class Answer:
+    """What is said of one state of the form.
+
+    Attributes
+    ----------
+    text : str
+        The policy.
+    objections : dict of str to list of str
+        Why it cannot be published as it is, by field; those of no field are under "".
+    refusals : list of str
+        Why it would not be published unless she insists.
+    remarks : list of str
+        What her own first rows say, for her eyes only.
+    choice : str
+        What is published, and why.
+    promise : Promise or None
+        None where there is no such release.
+    shown : list of str
+        What researchers would see.
+    row : ForecastRow or None
+        The same as numbers, at the stated strength.
+    curve : list of ForecastRow
+        At other strengths.
+    account : str
+        What was spent, and what remains.
+    release : str
+        "rows" or "covariance".
+    left_out : dict of str to str
+        Columns that are not published, and why.
+    """
+
+    text: str
+    objections: dict[str, list[str]] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    choice: str = ""
+    promise: Promise | None = None
+    shown: list[str] = field(default_factory=list)
+    row: ForecastRow | None = None
+    curve: list[ForecastRow] = field(default_factory=list)
+    account: str = ""
+    release: str = ""
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def object(self, where: str, said: str) -> None:
+        """Add an objection, once."""
+        if said not in self.objections.setdefault(where, []):
+            self.objections[where].append(said)
+
+    @property
+    def can_publish(self) -> bool:
+        """Whether nothing stands in the way but what she may insist on."""
+        return not self.objections and self.promise is not None
+
+
+class Desk:
+    """One table, its policy as it was opened or saved last, and the ledger.
+
+    Parameters
+    ----------
+    data : path
+        The table.
+    name : str
+        The dataset's, if the policy gives none.
+    text : str
+        The policy.
+    ledger : Ledger
+        Where costs are kept; only read here.
+    """
+
+    def __init__(self, data: Source, name: str, text: str, ledger: Ledger) -> None:
+        self.data, self.name, self.text, self.ledger = data, name, text, ledger
+        self._last: tuple[str, Any] = ("", None)
+        self._curve: tuple[str, list[ForecastRow]] = ("", [])
+
+    @cached_property
+    def opened(self) -> Opened:
+        """The table; reading it costs one pass."""
+        return open_for_desk(self.data, parse_policy(self.text, "of the form", self.name).table)
+
+    @property
+    def columns(self) -> list[str]:
+        """The table's."""
+        return list(self.opened.table.types)
+
+    def answer(self, fields: Fields) -> Answer:
+        """Return what is said of the form."""
+        text, mistakes = changed_policy(self.text, self.columns, fields)
+        answer = Answer(text, {where: [said] for where, said in mistakes.items()})
+        policy = self._parse(answer)
+        if policy is None:
+            return answer
+        insists = bool(fields.get("anyway"))
+        prepared = self._prepare(answer, policy, insists=insists)
+        if prepared is not None:
+            self._judge(answer, prepared, insists=insists)
+        return answer
+
+    def _parse(self, answer: Answer) -> Policy | None:
+        """Return the policy, or add what is wrong with it."""
+        try:
+            return parse_policy(answer.text, "of the form", self.name)
+        except PolicyError as error:
+            cause = error.__cause__
+            if not isinstance(cause, ValidationError):
+                answer.object(_GENERAL, f"{error}.")
+                return None
+            for place, said in describe_mistakes(cause).items():
+                answer.object(self._field_of(place), f"{said}.")
+            return None
+
+    def _field_of(self, place: tuple[str, ...]) -> str:
+        """Return the field that shows an entry of the policy."""
+        if place[:1] == ("columns",) and len(place) > 1 and place[1] in self.columns:
+            entry = place[2] if len(place) > 2 else "kind"
+            return column_field(self.columns.index(place[1]), _FIRST_OF.get(entry, entry))
+        return "-".join(place[:2]) if len(place) > 1 else _GENERAL
+
+    def _prepare(self, answer: Answer, policy: Policy, *, insists: bool) -> Prepared | None:
+        """Choose what is released; a column that cannot be published gets its objection, and is passed over."""
+        withheld = self.ledger.entities(policy.dataset.name)
+        while True:
+            try:
+                chosen, why = choose_release(self.data, policy, withheld, anyway=insists, opened=self.opened.table)
+                prepared = prepare(self.data, chosen, withheld, opened=self.opened.table)
+            except DpGraphError as error:
+                named = [name for name in self.columns if not policy.column(name).drop and _names(str(error), name)]
+                self._object_to(answer, named, f"{error}.")
+                if not named or len(named) == len(self.columns):
+                    return None
+                policy = _without(policy, named)
+                continue
+            answer.choice = " ".join(_describe_choice(chosen, why))
+            answer.release = chosen.privacy.release
+            answer.left_out = dict(prepared.found.left_out) if prepared.found is not None else {}
+            return prepared
+
+    def _object_to(self, answer: Answer, names: Iterable[str], said: str) -> None:
+        """Add an objection to each of these columns, or to none where there are none."""
+        fields = [column_field(self.columns.index(name), "kind") for name in names]
+        for where in fields or [_GENERAL]:
+            answer.object(where, said)
+
+    def _judge(self, answer: Answer, prepared: Prepared, *, insists: bool) -> None:
+        """Add the promise, what would be seen, what it costs, and what stands in the way."""
+        policy, kinds, n_rows = prepared.policy, prepared.kinds, self.opened.n_rows
+        kinds = dict.fromkeys(kinds, "continuous") if prepared.found is not None else kinds
+        try:
+            (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
+            guarantee, booked_mu = promise_of(policy, kinds, lambda: n_rows)
+            answer.promise = _promise(guarantee, policy, kinds)
+        except _REFUSALS as error:
+            answer.object("privacy-mu", f"{error}.")
+            return
+        answer.row, answer.curve = row, self._forecast_curve(policy, kinds)
+        plan = self._plan(prepared, kinds, row)
+        answer.shown = describe_findings(plan)
+
+        account = spending_of(self.ledger, policy)
+        answer.account = budget_sentence(account, booked_mu)
+        if passes_budget(account, booked_mu):
+            answer.object("privacy-budget_mu", answer.account)
+        self._look(answer, prepared, kinds)
+        refuse_in_words(answer, lambda: refuse_pointless(policy, kinds, prepared.table.types, lambda: n_rows))
+        if insists:
+            answer.refusals = []
+
+    def _plan(self, prepared: Prepared, kinds: dict[str, str], row: ForecastRow) -> Plan:
+        """Return the plan of this one strength."""
+        policy = prepared.policy
+        return Plan(
+            name=policy.dataset.name,
+            n_rows=self.opened.n_rows,
+            kinds=kinds,
+            unit=policy.privacy.unit_name,
+            release=policy.privacy.release,
+            mechanism=self._mechanism(policy, kinds),
+            spread=DEFAULT_SPREAD,
+            assumed=describe_spread(policy, kinds),
+            rows=[row],
+            curve=[],
+            own=row,
+            focus=row,
+            notes=[],
+            paper={},
+            narrower={},
+            table=prepared.table,
+            policy=policy,
+        )
+
+    def _mechanism(self, policy: Policy, kinds: dict[str, str]) -> str | None:
+        if policy.privacy.release == "rows":
+            return None
+        return set_mechanism(fill_bounds(policy, kinds), kinds, lambda: self.opened.n_rows).name
+
+    def _forecast_curve(self, policy: Policy, kinds: dict[str, str]) -> list[ForecastRow]:
+        """Return the forecast at all strengths of the slider, which is kept as long as nothing else changes."""
+        key = repr((policy.columns, policy.sources, _but_strength(policy), kinds))
+        if key != self._curve[0]:
+            mechanism = self._mechanism(policy, kinds)
+            try:
+                rows, _ = forecast_each(
+                    self.opened.n_rows, policy, kinds, _CURVE, DEFAULT_SPREAD, mechanism, with_epsilon=False
+                )
+            except _REFUSALS:
+                rows = []
+            self._curve = key, rows
+        return self._curve[1]
+
+    def _look(self, answer: Answer, prepared: Prepared, kinds: Mapping[str, str]) -> None:
+        """Add what the first rows say of declared columns."""
+        if prepared.found is not None:
+            return
+        policy, table = prepared.policy, prepared.table
+        key = repr((policy.columns, policy.sources, policy.table, dict(kinds)))
+        if key != self._last[0]:
+            self._last = key, glance_at_readable(table, policy, dict(kinds))
+        seen, readable, unread = self._last[1]
+        for error in unread:
+            for name in error.columns:
+                said = next((part for part in str(error).split("; line ") if repr(name) in part), str(error))
+                self._object_to(answer, [name], f"{said}.")
+        answer.remarks += survey_columns(seen, policy, readable)
+        answer.refusals += find_regrettable(table, seen, policy, readable)
+        if drowned := self._drowned(seen, policy, readable):
+            answer.remarks.append(describe_drowned(drowned, policy, seen.n_rows))
+
+    def _drowned(self, seen: Glance, policy: Policy, kinds: dict[str, str]) -> list[str]:
+        try:
+            return find_drowned(seen, policy, kinds, lambda: self.opened.n_rows)
+        except _REFUSALS:
+            return []
+
+
+def _describe_choice(policy: Policy, why: str) -> Iterator[str]:
+    """Yield what is published, why, and what follows from what is declared."""
+    yield f"{why[:1].upper()}{why[1:]}." if why else _CHOSEN[policy.privacy.release]
+    if not declares_no_values(policy):
+        yield (
+            "As something is declared of what columns hold, kinds and levels are not looked for: a column of words or "
+            "dates has to have its kind declared, or is left out."
+        )
+
+
+_CHOSEN = {
+    "rows": "Noisy rows are published, as the policy says.",
+    "covariance": "Second moments are published, as the policy says.",
+}
+
+
+def refuse_in_words(answer: Answer, check: Callable[[], None]) -> None:
+    """Add why she would have to insist, if she would."""
+    try:
+        check()
+    except PolicyError as error:
+        answer.refusals.append(str(error))
+
+
+def _promise(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> Promise:
+    """Return the promise in the label's words."""
+    release = policy.privacy.release
+    columns = calibrate_assumed(policy, kinds)[0] if release == "rows" else []
+    right = chance_of_guess(guarantee, columns)
+    guess = describe_guess(guarantee, columns).removeprefix("In words: ")
+    return Promise(
+        right,
+        {
+            "who": [describe_who(guarantee, release)],
+            "from whom": [FROM_WHOM],
+            "how strongly": [guess[:1].upper() + guess[1:], describe_hundred(right)],
+            "not protected": [*describe_unprotected(guarantee, release, columns), *OTHERS],
+        },
+        is_weak(right),
+    )
+
+
+def _names(said: str, name: str) -> bool:
+    """Return whether a sentence names a column."""
+    return repr(name) in said or f"columns.{name}:" in said
+
+
+def _without(policy: Policy, names: Iterable[str]) -> Policy:
+    return policy.model_copy(
+        update={"columns": {**policy.columns, **{name: ColumnPolicy(drop=True) for name in names}}}
+    )
+
+
+def _but_strength(policy: Policy) -> dict[str, Any]:
+    return policy.privacy.model_dump(exclude={"mu", "rho", "epsilon", "delta", "sigma", "snr_db", "budget_mu"})

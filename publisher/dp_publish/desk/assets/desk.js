@@ -1,0 +1,193 @@
+"use strict";
+// The desk's form: what is changed is sent to the desk's own server on this machine, which says what becomes of it.
+(() => {
+  const KEPT = "dpgraph-desk"; // the secret of this session, and nothing of the table
+  const by_id = (id) => document.getElementById(id);
+  const notice = (text) => { by_id("notice").textContent = text; by_id("notice").className = text ? "warning" : ""; };
+  let asked = 0, answered = 0, timer = 0, watching = false, closed = false;
+
+  async function ask(what, sent = {}) {
+    const headers = {"Content-Type": "application/json", Authorization: `Bearer ${sessionStorage.getItem(KEPT) || ""}`};
+    try {
+      const reply = await fetch(`/${what}`, {method: "POST", headers, body: JSON.stringify(sent)});
+      return await reply.json();
+    } catch {
+      closed = true;
+      return {error: "The desk is closed: start dp-publish desk again. What was not saved is gone."};
+    }
+  }
+
+  // --- The form, and what is said of it ---
+  const fields = () => Object.fromEntries(Array.from(new FormData(by_id("form")), ([name, value]) => [name, String(value)]));
+  const sent = () => {
+    const all = fields();
+    document.querySelectorAll("#form input[type=checkbox]").forEach((box) => { if (!box.checked) all[box.name] = ""; });
+    return all;
+  };
+
+  function fit() {
+    document.querySelectorAll("[data-with]").forEach((part) => {
+      const [name, value] = part.dataset.with.split(" ");
+      part.hidden = fields_now.get(name) !== value;
+    });
+    document.querySelectorAll("[data-column]").forEach((column) => {
+      const kind = fields_now.get(`${column.dataset.column}kind`) || "";
+      column.querySelectorAll("[data-kinds]").forEach((part) => { part.hidden = !part.dataset.kinds.split(" ").includes(kind); });
+    });
+  }
+  let fields_now = new Map();
+  const read = () => { fields_now = new Map(Object.entries(sent())); fit(); };
+
+  function show(state) {
+    for (const [id, html] of Object.entries(state.parts || {})) {
+      const part = by_id(id);
+      if (part.innerHTML !== html) part.innerHTML = html; // our own server's, and escaped there
+    }
+    if (!state.parts) return;
+    document.querySelectorAll(".objection:not([hidden])").forEach((each) => { each.hidden = true; each.textContent = ""; });
+    document.querySelectorAll("[aria-invalid]").forEach((each) => each.removeAttribute("aria-invalid"));
+    for (const [id, text] of Object.entries(state.columns)) {
+      const part = by_id(id);
+      if (part.textContent !== text) part.textContent = text;
+      part.classList.remove("against");
+    }
+    for (const [field, text] of Object.entries(state.objections)) {
+      const says = by_id(`${field}-says`);
+      if (!says) continue;
+      says.hidden = false;
+      says.textContent = text;
+      by_id(field)?.setAttribute("aria-invalid", "true");
+      const column = says.closest("[data-column]");
+      const mark = column && by_id(`${column.dataset.column}state`);
+      if (mark) { mark.textContent = "something stands in the way"; mark.classList.add("against"); }
+    }
+    if (document.activeElement !== by_id("slider")) by_id("slider").value = state.position;
+    document.querySelector('[data-do="ask"]').disabled = !state.publishable;
+    document.querySelector('[data-do="save"]').disabled = !state.savable;
+  }
+
+  async function check() {
+    read();
+    const number = ++asked;
+    const state = await ask("check", Object.fromEntries(fields_now));
+    if (number < answered) return; // a later one was faster
+    answered = number;
+    if (state.error) notice(state.error); else { notice(""); show(state); }
+  }
+  const soon = () => { clearTimeout(timer); timer = setTimeout(check, 120); };
+
+  // --- What is being done ---
+  async function watch() {
+    if (watching) return;
+    watching = true;
+    by_id("work").hidden = false;
+    for (let running = true; running && !closed;) {
+      const state = await ask("work");
+      if (state.error) { notice(state.error); break; }
+      if (by_id("working").innerHTML !== state.html) by_id("working").innerHTML = state.html;
+      running = state.running;
+      if (running) await new Promise((resolve) => setTimeout(resolve, 400));
+      else if (state.published) check();
+    }
+    watching = false;
+  }
+
+  async function begin(what) {
+    const state = await ask(what, sent());
+    if (state.error) { notice(state.error); by_id("notice").scrollIntoView(); return; }
+    notice("");
+    watch();
+    by_id("work-title").focus();
+  }
+
+  const actions = {
+    save: async () => {
+      const state = await ask("save", sent());
+      by_id("done").textContent = state.error || state.done;
+      show(state);
+    },
+    ask: () => by_id("asking").showModal(),
+    back: () => by_id("asking").close(),
+    publish: () => { by_id("asking").close(); begin("publish"); },
+    plan: () => begin("plan"),
+    look: () => begin("look"),
+    audit: () => begin("audit"),
+    cancel: () => ask("cancel"),
+    close: async () => {
+      await ask("close");
+      closed = true;
+      sessionStorage.removeItem(KEPT);
+      by_id("desk").replaceChildren();
+      notice("The desk is closed. You can close this tab.");
+    },
+  };
+
+  function attach() {
+    const form = by_id("form");
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("input", (event) => {
+      const slider = by_id("slider");
+      if (event.target.id === "find") { filter(event.target.value); return; }
+      if (event.target === slider) {
+        const [low, high] = [Number(slider.dataset.low), Number(slider.dataset.high)];
+        by_id("privacy-mu").value = String(Number((low * (high / low) ** (slider.value / slider.max)).toPrecision(3)));
+      }
+      read();
+      soon();
+    });
+    document.addEventListener("click", (event) => {
+      const button = event.target.closest("[data-do]");
+      if (button) actions[button.dataset.do]();
+      const link = event.target.closest("[data-field]");
+      if (link) { event.preventDefault(); lead_to(link.dataset.field); }
+    });
+  }
+
+  function lead_to(field) {
+    const target = by_id(field) || document.querySelector(`[name="${CSS.escape(field)}"]`);
+    if (!target) return;
+    target.closest("details")?.setAttribute("open", "");
+    target.closest("[hidden]")?.removeAttribute("hidden");
+    target.focus();
+  }
+
+  function filter(words) {
+    const wanted = words.toLocaleLowerCase();
+    let shown = 0;
+    document.querySelectorAll(".columns-of > li").forEach((line) => {
+      line.hidden = !line.querySelector("summary").textContent.toLocaleLowerCase().includes(wanted);
+      shown += !line.hidden;
+    });
+    by_id("found").textContent = `${shown} columns`;
+  }
+
+  // --- The beginning ---
+  async function enter() {
+    const token = location.hash.slice(1);
+    if (!token) return;
+    history.replaceState(null, "", "/"); // so that the address is in no history
+    const reply = await ask("enter", {token});
+    if (reply.secret) sessionStorage.setItem(KEPT, reply.secret);
+  }
+
+  async function start() {
+    await enter();
+    for (;;) {
+      const state = await ask("page");
+      if (state.error) { notice(state.error); return; }
+      if (state.html) {
+        notice("");
+        by_id("desk").innerHTML = state.html;
+        attach();
+        read();
+        show(state);
+        const work = await ask("work");
+        if (work.html) watch();
+        return;
+      }
+      by_id("notice").textContent = `Reading the table, once: ${state.opening} s so far.`;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+  }
+  start();
+})();

@@ -1,0 +1,204 @@
+"""The desk's page: its frame, its form, and the parts of it that change with every answer."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from dp_bundle.base.quoting import counted, escape
+from dp_bundle.catalog.pages import hundred_guesses
+from dp_bundle.describe.sentences import of_hundred
+from dp_bundle.page.colours import style
+from dp_bundle.page.document import ASSETS as COMMON
+from dp_publish.desk.answer import SLIDER, Answer
+from dp_publish.desk.document import DATASET, column_field, shown_fields
+from dp_publish.desk.drawing import draw_forecast
+from dp_publish.desk.session import Session
+from dp_publish.desk.work import Work
+
+_ASSETS = Path(__file__).with_name("assets")
+_STEPS = 200  # of the slider
+_KINDS = {
+    "": "not declared: found privately, or as it is stored",
+    "continuous": "numbers",
+    "integer": "whole numbers",
+    "boolean": "yes or no",
+    "category": "words without an order",
+    "ordered": "words in an order",
+    "date": "dates",
+    "time": "dates with times, or times of the day",
+    "duration": "durations",
+}
+_GAPS = {
+    "": "not declared: found privately, or refused",
+    "refuse": "are refused",
+    "indicator": "are published, in a column beside it",
+    "midpoint": "are set to the middle of the bounds",
+    "center": "are moved to the means",
+    "category": "are a level of their own",
+    "other": "count as the level for all else",
+    "drop": "leave out the whole row",
+}
+_RELEASES = {
+    "": "What shows most at this strength",
+    "rows": "Noisy rows, which any tool reads",
+    "covariance": "Second moments: how columns vary and go together",
+}
+_UNITS = {
+    "row": "One row is one person.",
+    "entity": "Several rows may be one person’s:",
+    "cell": "Single cells are protected, and no person as a whole.",
+    "change": "Cells are counts, and a person is one case in one of them.",
+}
+_ABOUT = {
+    "title": "Title",
+    "description": "Description",
+    "creator": "Who made the data",
+    "license": "Licence (SPDX), such as CC-BY-4.0",
+    "contact": "Contact: an e-mail address, or a page",
+    "url": "Page about the data",
+    "citation": "How to cite it",
+}
+_DONE = {
+    "publish": "Publishing",
+    "plan": "Forecasting other strengths",
+    "look": "Looking at all rows",
+    "audit": "Attacking made-up releases",
+}
+
+
+@cache
+def files() -> dict[str, tuple[str, str]]:
+    """Return the files of the frame, by name: their type and their content; nothing in them is of the table."""
+    label = (COMMON.parents[1] / "catalog" / "assets" / "label.css").read_text(encoding="utf-8")
+    styles = [style(), (COMMON / "page.css").read_text(encoding="utf-8"), label]
+    return {
+        "": ("text/html", (_ASSETS / "frame.html").read_text(encoding="utf-8")),
+        "desk.css": ("text/css", "\n".join([*styles, (_ASSETS / "desk.css").read_text(encoding="utf-8")])),
+        "desk.js": ("text/javascript", (_ASSETS / "desk.js").read_text(encoding="utf-8")),
+    }
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_ASSETS),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["printable"] = escape
+    environment.filters["in_form"] = _in_form
+    environment.filters["lines"] = lambda text: "\n".join(map(escape, text.split("\n")))
+    return environment
+
+
+def _in_form(text: str) -> str:
+    """Return a sentence of the commands without the options that the form has fields for."""
+    insisting = re.sub(r"(?:pass|publish (?:it )?all the same with) --anyway", "insist below", text)
+    return escape(re.sub(r" \(--[^)]*\)", "", insisting))
+
+
+def render_desk(answer: Answer, session: Session) -> str:
+    """Return the form, filled in."""
+    desk = session.desk
+    fields = {**shown_fields(desk.text, desk.columns), "anyway": "", **session.fields}
+    columns = [
+        {
+            "name": name,
+            "seems": desk.opened.seems[name],
+            "prefix": column_field(number, ""),
+            "declared": desk.opened.table.types[name].value,
+        }
+        for number, name in enumerate(desk.columns)
+    ]
+    return (
+        _templates()
+        .get_template("desk.html")
+        .render(
+            session=session,
+            fields=fields,
+            columns=columns,
+            kinds=_KINDS,
+            gaps=_GAPS,
+            releases=_RELEASES,
+            units=_UNITS,
+            about={name: _ABOUT[name] for name in DATASET},
+            size=f"{counted(desk.opened.n_rows, 'row')}, {counted(len(columns), 'column')}",
+            steps=_STEPS,
+            position=_position(answer),
+            **_parts(answer, session),
+        )
+    )
+
+
+def state(answer: Answer, session: Session) -> dict[str, Any]:
+    """Return what the page changes after an answer: parts by their ids, objections by field, and what may be done."""
+    columns = {
+        column_field(number, "state"): answer.left_out.get(name, "") for number, name in enumerate(session.desk.columns)
+    }
+    return {
+        "parts": {name: _templates().get_template(f"{name}.html").render(_parts(answer, session)) for name in _PARTS},
+        "objections": {where: " ".join(said) for where, said in answer.objections.items()},
+        "columns": {where: f"left out: {why}" if why else "" for where, why in columns.items()},
+        "position": _position(answer),
+        "publishable": answer.can_publish and not answer.refusals,
+        "savable": bool(answer.release),
+    }
+
+
+_PARTS = ("promise", "forecast", "standing", "policy", "sure", "account")
+
+
+def _parts(answer: Answer, session: Session) -> dict[str, Any]:
+    promise, desk = answer.promise, session.desk
+    numbers = {column_field(number, ""): name for number, name in enumerate(desk.columns)}
+    return {
+        "answer": answer,
+        "promise": promise,
+        "dots": None if promise is None else hundred_guesses(of_hundred(promise.right)),
+        "picture": draw_forecast(answer, SLIDER),
+        "where": [(where, _heading(where, numbers), said) for where, said in answer.objections.items()],
+        "asked": session.asked,
+        "is_new": session.saved is None,
+    }
+
+
+def _heading(where: str, columns: dict[str, str]) -> str:
+    """Return what an objection is about, as a person calls it."""
+    prefix, _, entry = where.rpartition("-")
+    if f"{prefix}-" in columns:
+        return f"{columns[f'{prefix}-']}: "
+    return {"privacy-mu": "Strength: ", "privacy-budget_mu": "Budget: "}.get(where, f"{entry}: " if where else "")
+
+
+def _position(answer: Answer) -> int:
+    """Return where the slider is at the strength of the answer."""
+    low, high = SLIDER
+    mu = 1.0 if answer.row is None else min(max(answer.row.mu, low), high)
+    return round(_STEPS * math.log(mu / low) / math.log(high / low))
+
+
+def work_state(work: Work | None, session: Session) -> dict[str, Any]:
+    """Return what the page shows of the work that was begun last."""
+    if work is None:
+        return {"running": False, "html": ""}
+    of = work.step.get("of") or (session.desk.opened.n_rows if "rows" in work.step else None)
+    shown = session.page_of(work.what) if work.code == 0 else None
+    if work.what == "publish" and work.code == 0 and shown is None:
+        label = session.asked.bundle.with_name(f"{session.asked.name}.bundle.html")
+        if label.is_file():
+            session.show("publish", label)
+            shown = session.page_of("publish")
+    text = _templates().get_template("work.html")
+    return {
+        "running": work.is_running,
+        "published": work.what == "publish" and work.code == 0,
+        "html": text.render(work=work, doing=_DONE[work.what], of=of, shown=shown, session=session),
+    }

@@ -1,0 +1,238 @@
+"""The desk's server: it listens on this machine alone, answers one browser, and ends with it or after an hour."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import html
+import json
+import signal
+import time
+import webbrowser
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import tornado.httpserver
+import tornado.netutil
+import tornado.web
+
+from dp_bundle.base.errors import DpGraphError
+from dp_publish.desk import page
+from dp_publish.desk.guard import HEADERS, Guard
+from dp_publish.desk.session import AGAIN, Asked, Session
+
+MOST = 2**22  # bytes of a request; a form of a thousand columns takes fewer
+IDLE = 3600.0  # seconds without a touch, after which the desk closes
+_LOOK = 5.0  # seconds between two looks at the clock
+_SHOWN = {"Content-Security-Policy": "sandbox allow-scripts allow-popups"}  # of pages that were written for others
+
+
+class _Handler(tornado.web.RequestHandler):
+    """What all requests have in common: who may ask, and what the answer says to the browser."""
+
+    def initialize(self, guard: Guard, session: Session, done: Callable[[], None]) -> None:
+        self.guard, self.session, self.done = guard, session, done
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+
+    def prepare(self) -> None:
+        if not self.guard.admits(self.request.method or "", self.request.headers):
+            self.refuse("this is no page of the desk, or the desk has another name")
+
+    def refuse(self, why: str) -> None:
+        """Answer with one sentence, and nothing of the table."""
+        self.set_status(403)
+        self.finish({"error": f"{why}; {AGAIN}"})
+
+    def write_error(self, status_code: int, **_: Any) -> None:
+        self.set_status(status_code)
+        self.finish({"error": "the desk could not do this"})
+
+    def log_exception(self, *_: Any) -> None:
+        """Log nothing: a trace may hold values."""
+
+
+class _File(_Handler):
+    """The frame of the page, its style and its script, which say nothing of the table."""
+
+    def get(self, name: str) -> None:
+        kind, content = page.files()[name]
+        self.set_header("Content-Type", f"{kind}; charset=utf-8")
+        self.finish(content)
+
+
+class _Shown(_Handler):
+    """A page that a command wrote."""
+
+    def get(self, name: str) -> None:
+        path = self.session.shown.get(name)
+        if path is None or not path.is_file():
+            self.send_error(404)
+            return
+        for header, value in _SHOWN.items():
+            self.set_header(header, value)
+        self.finish(path.read_bytes())
+
+
+class _Ask(_Handler):
+    """All that the page asks, by its name."""
+
+    def post(self, what: str) -> None:
+        sent = _fields_of(self.request.body)
+        if sent is None:
+            self.send_error(400)
+            return
+        if what == "enter":
+            secret = self.guard.enter(sent.get("token", ""))
+            if secret is None:
+                self.refuse("this address was used already, or is none of this desk")
+            else:
+                self.finish({"secret": secret})
+            return
+        if not self.guard.knows(self.request.headers):
+            self.refuse("this browser did not come by the desk's address")
+            return
+        if what != "work":
+            self.session.touched = time.monotonic()
+        try:
+            self.finish(self._reply(what, sent))
+        except DpGraphError as error:
+            self.finish({"error": str(error)})
+
+    def _reply(self, what: str, sent: dict[str, str]) -> dict[str, Any]:
+        session = self.session
+        if what == "page":
+            return _whole_page(session)
+        if what == "close":
+            self.done()
+            return {"closed": True}
+        if what == "work":
+            return page.work_state(session.work, session)
+        if what == "cancel":
+            if session.work is not None:
+                session.work.cancel()
+            return page.work_state(session.work, session)
+        if session.is_opening or session.failure:
+            return {"error": "the table is not open yet"}
+        if what == "save":
+            return {"done": session.save(sent), **page.state(session.answer(sent), session)}
+        if what in ("publish", "plan", "look", "audit"):
+            session.start(what, sent)
+            return page.work_state(session.work, session)
+        return page.state(session.answer(sent), session)
+
+
+def _fields_of(body: bytes) -> dict[str, str] | None:
+    """Return the fields that a request holds; None if it is no such request."""
+    try:
+        sent = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        return None
+    return sent if isinstance(sent, dict) and all(isinstance(value, str) for value in sent.values()) else None
+
+
+def _whole_page(session: Session) -> dict[str, Any]:
+    """Return the page, or how far the opening of the table is."""
+    if session.is_opening:
+        return {"opening": f"{time.monotonic() - session.began:.0f}"}
+    if session.failure:
+        return {"error": session.failure}
+    answer = session.answer(session.fields)
+    return {"html": page.render_desk(answer, session), **page.state(answer, session)}
+
+
+def application(guard: Guard, session: Session, done: Callable[[], None]) -> tornado.web.Application:
+    """Return the desk as tornado serves it; it keeps no log."""
+    given = {"guard": guard, "session": session, "done": done}
+    return tornado.web.Application(
+        [
+            (r"/((?:desk\.(?:css|js))?)", _File, given),
+            (r"/shown/([\w-]{8,80})", _Shown, given),
+            (r"/(enter|page|check|save|work|cancel|publish|plan|look|audit|close)", _Ask, given),
+        ],
+        default_handler_class=_Nothing,
+        default_handler_args=given,
+        log_function=lambda _: None,
+    )
+
+
+class _Nothing(_Handler):
+    """Whatever else is asked for."""
+
+    def prepare(self) -> None:
+        self.send_error(404)
+
+
+def serve(asked: Asked, *, port: int, browse: bool, tell: Callable[[str], None]) -> None:
+    """Serve the desk until it is closed, interrupted, or not touched for an hour.
+
+    Parameters
+    ----------
+    asked : Asked
+        The table and what goes with it.
+    port : int
+        0 for any that is free.
+    browse : bool
+        Whether to open the user's browser.
+    tell : callable
+        Takes sentences for the terminal; one has the address.
+
+    Raises
+    ------
+    DpGraphError
+        The policy cannot be read, or nothing can listen at the port.
+    """
+    session = Session(asked)
+    with contextlib.closing(session):
+        asyncio.run(_serve(session, port, browse, tell))
+    tell("the desk is closed")
+
+
+async def _serve(session: Session, port: int, browse: bool, tell: Callable[[str], None]) -> None:
+    try:
+        (socket,) = tornado.netutil.bind_sockets(port, "127.0.0.1")
+    except OSError as error:
+        raise DpGraphError(f"the desk cannot listen at port {port}: {error.strerror}; give another --port") from error
+    guard, over = Guard(socket.getsockname()[1]), asyncio.Event()
+    server = tornado.httpserver.HTTPServer(
+        application(guard, session, over.set), max_body_size=MOST, max_buffer_size=MOST, idle_connection_timeout=60
+    )
+    server.add_sockets([socket])
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, over.set)
+    with _opened(guard.address, session) if browse else contextlib.nullcontext(False) as is_shown:
+        where = "your browser shows the desk" if is_shown else f"open {guard.address} in a browser on this machine"
+        tell(f"{where}; it is for you alone, and closes with Ctrl-C or an hour after it was last used")
+        while not over.is_set() and not is_idle(session):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), _LOOK)
+    server.stop()
+    await asyncio.sleep(0.2)  # for the last answer to leave
+    await server.close_all_connections()
+
+
+def is_idle(session: Session) -> bool:
+    """Return whether nobody has asked anything for an hour, and nothing is being done."""
+    return not (session.work and session.work.is_running) and time.monotonic() - session.touched > IDLE
+
+
+@contextlib.contextmanager
+def _opened(address: str, session: Session) -> Iterator[bool]:
+    """Open the browser by a private file that leads to the address, as other users see what programs are given."""
+    start = Path(session.folder.name) / "desk.html"
+    link = html.escape(address, quote=True)
+    start.write_text(
+        f'<!DOCTYPE html><meta charset="utf-8"><title>desk</title><meta http-equiv="refresh" content="0;url={link}">'
+        f'<a href="{link}">the desk</a>',
+        encoding="utf-8",
+    )
+    try:
+        is_shown = webbrowser.open(start.as_uri())
+    except (webbrowser.Error, OSError):
+        is_shown = False
+    yield is_shown

@@ -1,0 +1,156 @@
+"""One publisher at her desk: what she has in the form, what is saved, and the work that she began."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from dp_bundle.base.errors import DpGraphError, PolicyError
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.files.new_files import write_whole
+from dp_bundle.files.ownership import read_regular
+from dp_bundle.files.places import Place
+from dp_publish.desk.answer import Answer, Desk
+from dp_publish.desk.document import new_policy
+from dp_publish.desk.work import Work
+from dp_publish.ledger.ledger import open_ledger
+from dp_publish.policy.file import parse_policy
+
+_BIGGEST_POLICY = 2**23  # bytes
+AGAIN = "start dp-publish desk again for a new one"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the desk was started with: the table, the dataset's name, the policy's file, the key, the ledger."""
+
+    data: Place
+    name: str
+    policy: Path
+    key: str
+    ledger: str | None
+
+    @property
+    def bundle(self) -> Path:
+        """Where a release goes."""
+        return Path(f"{self.name}.bundle.tar")
+
+
+class Session:
+    """One publisher at her desk."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.saved = _read_policy(asked.policy)
+        text = new_policy(asked.data.name, asked.name) if self.saved is None else self.saved
+        parse_policy(text, str(asked.policy), asked.name)  # what cannot be read is for an editor
+        self.desk = Desk(asked.data, asked.name, text, open_ledger(asked.ledger))
+        self.fields: dict[str, str] = {}
+        self.work: Work | None = None
+        self.shown: dict[str, Path] = {}
+        self.failure = ""
+        self.touched = self.began = time.monotonic()
+        self.folder = tempfile.TemporaryDirectory(prefix="dpgraph-desk-")
+        self._opening = threading.Thread(target=self._open, daemon=True)
+        self._opening.start()
+
+    def _open(self) -> None:
+        try:
+            self.desk.opened  # noqa: B018  read once, and kept
+        except DpGraphError as error:
+            self.failure = str(error)
+        except OSError as error:
+            self.failure = error.strerror or str(error)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether the table is still being read."""
+        return self._opening.is_alive()
+
+    def answer(self, fields: dict[str, str]) -> Answer:
+        """Return what is said of the form, and keep what is in it for when the page is loaded again."""
+        self.fields = fields
+        answer = self.desk.answer(fields)
+        if self.asked.bundle.exists() and not (self.work is not None and self.work.is_running):
+            said = f"There is a release in {self.asked.bundle} already, and none is ever replaced: move it to make"
+            answer.object("", f"{said} another.")
+        return answer
+
+    def save(self, fields: dict[str, str]) -> str:
+        """Write the policy's file, and return what was done.
+
+        Raises
+        ------
+        PolicyError
+            What is in the form is no policy, or the file is another one than was read.
+        """
+        answer = self.answer(fields)
+        if said := [sentence for each in answer.objections.values() for sentence in each if not answer.release]:
+            raise PolicyError(f"nothing was saved: {said[0]}")
+        path, text = self.asked.policy, answer.text
+        if _read_policy(path) != self.saved:
+            raise PolicyError(f"nothing was saved: {quote_path(path)} was changed by somebody else; {AGAIN}")
+        if text == self.saved:
+            return f"{path} is as it is in the form already"
+        try:
+            write_whole(path, text.encode(), replace=self.saved is not None)
+        except OSError as error:
+            raise PolicyError(f"nothing was saved: {quote_path(path)} cannot be written: {error.strerror}") from error
+        self.saved = self.desk.text = text
+        return f"wrote {path}"
+
+    def start(self, what: str, fields: dict[str, str]) -> None:
+        """Begin with work: a plan, a look at all rows, an audit, or the publication by the policy as it is saved."""
+        if self.work is not None and self.work.is_running:
+            raise PolicyError("something is being done already: wait for it, or cancel it")
+        self.work = Work(what, self._publishing(fields) if what == "publish" else self._trying(what, fields))
+
+    def _publishing(self, fields: dict[str, str]) -> list[str]:
+        self.save(fields)
+        insists = ["--anyway"] if fields.get("anyway") else []
+        ledger = ["--ledger", self.asked.ledger] if self.asked.ledger else []
+        options = ["--policy", str(self.asked.policy), "--key", self.asked.key, *ledger, "--progress", "lines"]
+        return ["publish", str(self.asked.data), *options, *insists]
+
+    def _trying(self, what: str, fields: dict[str, str]) -> list[str]:
+        """Return a command that spends nothing, by the policy as it is in the form."""
+        answer = self.answer(fields)
+        policy = Path(self.folder.name) / f"{secrets.token_hex(8)}.policy.toml"
+        policy.write_text(answer.text, encoding="utf-8")
+        command = ["audit"] if what == "audit" else ["plan", *(["--look"] if what == "look" else [])]
+        options = ["--policy", str(policy)]
+        if what == "plan":
+            report = policy.with_suffix(".html")
+            options += ["--report", str(report), *(["--ledger", self.asked.ledger] if self.asked.ledger else [])]
+            self.show("plan", report)
+        return [command[0], str(self.asked.data), *command[1:], *options]
+
+    def show(self, name: str, path: Path) -> None:
+        """Let a page that a command writes be seen under a name that nobody can guess."""
+        self.shown[f"{name}-{secrets.token_urlsafe(24)}"] = path
+
+    def page_of(self, what: str) -> str | None:
+        """Return the address of the page that the last such work wrote, if it did."""
+        name = next((name for name in reversed(self.shown) if name.startswith(f"{what}-")), None)
+        return f"/shown/{name}" if name is not None and self.shown[name].exists() else None
+
+    def close(self) -> None:
+        """End what is being done, and forget all."""
+        if self.work is not None and self.work.is_running:
+            self.work.cancel()
+            self.work.wait()
+        self.folder.cleanup()
+
+
+def _read_policy(path: Path) -> str | None:
+    """Return the text of the policy; None if there is none yet."""
+    try:
+        return read_regular(path, _BIGGEST_POLICY).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyError(f"the policy {path} cannot be read: {getattr(error, 'strerror', None) or error}") from error

@@ -1,0 +1,119 @@
+"""The table as the desk has it open: read once when the desk is opened, and what its first rows seem to hold.
+
+What is told of values here is for the publisher's own eyes: nothing of it enters a policy or a release by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_bundle.base.errors import CellError, DataError
+from dp_bundle.base.quoting import counted
+from dp_publish.data.dialect import Dialect
+from dp_publish.data.kinds import AS_IT_IS, ColumnType
+from dp_publish.data.table import Source, Table, open_table
+from dp_publish.discovery.looks import LOOKS, NUMBERS, Look, best_look, converter, count_looks
+
+_CELLS = 2**19  # that are looked at
+_MOST_ROWS = 5_000
+_FEW = 8  # words that are named
+_LONGEST = 30  # letters of one
+_PLURAL = {Look.TRUTH: "truth values", Look.WORD: "words"}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table that is open.
+
+    Attributes
+    ----------
+    table : Table
+        Whose number of rows is known.
+    n_rows : int
+        That number.
+    seems : dict of str to str
+        What each column's first rows seem to hold, in words.
+    """
+
+    table: Table
+    n_rows: int = field(repr=False)
+    seems: dict[str, str] = field(repr=False)
+
+
+def open_for_desk(data: Source, dialect: Dialect) -> Opened:
+    """Open a table, count its rows, and look at the first of them.
+
+    Raises
+    ------
+    SchemaError, DataError
+        It cannot be read, or has no rows.
+    """
+    table = open_table(data, dialect)
+    n_rows = table.count_rows()
+    return Opened(replace(table, count=lambda: n_rows), n_rows, _describe_columns(table))
+
+
+def _describe_columns(table: Table) -> dict[str, str]:
+    rows = max(100, min(_MOST_ROWS, _CELLS // max(len(table.types), 1)))
+    try:
+        batch = next(table.read(dict.fromkeys(table.types, AS_IT_IS), rows), None)
+    except (DataError, CellError):  # which checks of the policy tell
+        batch = None
+    if batch is None:
+        return dict.fromkeys(table.types, "")
+    return {name: _describe(table, name, batch.column(name)) for name in table.types}
+
+
+def _describe(table: Table, name: str, cells: pa.Array) -> str:
+    """Return what the first cells of a column seem to hold."""
+    if table.types[name] in (ColumnType.NESTED, ColumnType.OTHER, ColumnType.OBJECT):
+        return f"{cells.type}, which is never published as it is" if table.types[name] is not ColumnType.OBJECT else ""
+    what, values = _values_of(table, cells)
+    parts = [what if what == _PLURAL[Look.TRUTH] else ", ".join([what, *_describe_values(values)])]
+    empty = len(cells) - (len(values) - values.null_count)
+    parts += [f"{100 * empty / len(cells):.2g} % without a value"] if empty and len(cells) else []
+    return f"{'; '.join(parts)} (in the first {counted(len(cells), 'row')})"
+
+
+def _values_of(table: Table, cells: pa.Array) -> tuple[str, pa.Array]:
+    """Return what the cells are, and the cells as values."""
+    if table.layout is None:
+        decoded = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
+        is_words = pa.types.is_string(decoded.type) or pa.types.is_large_string(decoded.type)
+        return "words" if is_words else str(decoded.type), decoded
+    missing = table.layout.missing_values
+    found = count_looks(cells, missing)
+    counts = {look: float(number) for look, number in zip(LOOKS, found, strict=True)}
+    look = best_look(counts)
+    if look in NUMBERS:
+        decimal = "," if counts[Look.COMMA] > counts[Look.POINT] else "."
+        is_whole = not counts[Look.COMMA] + counts[Look.POINT]
+        return "whole numbers" if is_whole else "numbers", converter(look, decimal, missing)(cells)
+    return _PLURAL.get(look, "dates or times"), converter(look, ".", missing)(cells)
+
+
+def _describe_values(values: pa.Array) -> Iterator[str]:
+    """Yield how many different words there are, or from where to where numbers and dates go."""
+    kept = pc.drop_null(values)
+    if not len(kept):
+        yield "of which none is readable"
+        return
+    if pa.types.is_string(kept.type) or pa.types.is_large_string(kept.type) or pa.types.is_string_view(kept.type):
+        words = sorted(pc.unique(kept).to_pylist())
+        named = f": {', '.join(word[:_LONGEST] for word in words)}" if len(words) <= _FEW else ""
+        yield f"{len(words)} different{named}"
+        return
+    if pa.types.is_boolean(kept.type):
+        return
+    ends: Any = pc.min_max(kept)
+    yield f"from {_spell(ends['min'])} to {_spell(ends['max'])}"
+
+
+def _spell(value: pa.Scalar) -> str:
+    number = value.as_py()
+    return f"{number:.6g}" if isinstance(number, float) else str(number)

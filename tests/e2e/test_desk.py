@@ -1,0 +1,139 @@
+"""The desk as it is started, and what becomes of a publication that it began: the command's own bytes and end."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.unit.publisher.desk.test_server import Served
+
+from dp_bundle.trust.keys import signing_key
+from dp_publish.desk import work
+from dp_publish.desk.session import Asked, Session
+from dp_publish.ledger.ledger import Ledger
+
+FIXED = """
+import pandas, pyarrow.csv, pyarrow.parquet
+import dp_publish.discovery.finding, dp_publish.forecast.refusal, dp_publish.release.publishing
+import dp_publish.cli.messages.release, dp_bundle.catalog.pages
+from dp_publish.cli.main import main
+from same_bits import fixed
+with fixed():
+    main()
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a table of words and numbers in the test's folder, where commands find what fixes their bits."""
+    monkeypatch.chdir(tmp_path)
+    benchmarks = str(Path(__file__).resolve().parents[2] / "benchmarks")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (benchmarks, os.environ.get("PYTHONPATH")))))
+    rng = np.random.default_rng(8)
+    x = rng.normal(50, 10, 2000).round(1)
+    frame = pd.DataFrame({"x": x, "y": (x + rng.normal(0, 5, 2000)).round(1), "w": rng.choice(["a", "b"], 2000)})
+    frame.to_csv("table.csv", index=False)
+    return Path("table.csv")
+
+
+@pytest.mark.slow
+def test_the_saved_policy_gives_the_same_bytes_by_the_command(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under fixed bits, clock and key, what the desk publishes is what the command publishes by the file it saved."""
+    signing_key()  # which takes random bits, too, where there is none
+    monkeypatch.setattr(work, "COMMAND", (sys.executable, "-c", FIXED))
+    desk = Served(Session(Asked(table, "table", Path("table.policy.toml"), "publisher", None)))
+    try:
+        desk.enter()
+        sent = {"column__0__range": "public", "column__0__low": "0", "column__0__high": "100", "privacy__mu": "3"}
+        sent |= {"column__1__range": "public", "column__1__low": "0", "column__1__high": "120"}
+        desk.ask("publish", **sent, column__2__kind="category", column__2__levels="a\nb", privacy__release="covariance")
+        done = desk.finish()
+        assert done["published"], done["html"]
+    finally:
+        desk.close()
+    files = ("table.bundle.tar", "table.bundle.tar.minisig", "table.bundle.html")
+    before = {name: Path(name).read_bytes() for name in files}
+    assert b"categories" in Path("table.policy.toml").read_bytes()
+
+    for name in files:
+        Path(name).unlink()
+    copies = shutil.ignore_patterns("*ledger*")  # of what was spent
+    shutil.copytree(Path(os.environ["DPGRAPH_HOME"], "keys"), "other-home/keys", ignore=copies)
+    monkeypatch.setenv("DPGRAPH_HOME", str(Path("other-home").resolve()))
+    words = [sys.executable, "-c", FIXED, "table.csv"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {name: Path(name).read_bytes() for name in files} == before
+
+
+def started(*words: str) -> tuple[subprocess.Popen[str], str]:
+    """Start the desk, and return its process and its address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dp_publish", "desk", *words, "--no-browser"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    found = re.search(r"open (http://127\.0\.0\.1:\d+/#[\w-]+) ", process.stderr.readline())
+    assert found is not None
+    return process, found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("after", [0.6, 1.6])
+def test_killed_while_it_publishes_the_books_are_a_commands(table: Path, signum: signal.Signals, after: float) -> None:
+    """Whatever ends the desk, and whenever: the release is published and booked once, or neither booked nor there.
+
+    A desk that is killed leaves its command to come to its own end.
+    """
+    from http.client import HTTPConnection
+    from json import dumps, loads
+
+    process, address = started(str(table))
+    port, token = re.findall(r":(\d+)/#(.*)", address)[0]
+
+    def ask(what: str, secret: str = "", **sent: str) -> Any:
+        connection = HTTPConnection("127.0.0.1", int(port), timeout=30)
+        headers = {"Origin": f"http://127.0.0.1:{port}", "Authorization": f"Bearer {secret}"}
+        connection.request("POST", f"/{what}", dumps(sent), headers)
+        answer = loads(connection.getresponse().read())
+        connection.close()
+        return answer
+
+    secret = ask("enter", token=token)["secret"]
+    while "opening" in ask("page", secret):
+        time.sleep(0.05)
+    ask("publish", secret)
+    time.sleep(after)
+    process.send_signal(signum)
+    process.wait(60)
+    assert process.stderr is not None
+    process.stderr.close()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        time.sleep(0.3)
+        states = [entry.state for entry in Ledger().entries("table")]
+        if not any(b"dp_publish" in each.read_bytes() for each in _command_lines()):
+            break
+    assert (states, Path("table.bundle.tar").exists()) in (([], False), (["published"], True), (["reserved"], False))
+
+
+def _command_lines() -> list[Path]:
+    """Return where the command lines are of processes whose folder is this one."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            if each.joinpath("cwd").resolve() == Path.cwd() and int(each.name) != os.getpid():
+                found.append(each / "cmdline")
+        except OSError:
+            continue
+    return found

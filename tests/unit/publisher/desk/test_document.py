@@ -1,0 +1,105 @@
+"""The form's fields and the policy's text: what is changed changes its entry, and nothing else changes."""
+
+import tomllib
+
+import pytest
+
+from dp_publish.desk.document import changed_policy, new_policy, shown_fields
+from dp_publish.policy.file import parse_policy
+
+WRITTEN = """\
+# mine
+[dataset]
+name = "wine" # keep
+keywords = ["a", "b"]
+
+[columns.alcohol] # the first
+bounds = [10.0, 15.0]    # public
+weight = 2
+
+[privacy]
+# why
+unit = { entity = "id", max_rows = 4 } # e
+epsilon = 1.0
+delta = 1e-6
+
+[columns."*"]
+missing = "midpoint"
+[columns.day]
+kind = "date"
+bounds = [2020-01-01, 2021-01-01]
+[columns.vote]
+kind = "category"
+categories = [1, 2, "none"]
+"""
+COLUMNS = ["id", "alcohol", "day", "vote", "a.b c"]
+
+
+def changed(text: str, **fields: str) -> str:
+    """Return the text with fields changed, all of which can be read."""
+    found, mistakes = changed_policy(text, COLUMNS, {name.replace("__", "-"): said for name, said in fields.items()})
+    assert not mistakes
+    parse_policy(found, "of a test", "wine")
+    return found
+
+
+def test_what_is_not_changed_stays_to_the_letter() -> None:
+    """A form that is sent as it was filled in gives the same text, and so does one without fields."""
+    assert changed_policy(WRITTEN, COLUMNS, shown_fields(WRITTEN, COLUMNS)) == (WRITTEN, {})
+    assert changed_policy(WRITTEN, COLUMNS, {}) == (WRITTEN, {})
+
+
+def test_one_entry_changes_one_entry() -> None:
+    """Comments, order, patterns and entries without a field are kept, and a strength takes the place of another."""
+    found = changed(WRITTEN, column__1__high="16", privacy__mu="0.5", dataset__title="Wine")
+    assert found == (
+        WRITTEN.replace("[10.0, 15.0]", "[10.0, 16]")
+        .replace("epsilon = 1.0\ndelta = 1e-6\n", "mu = 0.5\n")
+        .replace('keywords = ["a", "b"]\n', 'keywords = ["a", "b"]\ntitle = "Wine"\n')
+    )
+
+
+@pytest.mark.parametrize("entry", ["kind", "levels", "low", "missing", "unit", "description", "drop"])
+def test_there_and_back_nothing_is_left(entry: str) -> None:
+    """A field that is set and emptied again leaves what the policy said before."""
+    start = new_policy("wine.csv", "wine")
+    there = {
+        "kind": {"kind": "ordered", "levels": "low\nhigh"},
+        "levels": {"kind": "category", "levels": "a\nb\n\na"},
+        "low": {"range": "public", "low": "0", "high": "1000"},
+        "missing": {"missing": "drop"},
+        "drop": {"drop": "yes"},
+    }.get(entry, {entry: 'a "quoted" text'})
+    filled = {f"column-4-{name}": said for name, said in there.items()}
+    first, mistakes = changed_policy(start, COLUMNS, filled)
+    assert not mistakes
+    assert tomllib.loads(first)["columns"]["a.b c"]
+    shown = shown_fields(first, COLUMNS)
+    assert {name: shown[name] for name in filled if "levels" not in name}.items() <= filled.items()
+    again, _ = changed_policy(first, COLUMNS, dict.fromkeys(filled, ""))
+    assert tomllib.loads(again) == tomllib.loads(start)
+
+
+def test_dates_and_levels_are_read_as_they_are_meant() -> None:
+    """Bounds of dates are dates in the policy, levels that are numbers stay numbers unless they are changed."""
+    found = changed(WRITTEN, column__2__high="2022-06-30", column__3__unit="seats")
+    said = tomllib.loads(found)["columns"]
+    assert said["day"]["bounds"][1].isoformat() == "2022-06-30"
+    assert said["vote"]["categories"] == [1, 2, "none"]
+
+
+def test_units_take_each_others_place() -> None:
+    """An entity has its column and its rows in one line, and goes when a row is the unit."""
+    found = changed(WRITTEN, privacy__unit="row")
+    assert 'unit = "row" # e' in found
+    again = changed(found, privacy__unit="entity", privacy__entity="id", privacy__max_rows="7")
+    assert 'unit = {entity = "id", max_rows = 7} # e' in again
+
+
+def test_what_cannot_be_read_is_said_beside_its_field() -> None:
+    """All mistakes at once, and their entries stay as they were."""
+    sent = {"privacy-mu": "one", "column-1-low": "", "privacy-unit": "entity", "privacy-max_rows": "2.5"}
+    sent |= {"privacy-budget_mu": "inf", "privacy-entity": ""}
+    found, mistakes = changed_policy(WRITTEN, COLUMNS, sent)
+    assert found == WRITTEN
+    assert {*mistakes} == {*sent} - {"privacy-unit"}
