@@ -1,0 +1,56 @@
+"""The desk as the tutorial shows it: a real one, in this machine's Chromium, and pictures of parts of its page."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+
+from IPython.display import Image
+from playwright.async_api import Page, Playwright, async_playwright
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_MARGIN = 16  # pixels around a part
+
+
+class Desk:
+    """A desk that was started as a reader starts it, and the browser that came in by its address."""
+
+    def __init__(self, playwright: Playwright, process: asyncio.subprocess.Process, page: Page) -> None:
+        self._playwright, self._process, self.page = playwright, process, page
+
+    @classmethod
+    async def of(cls, data: str) -> Desk:
+        """Start the desk of a table, and open it."""
+        chromium = next((path for name in _NAMES if (path := shutil.which(name))), None)
+        if chromium is None:
+            raise RuntimeError("the pictures of the desk need Chromium: install it (apt-get install chromium)")
+        words = [sys.executable, "-m", "dp_publish", "desk", data, "--no-browser"]
+        process = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.PIPE)
+        if process.stderr is None:
+            raise TypeError("the process was started with a pipe")
+        said = (await process.stderr.readline()).decode()
+        playwright = await async_playwright().start()
+        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = await browser.new_page(viewport={"width": 1180, "height": 940}, color_scheme="light")
+        await page.goto(re.findall(r"http://\S+", said)[0])
+        await page.wait_for_selector("#form")
+        return cls(playwright, process, page)
+
+    async def settle(self) -> None:
+        """Wait until it has answered."""
+        await self.page.wait_for_timeout(400)
+        await self.page.wait_for_load_state("networkidle")
+
+    async def picture(self, selector: str = "") -> Image:
+        """Return a picture of a part of the page, or of the window."""
+        await self.settle()
+        part = self.page.locator(selector) if selector else self.page
+        return Image(await part.screenshot(), width=760 if not selector else None)
+
+    async def close(self) -> None:
+        """Close the desk and the browser."""
+        await self.page.click('[data-do="close"]')
+        await self._process.wait()
+        await self._playwright.stop()
