@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dp_learn.glasso.problem import Solution, Status
     from dp_learn.glasso.solving import graphical_lasso
     from dp_learn.inference.edges import EdgeInference
-    from dp_learn.pipeline.learn import Learned, learn_graph
+    from dp_learn.output.views import Learned, learn_graph
 else:
     __getattr__ = import_on_demand(__name__)
 

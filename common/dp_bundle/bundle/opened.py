@@ -42,6 +42,7 @@ from dp_bundle.trust.signing import Envelope
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -160,6 +161,28 @@ class Bundle:
             It is a covariance release, or its data are not what the manifest says.
         """
         return (group.read() for group in self.row_groups())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the published numbers as a data frame, noise included.
+
+        Returns
+        -------
+        DataFrame
+            The noisy rows, all in memory; or the noisy matrix of second moments, labelled both ways, of two rounds that
+            of the second, whose labels stand for rotated columns (see `second_moments` and `transform`). What both hold
+            without the noise is for `dp_learn`.
+
+        Raises
+        ------
+        BundleFormatError
+            The data are not what the manifest says.
+        """
+        import pandas as pd
+
+        if self.release.kind == "rows":
+            frames: list[pd.DataFrame] = [batch.to_pandas() for batch in self.batches()]
+            return pd.concat(frames, ignore_index=True)
+        return pd.DataFrame(self.second_moments(), self.release.labels, self.release.labels)
 
     def row_groups(self) -> Iterator[RowGroup]:
         """Yield the batches of `batches` as row groups, which any thread may read.

@@ -48,6 +48,7 @@ _OF_PRECISION = (
     "the partial correlation given all other columns, of precision.csv; of a category the largest of its columns"
 )
 _SIZE = "the size of partial_correlation"
+_NAMES_OF_NODES = ("name", "label")  # igraph shows the first, Gephi and Cytoscape the second
 _AT_ONCE = 512  # lines: each batch has its price for every column
 
 
@@ -278,9 +279,12 @@ def write_graphml(
         f'  <key id="d{index}" for="edge" attr.name={_quoted(name)} attr.type="double"{ends_of_key.get(name, " />")}'
         for index, name in enumerate(numbers if sources else ())
     ]
+    lines += [f'  <key id="{name}" for="node" attr.name="{name}" attr.type="string" />' for name in _NAMES_OF_NODES]
     lines.append('  <graph edgedefault="undirected">')
     ends = {node: _quoted(node) for node in nodes}
-    lines += [f"    <node id={node} />" for node in ends.values()]
+    for node, spelled in ends.items():
+        named = "".join(f'<data key="{name}">{node.translate(_ESCAPES)}</data>' for name in _NAMES_OF_NODES)
+        lines.append(f"    <node id={spelled}>{named}</node>")
     for source, target, *values in zip(sources, targets, *(each.tolist() for each in numbers.values()), strict=True):
         data = "".join(f'<data key="d{index}">{value!r}</data>' for index, value in enumerate(values))
         lines.append(f"    <edge source={ends[source]} target={ends[target]}>{data}</edge>")

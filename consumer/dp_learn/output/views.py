@@ -1,0 +1,173 @@
+"""A learned graph as people look at it in Python: as a picture, a page, a table of a notebook, or networkx's graph."""
+
+from __future__ import annotations
+
+import base64
+import html
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import numpy as np
+
+from dp_bundle import Bundle
+from dp_bundle.files.new_files import write_whole
+from dp_bundle.page.colours import COMMUNITIES, shade
+from dp_learn.output.layout import place_nodes
+from dp_learn.output.picture import draw_graph
+from dp_learn.output.summary import Result, summarize
+from dp_learn.pipeline import learn
+from dp_learn.pipeline.settings import Options
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.axes import Axes
+
+_TEST_COLUMNS = ("partial_correlation", "evidence", "ci_low", "ci_high", "q_value")
+_WIDEST = 5.0  # points, of the strongest edge
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Learned(learn.Learned):
+    """A graph and everything that it rests on, and views of it.
+
+    Attributes
+    ----------
+    bundles : tuple of Bundle
+        What it was learned from. A view needs nothing of them but what their manifests say, so that they may be closed.
+
+    Notes
+    -----
+    All others are those of `dp_learn.pipeline.learn.Learned`.
+    """
+
+    bundles: tuple[Bundle, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return the size of the graph in one line."""
+        return f"<Learned: {len(self.estimate.edges())} edges between {len(self.estimate.columns)} columns>"
+
+    def _repr_html_(self) -> str:
+        """Return the picture of the graph and what it says, for a notebook."""
+        from dp_learn.output.page.network import find_network
+        from dp_learn.output.page.plain_words import summarize_plainly
+
+        found = self._result()
+        with tempfile.TemporaryDirectory() as folder:
+            picture = Path(folder) / "graph.png"
+            draw_graph(self.estimate, picture, self._title(), found.summary["drowned_columns"])
+            content = base64.b64encode(picture.read_bytes()).decode()
+        said = "".join(f"<p>{html.escape(text)}</p>" for text in summarize_plainly(found, find_network(found)))
+        return f'<img alt="{html.escape(self._title())}" src="data:image/png;base64,{content}">{said}'
+
+    def to_networkx(self) -> nx.Graph:
+        """Return the graph for networkx: nodes by their names, and edges with their numbers.
+
+        Returns
+        -------
+        networkx.Graph
+            Each edge has `partial_correlation`, `weight`, its size, and where they are known `evidence`, `ci_low`,
+            `ci_high` and `q_value`.
+        """
+        import networkx as nx
+
+        graph = nx.Graph()
+        graph.add_nodes_from(self.estimate.columns)
+        edges = self.estimate.edges()
+        kept = [name for name in _TEST_COLUMNS if name in edges]
+        for edge in edges.to_dict("records"):
+            numbers = {name: float(edge[name]) for name in kept}
+            graph.add_edge(edge["source"], edge["target"], weight=abs(numbers["partial_correlation"]), **numbers)
+        return graph
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the graph with matplotlib: nodes in the colours of their communities, which a legend names.
+
+        Communities are columns that are linked among each other more than with others (Blondel et al., 2008), as on the
+        page. Lines are as wide as partial correlations are strong; negative ones are dashed.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        import matplotlib.pyplot as plt
+
+        from dp_learn.output.page.network import find_network
+
+        if ax is None:
+            ax = plt.subplots(figsize=(7, 6), layout="constrained")[1]
+        network, columns = find_network(self._result()), self.estimate.columns
+        ax.set_axis_off()
+        if network is None or not len(network.sources):
+            ax.text(0.5, 0.5, "no edge is found", ha="center", va="center", transform=ax.transAxes)
+            return ax
+
+        places = place_nodes(len(columns), np.column_stack([network.sources, network.targets]))
+        strongest = float(np.abs(network.weights).max())
+        for source, target, weight in zip(network.sources, network.targets, network.weights, strict=True):
+            colour, style = ("positive", "-") if weight >= 0 else ("negative", "--")
+            width = 0.5 + _WIDEST * abs(weight) / strongest
+            ax.plot(*places[[source, target]].T, style, color=shade(colour).light, lw=width, alpha=0.75, zorder=1)
+        for number, group in enumerate(network.communities):
+            colour = COMMUNITIES[number % len(COMMUNITIES)].light
+            ax.scatter(places[group, 0], places[group, 1], s=160, color=colour, zorder=2, label=f"community {number + 1}")
+        for place, name in zip(places, columns, strict=True):
+            if np.isfinite(place).all():
+                ax.annotate(name, place, (0, 10), textcoords="offset points", ha="center", fontsize=9, zorder=3)
+        ax.plot([], [], "-", color=shade("positive").light, label="positive")
+        ax.plot([], [], "--", color=shade("negative").light, label="negative")
+        ax.legend(frameon=False, fontsize=8, loc="best")
+        ax.set_title(self._title())
+        return ax
+
+    def report(self, path: str | Path) -> Path:
+        """Write the page that `dp-learn` writes as report.html; a file of that name is replaced.
+
+        Returns
+        -------
+        Path
+            The page, one file that needs no network.
+
+        Raises
+        ------
+        FileExistsError
+            There is something of that name that is no regular file.
+        """
+        from dp_learn.output.page.report import make_report
+
+        target = Path(path)
+        write_whole(target, make_report(self._result(), "learn_graph(...) in Python").encode(), replace=True)
+        return target
+
+    def _result(self) -> Result:
+        return Result(self.bundles, summarize(self, self.bundles), self.estimate, self)
+
+    def _title(self) -> str:
+        return " + ".join(dict.fromkeys(bundle.release.dataset.name for bundle in self.bundles))
+
+
+def learn_graph(
+    bundles: Bundle | Sequence[Bundle],
+    *,
+    fdr: float | None = None,
+    error_bars: bool = True,
+    progress: Callable[[str], None] | None = None,
+    max_memory: int | None = None,
+    **settings: Unpack[Options],
+) -> Learned:
+    """Learn a graph, and return it with its views."""
+    learned = learn.learn_graph(
+        bundles, fdr=fdr, error_bars=error_bars, progress=progress, max_memory=max_memory, **settings
+    )
+    opened = (bundles,) if isinstance(bundles, Bundle) else tuple(bundles)
+    return Learned(**{each.name: getattr(learned, each.name) for each in fields(learned)}, bundles=opened)
+
+
+learn_graph.__doc__ = learn.learn_graph.__doc__
