@@ -1,0 +1,393 @@
+"""Differences of partial correlations between releases of different rows, with errors that hold their level.
+
+All releases are fitted on one graph, without a penalty, and desparsified: T = 2 Theta - Theta S^ Theta. With
+D = Theta - Sigma^-1, T errs by exactly -Theta (S^ - Sigma) Theta - D Sigma D. The first term has the known errors of
+bilinear forms of S^, noise included; what the graph leaves out is the same in the second term of every release where
+the networks are the same, and drops out of their difference whatever the noise of each.
+
+*Pairs of columns.* The partial correlation is -T_ij / sqrt(T_ii T_jj), with the first-order error of that ratio.
+
+*Pairs of nodes with several columns.* With K_gh = T_gg^(-1/2) T_gh T_hh^(-1/2), the number that is compared is
+-u' K_gh v, with u and v the first singular vectors of the mean of all releases' blocks, weighted by their precision.
+That mean and the differences are uncorrelated, so that choosing u and v by it does not select differences.
+
+*Errors.* Rows tell the variance of each form without assuming that they are Gaussian, and vary about it. The ratio to
+the Gaussian rows' variance is shrunk to its mean over pairs by as much as it varies by chance alone, and is at least 1.
+
+*Tests of all pairs.* The largest difference in standard errors and the sum of their squares are compared with draws of
+the joint law of all errors: Gaussian errors of S^ with the covariance of sampling and noise, through the same forms.
+
+*Strengths of nodes.* The sum of the sizes of a node's links is biased by the noise. Compared is the sum over the links
+that the weighted mean of all releases shows, each with the sign of that mean, which no difference has selected.
+
+References
+----------
+Jankova & van de Geer (2015), Electronic Journal of Statistics 9, eq. 4, for T. White (1980), Econometrica 48(4), for
+errors from rows. Benjamini & Hochberg (1995), JRSS B 57(1). Efron & Morris (1972), JASA 67(337), for the shrinkage. van
+Borkulo et al. (2023), Comparing network structures on three aspects, Psychological Methods 28(6), for the questions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance
+from dp_learn.covariance.standard_errors import form_errors
+from dp_learn.inference.edges import LARGEST_ERROR, desparsify
+from dp_learn.matrices.linalg import FloatArray, draw_symmetric, eigendecomposition, normal_tails, sandwich
+
+N_DRAWS = 2000
+SEED = 20261127  # the same releases have the same draws
+_VARIATION = 8.0  # over n: of the variance of a product of two unrelated Gaussian numbers, relative to it
+Masks = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.intp]
+RowErrors = Callable[[FloatArray], FormErrors]
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A release that is compared.
+
+    Attributes
+    ----------
+    pooled : PooledCovariance
+        Of the common columns.
+    precision : ndarray of shape (n_features, n_features)
+        Theta, fitted on the common graph, in inverse data units.
+    row_errors : callable
+        Returns the errors of forms as the rows have them, or as the release states them where it has none.
+    weights : ndarray of shape (G, G)
+        One over the squared error of each pair of nodes, up to a factor that all releases share.
+    """
+
+    pooled: PooledCovariance
+    precision: FloatArray
+    row_errors: RowErrors
+    weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The partial correlations of one release, of m pairs of nodes.
+
+    Attributes
+    ----------
+    value : ndarray of shape (m,)
+        The partial correlations; between nodes of several columns along the common directions.
+    standard_error : ndarray of shape (m,)
+        Sampling and noise.
+    is_clear : ndarray of bool, shape (m,)
+        Whether both ends have little enough error for a ratio to be normal.
+    draw : callable
+        Returns draws of the errors in standard errors, shape (m,), from a generator.
+    """
+
+    value: FloatArray
+    standard_error: FloatArray
+    is_clear: Masks
+    draw: Callable[[np.random.Generator], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalTest:
+    """A test of all pairs at once: the statistic, the value that chance exceeds at the level, and the p-value."""
+
+    statistic: float
+    critical: float
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """Two releases compared, the second less the first.
+
+    Attributes
+    ----------
+    first, second : int
+        Which releases.
+    difference, standard_error, p_value : ndarray of shape (m,)
+        Of every pair of nodes; NaN where the pair cannot be compared.
+    largest, squares : GlobalTest
+        The largest absolute difference in standard errors, and the sum of the squares of all.
+    strength, strength_error : ndarray of shape (G,)
+        The difference of the nodes' strengths, and its standard error.
+    """
+
+    first: int
+    second: int
+    difference: FloatArray
+    standard_error: FloatArray
+    p_value: FloatArray
+    largest: GlobalTest
+    squares: GlobalTest
+    strength: FloatArray
+    strength_error: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """All releases compared, two at a time.
+
+    Attributes
+    ----------
+    pairs : tuple of ndarray of int
+        The positions of the nodes of every pair, the first below the second.
+    estimates : list of Estimate
+        Of every release.
+    is_comparable : ndarray of bool, shape (m,)
+        Whether all releases are clear of a pair.
+    is_link : ndarray of bool, shape (m,)
+        Whether the weighted mean of all releases shows a link, at the false discovery rate.
+    strengths : list of ndarray of shape (G,)
+        Of the nodes, over these links, in every release.
+    each : list of Difference
+        For every two releases.
+    q_values, strength_q_values : list of ndarray
+        The false discovery rates at which each would be found, over all comparisons together.
+    largest, squares : GlobalTest
+        Over all comparisons.
+    """
+
+    pairs: tuple[Places, Places]
+    estimates: list[Estimate]
+    is_comparable: Masks
+    is_link: Masks
+    strengths: list[FloatArray]
+    each: list[Difference]
+    q_values: list[FloatArray]
+    strength_q_values: list[FloatArray]
+    largest: GlobalTest
+    squares: GlobalTest
+
+
+@dataclass(frozen=True, eq=False)
+class _Forms:
+    """The forms of all pairs: rows of a matrix on the whitened columns, and which two each pair has."""
+
+    rows: FloatArray
+    first: Places
+    second: Places
+
+    def along(self, errors: FormErrors, r: FloatArray) -> FloatArray:
+        """Return the first-order variances of the partial correlations r."""
+        at = self.first, self.second
+        return errors.products[at] + r * errors.crossed[at] + r * r * errors.squares[at]
+
+
+def find_differences(
+    releases: Sequence[Release],
+    labels: Places,
+    *,
+    fdr: float = 0.05,
+    confidence: float = 0.95,
+    n_draws: int = N_DRAWS,
+) -> Differences:
+    """Compare every pair of nodes in every two releases.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        Two or more, of different rows, fitted on one graph.
+    labels : ndarray of int, shape (n_features,)
+        The node of each column.
+    fdr : float
+        The false discovery rate at which links of the mean count for strengths.
+    confidence : float
+        The level of the global tests' critical values.
+    n_draws : int
+        How many draws of all errors the global tests and the errors of strengths rest on.
+    """
+    n_nodes = int(labels.max()) + 1
+    first, second = np.triu_indices(n_nodes, 1)
+    whitened = [_whiten(release, labels) for release in releases]
+    forms = _choose_directions([k for k, _ in whitened], [each.weights for each in releases], labels, (first, second))
+    estimates = [
+        _estimate(release, k, b, forms) for release, (k, b) in zip(releases, whitened, strict=True)
+    ]
+
+    comparable = np.all([each.is_clear for each in estimates], axis=0)
+    precisions = [each.standard_error**-2.0 for each in estimates]
+    mean = sum(w * each.value for w, each in zip(precisions, estimates, strict=True)) / sum(precisions)
+    p_of_link = np.where(comparable, 2.0 * normal_tails(np.abs(mean) * np.sqrt(sum(precisions))), np.nan)
+    is_link = np.nan_to_num(_q_values([p_of_link])[0], nan=1.0) <= fdr
+    incidence = np.zeros((n_nodes, len(first)))
+    for ends in (first, second):
+        incidence[ends[is_link], np.flatnonzero(is_link)] = np.sign(mean[is_link])
+
+    each, overall = _compare_all(estimates, comparable, incidence, confidence, n_draws)
+    strength_p = [2.0 * normal_tails(_ratio(np.abs(one.strength), one.strength_error)) for one in each]
+    return Differences(
+        (first, second),
+        estimates,
+        comparable,
+        is_link,
+        [incidence @ estimate.value for estimate in estimates],
+        each,
+        _q_values([one.p_value for one in each]),
+        _q_values(strength_p),
+        *overall,
+    )
+
+
+def _whiten(release: Release, labels: Places) -> tuple[FloatArray, FloatArray]:
+    """Return K, which is T with identity blocks on the diagonal, and the forms B whose B E B' is its error."""
+    t = desparsify(release.pooled, release.precision)
+    root = np.zeros_like(t)
+    for node in range(int(labels.max()) + 1):
+        own = np.ix_(labels == node, labels == node)
+        values, vectors = np.linalg.eigh(t[own])
+        if not values[0] > 0.0:
+            values, vectors = np.linalg.eigh(release.precision[own])
+        root[own] = (vectors / np.sqrt(values)) @ vectors.T
+    return sandwich(root, t), root @ release.precision
+
+
+def _choose_directions(
+    blocks: Sequence[FloatArray], weights: Sequence[FloatArray], labels: Places, pairs: tuple[Places, Places]
+) -> _Forms:
+    """Return the forms of all pairs: columns themselves, or the directions in which the mean block is largest."""
+    columns = [np.flatnonzero(labels == node) for node in range(int(labels.max()) + 1)]
+    rows: list[FloatArray] = []
+    place_of: dict[int, int] = {}
+
+    def add(node: int, direction: FloatArray | None) -> int:
+        if direction is None and node in place_of:
+            return place_of[node]
+        row = np.zeros(len(labels))
+        row[columns[node]] = 1.0 if direction is None else direction
+        rows.append(row)
+        if direction is None:
+            place_of[node] = len(rows) - 1
+        return len(rows) - 1
+
+    ends = np.empty((2, len(pairs[0])), dtype=np.intp)
+    for place, (g, h) in enumerate(zip(*(each.tolist() for each in pairs), strict=True)):
+        left: FloatArray | None = None
+        right: FloatArray | None = None
+        if len(columns[g]) > 1 or len(columns[h]) > 1:
+            at = np.ix_(columns[g], columns[h])
+            mean = sum(weight[g, h] * block[at] for weight, block in zip(weights, blocks, strict=True))
+            u, _, v = np.linalg.svd(-np.asarray(mean), full_matrices=False)
+            left, right = u[:, 0], v[0]
+        ends[:, place] = add(g, left), add(h, right)
+    return _Forms(np.array(rows), *ends)
+
+
+def _estimate(release: Release, k: FloatArray, b: FloatArray, forms: _Forms) -> Estimate:
+    """Return the partial correlations of a release along the forms, with their errors."""
+    first, second = forms.rows[forms.first], forms.rows[forms.second]
+    value = np.clip(-np.sum((first @ k) * second, axis=1), -1.0, 1.0)
+    scaled = forms.rows @ b
+    model, seen = form_errors(release.pooled, scaled), release.row_errors(scaled)
+    model_variance = np.maximum(forms.along(model, value), np.finfo(float).tiny)
+    ratio = _shrink(forms.along(seen, value) / model_variance, release.pooled)
+    relative = np.sqrt(np.maximum(np.diagonal(model.products), np.diagonal(seen.products)))
+    is_clear = (relative[forms.first] <= LARGEST_ERROR) & (relative[forms.second] <= LARGEST_ERROR)
+    draw_error, model_error = _error_law(release.pooled), np.sqrt(model_variance)
+
+    def draw(rng: np.random.Generator) -> FloatArray:
+        error = sandwich(b, draw_error(rng))
+        crossed = forms.rows @ error
+        own = np.sum(crossed * forms.rows, axis=1)
+        linear = np.sum(crossed[forms.first] * second, axis=1)
+        drawn: FloatArray = (linear + value * (own[forms.first] + own[forms.second]) / 2.0) / model_error
+        return drawn
+
+    return Estimate(value, model_error * np.sqrt(ratio), is_clear, draw)
+
+
+def _shrink(ratio: FloatArray, pooled: PooledCovariance) -> FloatArray:
+    """Return ratios of variances shrunk to their mean by the share of their variance that chance makes, 1 or more.
+
+    The mean over pairs is known far better than one pair's ratio, and is the same for all where rows are elliptical.
+    """
+    mean = max(float(np.mean(ratio)), 1.0)
+    by_chance = mean * mean * _VARIATION / pooled.n_rows
+    variance = float(np.var(ratio))
+    kept = 1.0 - min(by_chance / variance, 1.0) if variance > 0.0 else 0.0
+    return np.maximum(mean + kept * (ratio - mean), 1.0)
+
+
+def _error_law(pooled: PooledCovariance) -> Callable[[np.random.Generator], FloatArray]:
+    """Return a function that draws the error of S^ of independent sources: sampling of Gaussian rows, and noise."""
+    roots = []
+    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
+        of_rows = isinstance(source, NoisyCovariance)
+        covariance = source.covariance if isinstance(source, NoisyCovariance) else pooled.covariance
+        factor = 1.0 if isinstance(source, NoisyCovariance) else source.kurtosis or 1.0
+        values, vectors = eigendecomposition(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        roots.append((root, weight * math.sqrt(factor / (source.n_rows - 1)), None if of_rows else source.known_noise))
+
+    def draw(rng: np.random.Generator) -> FloatArray:
+        error = np.zeros_like(pooled.covariance)
+        for (root, factor, noise), weight in zip(roots, pooled.weights, strict=True):
+            error += factor * sandwich(root, draw_symmetric(rng, len(root)))
+            if noise is not None:
+                error += weight * noise.draw(rng, pooled.covariance)
+        return error
+
+    return draw
+
+
+def _compare_all(
+    estimates: Sequence[Estimate], comparable: Masks, incidence: FloatArray, confidence: float, n_draws: int
+) -> tuple[list[Difference], tuple[GlobalTest, GlobalTest]]:
+    """Return every two releases compared, and the tests over all comparisons."""
+    rng = np.random.default_rng(SEED)
+    places = list(combinations(range(len(estimates)), 2))
+    errors = [np.hypot(estimates[k].standard_error, estimates[l].standard_error) for k, l in places]
+    largest, squares = np.zeros((2, n_draws, len(places)))
+    strengths = np.zeros((n_draws, len(places), len(incidence)))
+    for number in range(n_draws):
+        drawn = [each.standard_error * each.draw(rng) for each in estimates]
+        for place, (k, l) in enumerate(places):
+            z = ((drawn[l] - drawn[k]) / errors[place])[comparable]
+            largest[number, place] = np.abs(z).max(initial=0.0)
+            squares[number, place] = z @ z
+            strengths[number, place] = incidence @ (drawn[l] - drawn[k])
+
+    each, seen = [], []
+    for place, (k, l) in enumerate(places):
+        apart = np.where(comparable, estimates[l].value - estimates[k].value, np.nan)
+        error = np.where(comparable, errors[place], np.nan)
+        z = (apart / error)[comparable]
+        seen.append((float(np.abs(z).max(initial=0.0)), float(z @ z)))
+        tests = [
+            _test(statistic, draws[:, place], confidence)
+            for statistic, draws in zip(seen[-1], (largest, squares), strict=True)
+        ]
+        strength = incidence @ (estimates[l].value - estimates[k].value)
+        p_values = 2.0 * normal_tails(np.abs(apart / error))
+        each.append(Difference(k, l, apart, error, p_values, *tests, strength, strengths[:, place].std(axis=0)))
+    most, total = max(one for one, _ in seen), sum(one for _, one in seen)
+    overall = _test(most, largest.max(axis=1), confidence), _test(total, squares.sum(axis=1), confidence)
+    return each, overall
+
+
+def _test(statistic: float, drawn: FloatArray, confidence: float) -> GlobalTest:
+    beyond = int(np.count_nonzero(drawn >= statistic))
+    return GlobalTest(statistic, float(np.quantile(drawn, confidence)), (1 + beyond) / (1 + len(drawn)))
+
+
+def _ratio(size: FloatArray, error: FloatArray) -> FloatArray:
+    """Return sizes over their errors, NaN where there is no error as there is nothing to compare."""
+    return np.divide(size, error, out=np.full_like(size, np.nan), where=error > 0.0)
+
+
+def _q_values(p_values: Sequence[FloatArray]) -> list[FloatArray]:
+    """Return the least false discovery rates of Benjamini and Hochberg over all lists together, NaN for NaN."""
+    joined: Any = np.concatenate(p_values)
+    known = np.flatnonzero(~np.isnan(joined))
+    order = known[np.argsort(joined[known])]
+    ranked = joined[order] * len(order) / np.arange(1, len(order) + 1)
+    joined = np.full_like(joined, np.nan)
+    joined[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
+    return np.split(joined, np.cumsum([len(each) for each in p_values])[:-1])
