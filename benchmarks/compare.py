@@ -1,4 +1,4 @@
-"""Do tests of equal networks hold their level, on releases whose networks are known?
+"""The level and power of the tests of `dp-learn compare`, on releases whose networks are known.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/compare.py [--tables 60] [--only rows,moments,categories,permutation]
 
@@ -35,7 +35,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 from scipy import stats
 
-from dp_bundle import open_bundle
+from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.sample import Sample
@@ -90,10 +90,14 @@ def lines() -> list[Line]:
                 found += [Line(kind, p, degrees, Arm(n, mu), Arm(m, nu)) for n, mu, m, nu in sizes]
     found += [Line("rows", p, None, Arm(10000, 1), Arm(10000, 1)) for p in (12, 30)]
     found += [Line("moments", p, None, Arm(1000, 0.5), Arm(1000, 0.5)) for p in (12, 30)]
-    found += [Line(f"categories r{kind}", 10, None, Arm(*one), Arm(*two)) for kind, one, two in (
-        ("", (10000, 20), (10000, 20)), ("", (3000, 20), (10000, 10)))]
-    found += [Line("categories m", 10, None, Arm(*one), Arm(*two)) for one, two in (
-        ((10000, 1), (10000, 1)), ((3000, 3), (10000, 1)))]
+    found += [
+        Line(f"categories r{kind}", 10, None, Arm(*one), Arm(*two))
+        for kind, one, two in (("", (10000, 20), (10000, 20)), ("", (3000, 20), (10000, 10)))
+    ]
+    found += [
+        Line("categories m", 10, None, Arm(*one), Arm(*two))
+        for one, two in (((10000, 1), (10000, 1)), ((3000, 3), (10000, 1)))
+    ]
     return found
 
 
@@ -145,6 +149,7 @@ class Maker:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.key, self.count = folder, Ed25519PrivateKey.generate(), 0
+        self.opened: list[Bundle] = []
 
     def sample(self, line: Line, precision: Floats, arm: Arm, rng: np.random.Generator) -> Sample:
         """Return what a release of fresh rows holds."""
@@ -170,21 +175,177 @@ class Maker:
         self.count += 1
         path = self.folder / f"{self.count}.tar"
         policy = Policy.model_validate(document)
-        publish(table, policy, out=path, key=self.key, keystream=insecure_keystream(self.count), anyway=True)
-        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-            source = bundle_source(bundle)
-            sample = Sample([source])
-        self.kept = bundle
-        return sample
+        publish(table, policy, out=path, key=self.key, keystream=insecure_keystream(self.count))
+        self.opened.append(open_bundle(path, UnsafeTrustAnyone()))
+        return Sample([bundle_source(self.opened[-1])])
+
+    def clear(self) -> None:
+        """Close what was opened, and remove it."""
+        for bundle in self.opened:
+            bundle.close()
+        self.opened.clear()
+        for path in self.folder.glob("*.tar*"):
+            path.unlink()
+
+
+@dataclass
+class Found:
+    """What came of all comparisons of a line; arrays have one row for each table and one column for each pair."""
+
+    difference: Floats
+    error: Floats
+    p_value: Floats
+    q_value: Floats
+    largest: Floats
+    squares: Floats
+    strengths: Floats
+    values: Floats
+    n_refused: int
+
+
+def compare_often(make: Callable[[], list[Sample]], n_tables: int, maker: Maker) -> Found | None:
+    """Return what comparisons find, None where all are refused."""
+    done: list[Comparison] = []
+    refused = 0
+    for _ in range(n_tables):
+        try:
+            done.append(compare_samples(make(), FDR, 1.0 - LEVEL, n_draws=N_DRAWS))
+        except EstimationError:
+            refused += 1
+        maker.clear()
+    n_nodes = max((len(each.nodes) for each in done), default=0)
+    whole = [each for each in done if len(each.nodes) == n_nodes]
+    refused += len(done) - len(whole)
+    if not whole:
+        return None
+    each = [one.differences for one in whole]
+    return Found(
+        np.array([one.each[0].difference for one in each]),
+        np.array([one.each[0].standard_error for one in each]),
+        np.array([one.each[0].p_value for one in each]),
+        np.array([one.q_values[0] for one in each]),
+        np.array([one.each[0].largest.p_value for one in each]),
+        np.array([one.each[0].squares.p_value for one in each]),
+        np.concatenate([_ratio(one.each[0].strength, one.each[0].strength_error) for one in each]),
+        np.mean([one.estimates[0].value for one in each], axis=0),
+        refused,
+    )
+
+
+def _ratio(value: Floats, error: Floats) -> Floats:
+    return value[error > 0.0] / error[error > 0.0]
+
+
+def share(mask: Masks | Floats) -> str:
+    """Return a share of what is known, in percent."""
+    known = np.asarray(mask, dtype=float)
+    known = known[np.isfinite(known)]
+    return f"{100 * known.mean():6.1f}" if known.size else "     -"
+
+
+def below(p_values: Floats) -> Floats:
+    """Return 1 where a p-value is below the level, 0 where it is not, NaN where there is none."""
+    return np.where(np.isnan(p_values), np.nan, p_values < LEVEL)
+
+
+def run_line(line: Line, n_tables: int, maker: Maker, pooled: dict[str, list[Floats]]) -> str:
+    """Return a line of the table, and keep what counts for the sums over lines."""
+    rng = np.random.default_rng([line.p, line.first.n_rows, line.second.n_rows, int(100 * line.second.mu)])
+    first, second = make_networks(line.p, line.p)
+    upper = np.triu_indices(line.p, 1)
+    truth = [-each[upper] for each in (first, second)]
+
+    def make(networks: tuple[Floats, Floats]) -> Callable[[], list[Sample]]:
+        arms = line.first, line.second
+        return lambda: [maker.sample(line, each, arm, rng) for each, arm in zip(networks, arms, strict=True)]
+
+    equal = compare_often(make((first, first)), n_tables, maker)
+    if equal is None:
+        return f"{line}   refused"
+    rejected = below(equal.p_value)
+    strong = np.abs(equal.values) > STRONG
+    cells = [rejected, rejected[:, strong], below(equal.largest), below(equal.squares), np.abs(equal.strengths) > 1.96]
+    refused, left_out = equal.n_refused / n_tables, float(np.isnan(equal.p_value).mean())
+
+    other = None if line.kind.startswith("categories") else compare_often(make((first, second)), n_tables, maker)
+    if other is not None:
+        apart = truth[1] - truth[0]
+        null, same_and_strong = apart == 0.0, (apart == 0.0) & (np.abs(truth[0]) > STRONG)
+        found = np.nan_to_num(other.q_value, nan=1.0) <= FDR
+        false = (found & null).sum(axis=1) / np.maximum(found.sum(axis=1), 1)
+        deviation = np.nanstd(other.difference, axis=0) if len(found) > 1 else np.full(len(null), np.nan)
+        known = np.where(np.isnan(other.difference), np.nan, np.abs(other.difference / deviation) > 1.96)
+        changed = below(other.p_value)
+        cells += [changed[:, null], changed[:, same_and_strong], false, changed[:, ~null], known[:, ~null]]
+    else:
+        cells += [np.full(1, np.nan)] * 5
+    for name, cell in zip(COLUMNS, cells, strict=True):
+        pooled.setdefault(name, []).append(np.ravel(np.asarray(cell, dtype=float)))
+    return f"{line} " + " ".join(map(share, cells)) + f"  {100 * refused:5.0f} {100 * left_out:6.1f}"
+
+
+COLUMNS = ("equal", "strong", "largest", "squares", "nodes", "same", "& strong", "false", "power", "known")
+
+
+def permute(n_tables: int) -> None:
+    """Print how often permutation tests on clean rows and our tests agree."""
+    p, n_rows = 12, 1000
+    upper = np.triu_indices(p, 1)
+    rng = np.random.default_rng(5)
+    networks = make_networks(p, p)
+
+    def partial(rows: Floats) -> Floats:
+        theta = np.linalg.inv(np.cov(rows, rowvar=False))
+        values: Floats = (-theta / np.sqrt(np.outer(theta.diagonal(), theta.diagonal())))[upper]
+        return values
+
+    ours, theirs, both = [], [], []
+    for table in range(n_tables):
+        rows = [draw_rows(networks[0 if table % 2 else arm], n_rows, None, rng) for arm in (0, 1)]
+        names = [f"x{place}" for place in range(p)]
+        found = compare_samples([Sample([table_rows(each, names)]) for each in rows], FDR, 1.0 - LEVEL)
+        joined, seen = np.vstack(rows), np.abs(partial(rows[1]) - partial(rows[0]))
+        drawn = []
+        for _ in range(N_PERMUTATIONS):
+            order = rng.permutation(2 * n_rows)
+            drawn.append(np.abs(partial(joined[order[n_rows:]]) - partial(joined[order[:n_rows]])))
+        permuted = (1 + (np.array(drawn) >= seen).sum(axis=0)) / (1 + N_PERMUTATIONS)
+        largest = (1 + (np.max(drawn, axis=1) >= seen.max()).sum()) / (1 + N_PERMUTATIONS)
+        ours.append(found.differences.each[0].p_value)
+        theirs.append(permuted)
+        both.append((found.differences.each[0].largest.p_value < LEVEL, largest < LEVEL))
+    a, b = np.concatenate(ours), np.concatenate(theirs)
+    agree = np.array(both)
+    print(
+        f"permutation, {n_tables} clean tables of {n_rows} x {p} and {N_PERMUTATIONS} permutations: at 5 % "
+        f"{share((a < LEVEL) == (b < LEVEL)).strip()} % of pairs have the same answer, rank correlation of p-values "
+        f"{stats.spearmanr(a, b).statistic:.3f}; the tests of the largest difference agree in "
+        f"{share(agree[:, 0] == agree[:, 1]).strip()} %",
+        flush=True,
+    )
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--tables", type=int, default=60, help="comparisons in every line, equal and different")
-    parser.add_argument("--only", default="", help="kinds, by commas")
+    parser.add_argument("--tables", type=int, default=60, help="tables of 12 columns in every line, half of 30 columns")
+    parser.add_argument("--only", default="rows,moments,categories,permutation", help="kinds, by commas")
     options = parser.parse_args()
-    print(options)
+    wanted = options.only.split(",")
+    print(f"{'':45} " + " ".join(f"{name:>7}" for name in COLUMNS)[1:] + " refused left out, all in %")
+    pooled: dict[str, dict[str, list[Floats]]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["DPGRAPH_HOME"] = name
+        maker = Maker(Path(name))
+        for line in lines():
+            kind = line.kind.split()[0]
+            if kind in wanted:
+                n_tables = options.tables // 2 if line.p == 30 else options.tables
+                print(run_line(line, n_tables, maker, pooled.setdefault(kind, {})), flush=True)
+        for kind, columns in pooled.items():
+            print(f"{'all lines of ' + kind:44}" + " ".join(share(np.concatenate(each)) for each in columns.values()))
+    if "permutation" in wanted:
+        permute(options.tables)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from tests.conftest import Run
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
 from dp_bundle.cli.main import cli as dp_bundle
-from dp_learn.cli.main import _WITHOUT_EFFECT
 from dp_learn.cli.main import cli as dp_learn
+from dp_learn.cli.shared import WITHOUT_EFFECT
 from dp_learn.pipeline.settings import Settings
 from dp_publish import Policy, publish
 from dp_publish.cli.main import cli as dp_publish
@@ -151,7 +151,7 @@ def test_an_option_is_of_the_settings_or_known_not_to_be() -> None:
     """What is no setting of what is found is left out of citations, or is one of the few that choose what is asked."""
     settings = {field.name for field in dataclasses.fields(Settings)}
     asked = {"estimator", "target", "fdr", "allow_older"}
-    assert set(of_learn()) - settings == asked | _WITHOUT_EFFECT
+    assert set(of_learn()) - settings == asked | WITHOUT_EFFECT
 
 
 def test_what_does_not_apply_to_an_estimator_is_refused(chain: str, command: Run) -> None:

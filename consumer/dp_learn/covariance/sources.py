@@ -124,9 +124,7 @@ class CovarianceSource:
         return self.released.debiased * ((n_rows - 1) / n_rows) + np.outer(shift, shift)
 
 
-def bundle_source(
-    bundle: Bundle, like: Bundle | None = None, *, done: str = "pooled"
-) -> RowSource | CovarianceSource:
+def bundle_source(bundle: Bundle, like: Bundle | None = None, *, done: str = "pooled") -> RowSource | CovarianceSource:
     """Return the rows or the covariance of a bundle, with the columns in the order of another bundle.
 
     Parameters

@@ -14,8 +14,10 @@ That mean and the differences are uncorrelated, so that choosing u and v by it d
 *Errors.* Rows tell the variance of each form without assuming that they are Gaussian, and vary about it. The ratio to
 the Gaussian rows' variance is shrunk to its mean over pairs by as much as it varies by chance alone, and is at least 1.
 
-*Tests of all pairs.* The largest difference in standard errors and the sum of their squares are compared with draws of
-the joint law of all errors: Gaussian errors of S^ with the covariance of sampling and noise, through the same forms.
+*Tests of all pairs.* The largest difference in standard errors and a sum of squares are compared with draws of the
+joint law of all errors: Gaussian errors of S^ with the covariance of sampling and noise, through the same forms. A
+standard error from heavy-tailed rows goes with its own estimate, which biases a sum over many pairs. So squares are in
+units of the model's errors times the mean ratio, and only the draws have each pair's own.
 
 *Strengths of nodes.* The sum of the sizes of a node's links is biased by the noise. Compared is the sum over the links
 that the weighted mean of all releases shows, each with the sign of that mean, which no difference has selected.
@@ -83,6 +85,8 @@ class Estimate:
         The partial correlations; between nodes of several columns along the common directions.
     standard_error : ndarray of shape (m,)
         Sampling and noise.
+    common_error : ndarray of shape (m,)
+        The same if rows are further from Gaussian ones by the same factor in all pairs.
     is_clear : ndarray of bool, shape (m,)
         Whether both ends have little enough error for a ratio to be normal.
     draw : callable
@@ -91,6 +95,7 @@ class Estimate:
 
     value: FloatArray
     standard_error: FloatArray
+    common_error: FloatArray
     is_clear: Masks
     draw: Callable[[np.random.Generator], FloatArray]
 
@@ -115,7 +120,7 @@ class Difference:
     difference, standard_error, p_value : ndarray of shape (m,)
         Of every pair of nodes; NaN where the pair cannot be compared.
     largest, squares : GlobalTest
-        The largest absolute difference in standard errors, and the sum of the squares of all.
+        The largest absolute difference in standard errors, and the sum of squares of all in common errors.
     strength, strength_error : ndarray of shape (G,)
         The difference of the nodes' strengths, and its standard error.
     """
@@ -208,14 +213,13 @@ def find_differences(
     first, second = np.triu_indices(n_nodes, 1)
     whitened = [_whiten(release, labels) for release in releases]
     forms = _choose_directions([k for k, _ in whitened], [each.weights for each in releases], labels, (first, second))
-    estimates = [
-        _estimate(release, k, b, forms) for release, (k, b) in zip(releases, whitened, strict=True)
-    ]
+    estimates = [_estimate(release, k, b, forms) for release, (k, b) in zip(releases, whitened, strict=True)]
 
     comparable = np.all([each.is_clear for each in estimates], axis=0)
     precisions = [each.standard_error**-2.0 for each in estimates]
-    mean = sum(w * each.value for w, each in zip(precisions, estimates, strict=True)) / sum(precisions)
-    p_of_link = np.where(comparable, 2.0 * normal_tails(np.abs(mean) * np.sqrt(sum(precisions))), np.nan)
+    precision = np.sum(precisions, axis=0)
+    mean = np.sum([w * each.value for w, each in zip(precisions, estimates, strict=True)], axis=0) / precision
+    p_of_link = np.where(comparable, 2.0 * normal_tails(np.abs(mean) * np.sqrt(precision)), np.nan)
     is_link = np.nan_to_num(_q_values([p_of_link])[0], nan=1.0) <= fdr
     incidence = np.zeros((n_nodes, len(first)))
     for ends in (first, second):
@@ -287,7 +291,7 @@ def _estimate(release: Release, k: FloatArray, b: FloatArray, forms: _Forms) -> 
     scaled = forms.rows @ b
     model, seen = form_errors(release.pooled, scaled), release.row_errors(scaled)
     model_variance = np.maximum(forms.along(model, value), np.finfo(float).tiny)
-    ratio = _shrink(forms.along(seen, value) / model_variance, release.pooled)
+    ratio, mean_ratio = _shrink(forms.along(seen, value) / model_variance, release.pooled)
     relative = np.sqrt(np.maximum(np.diagonal(model.products), np.diagonal(seen.products)))
     is_clear = (relative[forms.first] <= LARGEST_ERROR) & (relative[forms.second] <= LARGEST_ERROR)
     draw_error, model_error = _error_law(release.pooled), np.sqrt(model_variance)
@@ -300,11 +304,13 @@ def _estimate(release: Release, k: FloatArray, b: FloatArray, forms: _Forms) -> 
         drawn: FloatArray = (linear + value * (own[forms.first] + own[forms.second]) / 2.0) / model_error
         return drawn
 
-    return Estimate(value, model_error * np.sqrt(ratio), is_clear, draw)
+    return Estimate(value, model_error * np.sqrt(ratio), model_error * math.sqrt(mean_ratio), is_clear, draw)
 
 
-def _shrink(ratio: FloatArray, pooled: PooledCovariance) -> FloatArray:
-    """Return ratios of variances shrunk to their mean by the share of their variance that chance makes, 1 or more.
+def _shrink(ratio: FloatArray, pooled: PooledCovariance) -> tuple[FloatArray, float]:
+    """Return ratios of variances shrunk to their mean by the share of their variance that chance makes, and the mean.
+
+    All are 1 or more.
 
     The mean over pairs is known far better than one pair's ratio, and is the same for all where rows are elliptical.
     """
@@ -312,19 +318,21 @@ def _shrink(ratio: FloatArray, pooled: PooledCovariance) -> FloatArray:
     by_chance = mean * mean * _VARIATION / pooled.n_rows
     variance = float(np.var(ratio))
     kept = 1.0 - min(by_chance / variance, 1.0) if variance > 0.0 else 0.0
-    return np.maximum(mean + kept * (ratio - mean), 1.0)
+    return np.maximum(mean + kept * (ratio - mean), 1.0), mean
 
 
 def _error_law(pooled: PooledCovariance) -> Callable[[np.random.Generator], FloatArray]:
     """Return a function that draws the error of S^ of independent sources: sampling of Gaussian rows, and noise."""
     roots = []
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-        of_rows = isinstance(source, NoisyCovariance)
-        covariance = source.covariance if isinstance(source, NoisyCovariance) else pooled.covariance
-        factor = 1.0 if isinstance(source, NoisyCovariance) else source.kurtosis or 1.0
+        covariance, factor, noise = pooled.covariance, 1.0, None
+        if isinstance(source, NoisyCovariance):
+            covariance = source.covariance  # whose sampling error holds that of the noise
+        else:
+            factor, noise = source.kurtosis or 1.0, source.known_noise
         values, vectors = eigendecomposition(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
-        roots.append((root, weight * math.sqrt(factor / (source.n_rows - 1)), None if of_rows else source.known_noise))
+        roots.append((root, weight * math.sqrt(factor / (source.n_rows - 1)), noise))
 
     def draw(rng: np.random.Generator) -> FloatArray:
         error = np.zeros_like(pooled.covariance)
@@ -343,33 +351,43 @@ def _compare_all(
     """Return every two releases compared, and the tests over all comparisons."""
     rng = np.random.default_rng(SEED)
     places = list(combinations(range(len(estimates)), 2))
-    errors = [np.hypot(estimates[k].standard_error, estimates[l].standard_error) for k, l in places]
+    errors = [np.hypot(estimates[k].standard_error, estimates[n].standard_error) for k, n in places]
+    units = [np.hypot(estimates[k].common_error, estimates[n].common_error) for k, n in places]
     largest, squares = np.zeros((2, n_draws, len(places)))
     strengths = np.zeros((n_draws, len(places), len(incidence)))
     for number in range(n_draws):
         drawn = [each.standard_error * each.draw(rng) for each in estimates]
-        for place, (k, l) in enumerate(places):
-            z = ((drawn[l] - drawn[k]) / errors[place])[comparable]
-            largest[number, place] = np.abs(z).max(initial=0.0)
-            squares[number, place] = z @ z
-            strengths[number, place] = incidence @ (drawn[l] - drawn[k])
+        for place, (k, n) in enumerate(places):
+            apart = drawn[n] - drawn[k]
+            largest[number, place] = np.abs(apart / errors[place])[comparable].max(initial=0.0)
+            squares[number, place] = np.sum((apart / units[place])[comparable] ** 2)
+            strengths[number, place] = incidence @ apart
 
     each, seen = [], []
-    for place, (k, l) in enumerate(places):
-        apart = np.where(comparable, estimates[l].value - estimates[k].value, np.nan)
+    for place, (k, n) in enumerate(places):
+        apart = np.where(comparable, estimates[n].value - estimates[k].value, np.nan)
         error = np.where(comparable, errors[place], np.nan)
-        z = (apart / error)[comparable]
-        seen.append((float(np.abs(z).max(initial=0.0)), float(z @ z)))
-        tests = [
-            _test(statistic, draws[:, place], confidence)
-            for statistic, draws in zip(seen[-1], (largest, squares), strict=True)
-        ]
-        strength = incidence @ (estimates[l].value - estimates[k].value)
-        p_values = 2.0 * normal_tails(np.abs(apart / error))
-        each.append(Difference(k, l, apart, error, p_values, *tests, strength, strengths[:, place].std(axis=0)))
-    most, total = max(one for one, _ in seen), sum(one for _, one in seen)
-    overall = _test(most, largest.max(axis=1), confidence), _test(total, squares.sum(axis=1), confidence)
-    return each, overall
+        most = float(np.abs(apart / error)[comparable].max(initial=0.0))
+        total = float(np.sum((apart / units[place])[comparable] ** 2))
+        seen.append((most, total))
+        each.append(
+            Difference(
+                first=k,
+                second=n,
+                difference=apart,
+                standard_error=error,
+                p_value=2.0 * normal_tails(np.abs(apart / error)),
+                largest=_test(most, largest[:, place], confidence),
+                squares=_test(total, squares[:, place], confidence),
+                strength=incidence @ (estimates[n].value - estimates[k].value),
+                strength_error=strengths[:, place].std(axis=0),
+            )
+        )
+    over_all = (
+        _test(max(most for most, _ in seen), largest.max(axis=1), confidence),
+        _test(sum(total for _, total in seen), squares.sum(axis=1), confidence),
+    )
+    return each, over_all
 
 
 def _test(statistic: float, drawn: FloatArray, confidence: float) -> GlobalTest:

@@ -18,7 +18,7 @@ from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterErr
 from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.manifest.statement import shape_of
 from dp_learn.covariance.consistency import find_bundle_contradictions
-from dp_learn.covariance.estimate import PooledCovariance, keep_columns
+from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged
 from dp_learn.covariance.sample import Sample, effective_rows
 from dp_learn.covariance.sources import bundle_source
@@ -147,7 +147,7 @@ def require_different_rows(bundles: Sequence[Bundle]) -> list[str]:
         parts.setdefault(key, []).append(bundle.release.lineage.partition)
     warnings = []
     for (_, dataset), partitions in parts.items():
-        if len(partitions) > 1 and None in partitions or max(Counter(partitions).values()) > 1:
+        if (len(partitions) > 1 and None in partitions) or max(Counter(partitions).values()) > 1:
             raise SchemaError(
                 f"two of the bundles are releases of the same rows of {quote_name(dataset)}, or of rows that they "
                 "share: their networks differ by the noise alone (dp-learn pools releases of the same rows)"
@@ -181,9 +181,7 @@ def compare_samples(
 
     begin("choosing the graph")
     pooled = [keep_columns(sample.pooled, kept) for sample in samples]
-    nodes = [
-        Nodes(names, labels, whiten_nodes(each.covariance, labels)[1], columns, levels) for each in pooled
-    ]
+    nodes = [Nodes(names, labels, whiten_nodes(each.covariance, labels)[1], columns, levels) for each in pooled]
     edges, fits, errors = fit_common_graph(pooled, nodes)
 
     begin("comparing the pairs")
@@ -211,7 +209,9 @@ def compare_samples(
     )
 
 
-def _row_errors(sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]) -> Callable[..., object]:
+def _row_errors(
+    sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]
+) -> Callable[[FloatArray], FormErrors]:
     return lambda b: sample.row_errors(pooled, kept, b, at_least=False)
 
 
