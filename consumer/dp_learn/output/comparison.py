@@ -216,7 +216,7 @@ def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool 
                 for said in (describe_guarantee(bundle.release)[0], *describe_several(bundle.release.guarantee))
             ),
             f"  {about}{bundle.release.n_rows} rows, whose correlations are as precise as those of {rows:.0f} rows "
-            f"without noise; below, it is {quote_name(name)}",
+            f"without noise{'; below, it is ' + quote_name(name) if name.endswith(')') else ''}",
         ]
     lines += [f"  {sentence}" for sentence in (*describe_left_out(result), *found.notes)]
     for place, one in enumerate(found.differences.each):
@@ -264,6 +264,12 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
         )
     if n_found > _SHOWN:
         lines.append(f"    {counted(n_found - _SHOWN, 'more pair')}: see differences.csv")
+    q_values = np.nan_to_num(found.differences.strength_q_values[place], nan=1.0)
+    stronger = [node for node in np.argsort(q_values, kind="stable").tolist() if q_values[node] <= found.fdr]
+    if stronger:
+        said = [f"{quote_name(found.nodes[node])} {describe_number(one.strength[node])}" for node in stronger[:_SHOWN]]
+        more = f" and {len(stronger) - _SHOWN} more" if len(stronger) > _SHOWN else ""
+        lines.append(f"  columns whose strength differs, over the links of both: {', '.join(said)}{more}")
     return lines
 
 

@@ -269,7 +269,7 @@ def _draw_graph(result: ComparisonResult, number: int, drawn: Places, places: Fl
         f"graph-{number}",
         name,
         _caption(result, number),
-        f"{counted(len(drawn), 'link')} in the places of the other graph, {n_differ} in colour. All numbers are in the "
+        f"{counted(len(drawn), 'link')} drawn, {n_differ} of them in colour. All numbers are in the "
         "table of differences.",
         plot,
     )
