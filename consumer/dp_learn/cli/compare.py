@@ -93,7 +93,9 @@ def compare(
         stack.callback(step, "")  # however the work ends
         workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
         here = workers.n_workers if workers is not None and scheduler is None else 0
-        require = partial(require_learnable, limit=max_memory, n_bundles=len(files), n_workers=here)
+        require = partial(
+            require_learnable, limit=max_memory, estimator="comparison", n_bundles=len(files), n_workers=here
+        )
         step("verifying", quiet=quiet)
         opened = open_bundles(files, allow_older=allow_older, engine=workers, require_shape=require)
         bundles = [stack.enter_context(bundle) for bundle in opened]

@@ -34,6 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -47,6 +48,7 @@ from dp_learn.matrices.linalg import FloatArray, draw_symmetric, eigendecomposit
 
 N_DRAWS = 2000
 SEED = 20261127  # the same releases have the same draws
+_MOST_FORMS = 1000  # whose errors are computed at once
 _VARIATION = 8.0  # over n: of the variance of a product of two unrelated Gaussian numbers, relative to it
 Masks = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.intp]
@@ -180,10 +182,42 @@ class _Forms:
     first: Places
     second: Places
 
-    def along(self, errors: FormErrors, r: FloatArray) -> FloatArray:
-        """Return the first-order variances of the partial correlations r."""
-        at = self.first, self.second
-        return errors.products[at] + r * errors.crossed[at] + r * r * errors.squares[at]
+    @cached_property
+    def are_columns(self) -> bool:
+        """True if the forms are the columns themselves."""
+        return self.rows.shape[0] == self.rows.shape[1] and np.array_equal(self.rows, np.eye(len(self.rows)))
+
+    def between(self, matrix: FloatArray) -> FloatArray:
+        """Return u' M v of every pair."""
+        if self.are_columns or len(self.rows) <= 2 * len(matrix):
+            whole = matrix if self.are_columns else sandwich(self.rows, matrix)
+            return np.asarray(whole[self.first, self.second])
+        return np.asarray(np.sum((self.rows[self.first] @ matrix) * self.rows[self.second], axis=1))
+
+    def within(self, matrix: FloatArray) -> FloatArray:
+        """Return the sum of u' M u and v' M v of every pair."""
+        own = np.diagonal(matrix) if self.are_columns else np.sum((self.rows @ matrix) * self.rows, axis=1)
+        both: FloatArray = own[self.first] + own[self.second]
+        return both
+
+    def errors(self, errors_of: RowErrors, b: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first-order variances of the partial correlations r, and the larger of each pair's own forms.
+
+        Where nodes of several columns make many forms, some pairs at a time save memory.
+        """
+        n_pairs = len(r)
+        at_once = n_pairs if len(self.rows) <= max(_MOST_FORMS, len(b)) else _MOST_FORMS // 2
+        variances, own = np.empty(n_pairs), np.empty(n_pairs)
+        for start in range(0, n_pairs, at_once):
+            part = slice(start, start + at_once)
+            used, places = np.unique([self.first[part], self.second[part]], return_inverse=True)
+            first, second = places.reshape(2, -1)
+            found = errors_of(self.rows[used] @ b)
+            at, some = (first, second), r[part]
+            variances[part] = found.products[at] + some * found.crossed[at] + some * some * found.squares[at]
+            diagonal = np.diagonal(found.products)
+            own[part] = np.maximum(diagonal[first], diagonal[second])
+        return variances, own
 
 
 def find_differences(
@@ -286,25 +320,25 @@ def _choose_directions(
 
 def _estimate(release: Release, k: FloatArray, b: FloatArray, forms: _Forms) -> Estimate:
     """Return the partial correlations of a release along the forms, with their errors."""
-    first, second = forms.rows[forms.first], forms.rows[forms.second]
-    value = np.clip(-np.sum((first @ k) * second, axis=1), -1.0, 1.0)
-    scaled = forms.rows @ b
-    model, seen = form_errors(release.pooled, scaled), release.row_errors(scaled)
-    model_variance = np.maximum(forms.along(model, value), np.finfo(float).tiny)
-    ratio, mean_ratio = _shrink(forms.along(seen, value) / model_variance, release.pooled)
-    relative = np.sqrt(np.maximum(np.diagonal(model.products), np.diagonal(seen.products)))
-    is_clear = (relative[forms.first] <= LARGEST_ERROR) & (relative[forms.second] <= LARGEST_ERROR)
-    draw_error, model_error = _error_law(release.pooled), np.sqrt(model_variance)
+    value = np.clip(-forms.between(k), -1.0, 1.0)
+    model, own_model = forms.errors(lambda scaled: form_errors(release.pooled, scaled), b, value)
+    seen, own_seen = forms.errors(release.row_errors, b, value)
+    model = np.maximum(model, np.finfo(float).tiny)
+    ratio, mean_ratio = _shrink(seen / model, release.pooled)
+    model_error, draw_error = np.sqrt(model), _error_law(release.pooled, b)
 
     def draw(rng: np.random.Generator) -> FloatArray:
-        error = sandwich(b, draw_error(rng))
-        crossed = forms.rows @ error
-        own = np.sum(crossed * forms.rows, axis=1)
-        linear = np.sum(crossed[forms.first] * second, axis=1)
-        drawn: FloatArray = (linear + value * (own[forms.first] + own[forms.second]) / 2.0) / model_error
+        error = draw_error(rng)
+        drawn: FloatArray = (forms.between(error) + value * forms.within(error) / 2.0) / model_error
         return drawn
 
-    return Estimate(value, model_error * np.sqrt(ratio), model_error * math.sqrt(mean_ratio), is_clear, draw)
+    return Estimate(
+        value,
+        model_error * np.sqrt(ratio),
+        model_error * math.sqrt(mean_ratio),
+        np.maximum(own_model, own_seen) <= LARGEST_ERROR**2,
+        draw,
+    )
 
 
 def _shrink(ratio: FloatArray, pooled: PooledCovariance) -> tuple[FloatArray, float]:
@@ -321,9 +355,9 @@ def _shrink(ratio: FloatArray, pooled: PooledCovariance) -> tuple[FloatArray, fl
     return np.maximum(mean + kept * (ratio - mean), 1.0), mean
 
 
-def _error_law(pooled: PooledCovariance) -> Callable[[np.random.Generator], FloatArray]:
-    """Return a function that draws the error of S^ of independent sources: sampling of Gaussian rows, and noise."""
-    roots = []
+def _error_law(pooled: PooledCovariance, b: FloatArray) -> Callable[[np.random.Generator], FloatArray]:
+    """Return a function that draws the error of B S^ B': sampling of Gaussian rows, and noise."""
+    parts = []
     for source, weight in zip(pooled.sources, pooled.weights, strict=True):
         covariance, factor, noise = pooled.covariance, 1.0, None
         if isinstance(source, NoisyCovariance):
@@ -331,15 +365,15 @@ def _error_law(pooled: PooledCovariance) -> Callable[[np.random.Generator], Floa
         else:
             factor, noise = source.kurtosis or 1.0, source.known_noise
         values, vectors = eigendecomposition(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        roots.append((root, weight * math.sqrt(factor / (source.n_rows - 1)), noise))
+        root = b @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+        parts.append((root, weight * math.sqrt(factor / (source.n_rows - 1)), weight, noise))
 
     def draw(rng: np.random.Generator) -> FloatArray:
-        error = np.zeros_like(pooled.covariance)
-        for (root, factor, noise), weight in zip(roots, pooled.weights, strict=True):
+        error = np.zeros_like(b)
+        for root, factor, weight, noise in parts:
             error += factor * sandwich(root, draw_symmetric(rng, len(root)))
             if noise is not None:
-                error += weight * noise.draw(rng, pooled.covariance)
+                error += weight * sandwich(b, noise.draw(rng, pooled.covariance))
         return error
 
     return draw

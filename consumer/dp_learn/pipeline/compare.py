@@ -112,7 +112,7 @@ def compare_networks(
         if not 0.0 < value < 1.0:
             raise ParameterError(name, "between 0 and 1", value)
     warnings = require_different_rows(bundles)
-    require_learnable(shape_of(bundles[0].release), max_memory, n_bundles=len(bundles))
+    require_learnable(shape_of(bundles[0].release), max_memory, estimator="comparison", n_bundles=len(bundles))
 
     begin = progress or (lambda _: None)
     with few_threads(len(bundles[0].release.columns)):
