@@ -1,6 +1,8 @@
 """What a researcher can ask of dp-learn compare, as one runs it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +70,14 @@ def test_the_pair_that_differs_is_found_and_no_other(arms: list[Path], command: 
     )
     assert max(summary["overall"][test]["p_value"] for test in ("largest_difference", "sum_of_squares")) < 0.001
     assert summary == json.loads((tmp_path / "before+after.comparison" / "summary.json").read_text())
+
+
+def test_the_first_word_chooses_the_command() -> None:
+    """As a process of its own, dp-learn compare is that command, with its own help; any other first word is a bundle."""
+    for words, said in ((["compare", "--help"], "compare [OPTIONS] FILE FILE..."), (["--help"], "[OPTIONS] FILE...")):
+        done = subprocess.run([sys.executable, "-m", "dp_learn", *words], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[0].endswith(f" {said}")
+        assert "dp-learn compare" in done.stdout
 
 
 def test_text_says_what_differs_and_the_level_widens_intervals(arms: list[Path], command: Run, tmp_path: Path) -> None:

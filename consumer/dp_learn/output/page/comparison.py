@@ -28,7 +28,8 @@ _SOFTWARE = f"dpgraph {version('dpgraph')}"
 _HEIGHT, _EDGE = 430, 1.14
 _LONGEST_NAME, _MOST_LABELS = 18, 60
 _LEAST = 0.0001  # of p- and q-values that are told apart
-_STRONGER, _WEAKER, _SAME = "stronger", "weaker", "same"
+_LARGER, _SMALLER, _SAME = "larger", "smaller", "same"
+_SIDE = 0.6  # of the half width, beyond which a name stands inwards of its column
 _OF_DIFFERENCES = {
     "difference": ("Difference", "+.3f", "of the partial correlations given all other columns, {second} less {first}."),
     "ci_low": ("{level} from", "+.3f", ""),
@@ -203,76 +204,67 @@ def _draw_graphs(result: ComparisonResult) -> list[Figure]:
 
 
 def _draw_graph(result: ComparisonResult, number: int, drawn: Places, places: FloatArray, strongest: float) -> Figure:
-    found = result.found
-    each, value = found.differences, found.differences.estimates[number].value
-    sources, targets = (ends[drawn] for ends in each.pairs)
-    kinds, told = _kinds(result, number, drawn)
-    widths = 0.6 + 7.0 * np.abs(value[drawn]) / strongest
-    plot = new_figure(
-        height=_HEIGHT, x_range=Range1d(start=-_EDGE, end=_EDGE), y_range=Range1d(start=-_EDGE, end=_EDGE)
-    )
+    lines, n_differ = _link_source(result, number, drawn, places, strongest)
+    reach = Range1d(start=-_EDGE, end=_EDGE), Range1d(start=-_EDGE, end=_EDGE)
+    plot = new_figure(height=_HEIGHT, x_range=reach[0], y_range=reach[1])
     plot.axis.visible = plot.grid.visible = False
 
-    colours = [shade("positive").light, shade("negative").light, shade("faint").light]
-    mapper = CategoricalColorMapper(factors=[_STRONGER, _WEAKER, _SAME], palette=colours)
-    order = np.argsort([kind != _SAME for kind in kinds], kind="stable")  # differences are drawn over the others
-    at = {"x0": places[sources, 0], "y0": places[sources, 1], "x1": places[targets, 0], "y1": places[targets, 1]}
-    lines = ColumnDataSource(
-        {name: values[order] for name, values in at.items()}
-        | {
-            "kind": [kinds[place] for place in order],
-            "width": widths[order],
-            "dash": ["9 6" if value[drawn[place]] < 0.0 else "solid" for place in order],
-            "ends": [
-                " – ".join(figure_text(found.nodes[int(e[place])], 80) for e in (sources, targets)) for place in order
-            ],
-            "value": [f"partial correlation {number_of(value[drawn[place]])}" for place in order],
-            "told": [told[place] for place in order],
-        }
-    )
-    links = plot.segment(
-        "x0",
-        "y0",
-        "x1",
-        "y1",
-        source=lines,
-        line_width="width",
-        line_dash="dash",
-        line_cap="butt",
-        line_color={"field": "kind", "transform": mapper},
-    )
+    palette = [shade(name).light for name in ("positive", "negative", "faint")]
+    colour = {"field": "kind", "transform": CategoricalColorMapper(factors=[_LARGER, _SMALLER, _SAME], palette=palette)}
+    width = {"line_width": "width", "line_dash": "dash", "line_cap": "butt"}
+    links = plot.segment("x0", "y0", "x1", "y1", source=lines, line_color=colour, **width)
+    plot.add_tools(hover([("", "<b>@ends</b>"), ("", "@value"), ("", "@told")], renderers=[links]))
+    _add_columns(plot, result, places)
+    told = f"{counted(len(drawn), 'link')} drawn, {n_differ} in colour. All numbers are in the table of differences."
+    return Figure(f"graph-{number}", figure_text(result.names[number], 60), _caption(result, number), told, plot)
+
+
+def _link_source(
+    result: ComparisonResult, number: int, drawn: Places, places: FloatArray, strongest: float
+) -> tuple[ColumnDataSource, int]:
+    """Return the links of a release as a figure draws them, those that differ last, and how many do."""
+    found = result.found
+    kinds, told = _kinds(result, number, drawn)
+    order = np.argsort([kind != _SAME for kind in kinds], kind="stable")
+    value = found.differences.estimates[number].value[drawn][order]
+    sources, targets = (ends[drawn][order] for ends in found.differences.pairs)
+    pairs = zip(sources.tolist(), targets.tolist(), strict=True)
+    columns = {
+        "x0": places[sources, 0],
+        "y0": places[sources, 1],
+        "x1": places[targets, 0],
+        "y1": places[targets, 1],
+        "kind": [kinds[place] for place in order],
+        "width": 0.6 + 7.0 * np.abs(value) / strongest,
+        "dash": ["9 6" if each < 0.0 else "solid" for each in value],
+        "ends": [" – ".join(figure_text(found.nodes[end], 80) for end in pair) for pair in pairs],
+        "value": [f"partial correlation {number_of(each)}" for each in value],
+        "told": [told[place] for place in order],
+    }
+    return ColumnDataSource(columns), sum(kind != _SAME for kind in kinds)
+
+
+def _add_columns(plot: Any, result: ComparisonResult, places: FloatArray) -> None:
+    """Draw the columns of the table that have a link, with names where there are few."""
     linked = np.flatnonzero(~np.isnan(places[:, 0]))
+    names = [result.found.nodes[place] for place in linked]
+    x = places[linked, 0]
     nodes = ColumnDataSource(
         {
-            "x": places[linked, 0],
+            "x": x,
             "y": places[linked, 1],
-            "text": [figure_text(found.nodes[place], _LONGEST_NAME) for place in linked]
-            if len(linked) <= _MOST_LABELS
-            else [""] * len(linked),
-            "name": [figure_text(found.nodes[place], 80) for place in linked],
+            "text": [figure_text(name, _LONGEST_NAME) if len(names) <= _MOST_LABELS else "" for name in names],
+            "align": ["left" if each < -_SIDE else "right" if each > _SIDE else "center" for each in x],
+            "name": [figure_text(name, 80) for name in names],
         }
     )
-    discs = plot.scatter(
-        "x", "y", source=nodes, size=9, fill_color=shade("node").light, line_color=shade("paper").light
-    )
+    filled = {"fill_color": shade("node").light, "line_color": shade("paper").light}
+    discs = plot.scatter("x", "y", source=nodes, size=9, **filled)
     for ink, halo in (("paper", 3.0), ("ink", 0.0)):  # Bokeh draws a text's outline over the text
         outline = {"text_outline_color": shade(ink).light if halo else None, "text_outline_width": halo}
         font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade(ink).light}
-        plot.text("x", "y", text="text", source=nodes, y_offset=-8, text_align="center", **font, **outline)
-    plot.add_tools(
-        hover([("", "<b>@ends</b>"), ("", "@value"), ("", "@told")], renderers=[links]),
-        hover([("", "<b>@name</b>")], renderers=[discs]),
-    )
-    n_differ = sum(kind != _SAME for kind in kinds)
-    name = figure_text(result.names[number], 60)
-    return Figure(
-        f"graph-{number}",
-        name,
-        _caption(result, number),
-        f"{counted(len(drawn), 'link')} drawn, {n_differ} of them in colour. All numbers are in the "
-        "table of differences.",
-        plot,
-    )
+        plot.text("x", "y", text="text", source=nodes, y_offset=-8, text_align="align", **font, **outline)
+    plot.add_tools(hover([("", "<b>@name</b>")], renderers=[discs]))
 
 
 def number_of(value: float) -> str:
@@ -281,7 +273,7 @@ def number_of(value: float) -> str:
 
 
 def _kinds(result: ComparisonResult, number: int, drawn: Places) -> tuple[list[str], list[str]]:
-    """Return whether each link is clearly stronger or weaker here than in the other release, and that in words."""
+    """Return whether each partial correlation is clearly larger or smaller than in the other release; in words, too."""
     found = result.found
     other = (1 - number) if len(result.bundles) == 2 else 0
     if other == number:
@@ -300,8 +292,8 @@ def _judge(
     kinds, told = [], []
     for pair in drawn.tolist():
         differs = not math.isnan(q_values[pair]) and q_values[pair] <= result.found.fdr
-        stronger = abs(mine.value[pair]) > abs(other.value[pair])
-        kinds.append((_STRONGER if stronger else _WEAKER) if differs else _SAME)
+        larger = mine.value[pair] > other.value[pair]
+        kinds.append((_LARGER if larger else _SMALLER) if differs else _SAME)
         q_value = "cannot be compared" if math.isnan(q_values[pair]) else f"q-value {q_values[pair]:.2g}"
         told.append(f"there {number_of(other.value[pair])}, {q_value}")
     return kinds, told
@@ -312,6 +304,7 @@ def _caption(result: ComparisonResult, number: int) -> str:
         return "Each line is a link, wider where it is stronger and dashed where it is negative."
     where = result.names[1 - number] if len(result.bundles) == 2 else result.names[0]
     return (
-        f"Blue links are stronger here than in {figure_text(where, 60)}, and orange ones weaker, at the stated false "
-        "discovery rate; grey ones show no difference. Dashed links are negative here."
+        "Links are wider where they are stronger, and dashed where they are negative. The partial correlation of blue "
+        f"ones is larger here than in {figure_text(where, 60)}, that of orange ones smaller, at the stated false "
+        "discovery rate; of grey ones no difference was found."
     )
