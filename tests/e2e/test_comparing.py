@@ -73,7 +73,7 @@ def test_the_pair_that_differs_is_found_and_no_other(arms: list[Path], command: 
 
 
 def test_the_first_word_chooses_the_command() -> None:
-    """As a process of its own, dp-learn compare is that command, with its own help; any other first word is a bundle."""
+    """As a process of its own, dp-learn compare has its own help, and dp-learn without it is as before."""
     for words, said in ((["compare", "--help"], "compare [OPTIONS] FILE FILE..."), (["--help"], "[OPTIONS] FILE...")):
         done = subprocess.run([sys.executable, "-m", "dp_learn", *words], capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[0].endswith(f" {said}")
@@ -162,6 +162,18 @@ def test_releases_that_share_rows_are_refused(key: Ed25519PrivateKey, command: R
 
     assert "releases of the same rows of people" in refusal(command, first, again)
     assert "same rows of parts, or of rows that they share" in refusal(command, part, whole)
+
+
+def test_second_moments_that_tell_nothing_of_tails_say_so(
+    arms: list[Path], key: Ed25519PrivateKey, command: Run, tmp_path: Path
+) -> None:
+    """One round has errors of Gaussian rows, which the command says of that release alone; two rounds know more."""
+    moments = {"unit": "row", "mu": 3.0, "release": "covariance", "mechanism": "gaussian"}
+    blind = release(tmp_path / "blind.tar", key, BEFORE, seed=5, **moments)
+    said = "release 2: the second moments do not tell how heavy the rows' tails are"
+
+    assert said in command("dp-learn", "compare", arms[0], blind, "--out", "1").stdout
+    assert "tails" not in command("dp-learn", "compare", *arms, "--out", "2").stdout
 
 
 def test_parts_of_a_dataset_are_compared_with_a_warning(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
