@@ -11,7 +11,7 @@ from dp_learn.covariance.estimate import FormErrors
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.covariance.standard_errors import form_errors
-from dp_learn.inference.differences import Release
+from dp_learn.inference.releases import Release
 
 P, ARMS, REPETITIONS = 12, ((1000, 0.3), (3000, 1.0)), 150  # rows and variance of the noise
 

@@ -1,7 +1,7 @@
 """The whole of `dp-learn compare`, from verified bundles to differences, without its options, messages and files.
 
 The common graph has an edge where any release, or their weighted mean, has one at the universal penalty. On it every
-release is fitted again without the penalty; see `inference.differences` for what follows from there.
+release is fitted again without the penalty; see `inference.releases` for why.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from dp_learn.covariance.standard_errors import null_standard_errors
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.glasso.whitening import whiten_nodes
-from dp_learn.inference.differences import N_DRAWS, Differences, Release, find_differences
+from dp_learn.inference.differences import N_DRAWS, Differences, find_differences
 from dp_learn.inference.edges import require_testable
+from dp_learn.inference.releases import Release
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.nodes import block_errors, block_weights, universal_alpha_of_nodes

@@ -6,7 +6,8 @@ from tests.unit.consumer.sources import pooled_of
 
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_errors
-from dp_learn.inference.differences import Differences, Release, find_differences
+from dp_learn.inference.differences import Differences, find_differences
+from dp_learn.inference.releases import Release
 
 P, N_ROWS, NOISE = 4, 2000, 0.5
 UPPER = np.triu_indices(P, 1)
