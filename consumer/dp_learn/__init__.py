@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from dp_learn.glasso.solving import graphical_lasso
     from dp_learn.inference.edges import EdgeInference
     from dp_learn.output.views import Learned, learn_graph
+    from dp_learn.pipeline.compare import Comparison, compare_networks
 else:
     __getattr__ = import_on_demand(__name__)
 
 __all__ = [
+    "Comparison",
     "DebiasedCLIME",
     "DebiasedGraphicalLasso",
     "DebiasedGraphicalLassoCV",
@@ -33,6 +35,7 @@ __all__ = [
     "Moments",
     "Solution",
     "Status",
+    "compare_networks",
     "debias_covariance",
     "estimate_moments",
     "graphical_lasso",

@@ -21,8 +21,9 @@ from tests.conftest import Run
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
 from dp_bundle.cli.main import cli as dp_bundle
-from dp_learn.cli.main import _WITHOUT_EFFECT
+from dp_learn.cli.compare import compare
 from dp_learn.cli.main import cli as dp_learn
+from dp_learn.cli.shared import WITHOUT_EFFECT
 from dp_learn.pipeline.settings import Settings
 from dp_publish import Policy, publish
 from dp_publish.cli.main import cli as dp_publish
@@ -32,7 +33,12 @@ from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.policy.choices import SoundMechanism
 from dp_publish.release.job import JobPlan, open_job
 
-PROGRAMS: dict[str, click.Command] = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
+PROGRAMS: dict[str, click.Command] = {
+    "dp-bundle": dp_bundle,
+    "dp-learn": dp_learn,
+    "dp-learn compare": compare,
+    "dp-publish": dp_publish,
+}
 OF_CLICK = {"help", "version"}
 
 
@@ -151,7 +157,7 @@ def test_an_option_is_of_the_settings_or_known_not_to_be() -> None:
     """What is no setting of what is found is left out of citations, or is one of the few that choose what is asked."""
     settings = {field.name for field in dataclasses.fields(Settings)}
     asked = {"estimator", "target", "fdr", "allow_older"}
-    assert set(of_learn()) - settings == asked | _WITHOUT_EFFECT
+    assert set(of_learn()) - settings == asked | WITHOUT_EFFECT
 
 
 def test_what_does_not_apply_to_an_estimator_is_refused(chain: str, command: Run) -> None:
@@ -197,6 +203,12 @@ def test_what_applies_to_an_estimator_makes_a_difference(
 
 REFUSED = {  # by every condition of an option on another one: words that break it
     "dp-learn --scheduler, engine": ["chain.bundle.tar", "--scheduler", "tls://127.0.0.1:1"],
+    "dp-learn compare --scheduler, engine": [
+        "chain.bundle.tar",
+        "chain.bundle.tar",
+        "--scheduler",
+        "tls://127.0.0.1:1",
+    ],
     "dp-learn --select, alpha": ["chain.bundle.tar", "--select", "cv", "--alpha", "0.1"],
     "dp-learn --refit, fdr": ["chain.bundle.tar", "--no-refit", "--fdr", "0.05"],
     "dp-publish publish --scheduler, engine": ["table.parquet", "--scheduler", "tls://127.0.0.1:1"],

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
-import shlex
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -40,6 +39,8 @@ from dp_bundle.cli.console import (
 from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import end_in_name
+from dp_learn.cli.compare import compare
+from dp_learn.cli.shared import require_result, spell_command
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.selection.rules import Rule, Weights
@@ -47,7 +48,6 @@ from dp_learn.selection.rules import Rule, Weights
 _GRAPHICAL_LASSO = With("estimator", ("graphical-lasso",))
 _SPARSE = ("graphical-lasso", "neighborhood", "scio", "clime")  # the estimators with a sparse precision matrix
 _PREDICTING = ("regression", "lda")
-_WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler", "max_memory"}  # on what is found
 _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 took an eighth of a small run
 
 
@@ -166,7 +166,8 @@ def cli(
 ) -> None:
     """Verify a bundle FILE, subtract its noise, estimate the graph, and write a folder of results.
 
-    Several bundles with the same columns are pooled: releases of the same rows, or of different ones.
+    Several bundles with the same columns are pooled: releases of the same rows, or of different ones. Whether those of
+    different rows have the same network is for `dp-learn compare`.
 
     \b
     Example:
@@ -184,7 +185,7 @@ def cli(
 
     names = [(end_in_name(file) if isinstance(file, Path) else file).name for file in files]
     folder = out or Path("+".join(name.removesuffix(".tar").removesuffix(".bundle") for name in names) + ".graph")
-    _require_result(folder)
+    require_result(folder)
 
     with contextlib.ExitStack() as stack:
         stack.callback(step, "")  # however the work ends
@@ -224,7 +225,7 @@ def cli(
             from dp_learn.output.page.report import make_report
 
             show("drawing the page")
-            page = make_report(found, _spell_command())
+            page = make_report(found, spell_command())
         show("writing the results")
         write_results(found, folder, report=page)
         with already(f"the results are in {quote_path(folder)}"):
@@ -235,38 +236,10 @@ def cli(
         tell(f"warning: {sentence}", quiet=quiet)
 
 
-def _require_result(folder: Path) -> None:
-    """Refuse a folder for results where there is something else than an earlier one."""
-    if not os.path.lexists(folder):
-        return
-    from dp_learn.output.folder import foreign_content
-
-    if (why := foreign_content(folder)) is not None:
-        raise ParameterError("--out", f"a new folder, or an earlier result of dp-learn (this {why})", str(folder))
-
-
 def _before_compiling(require: Callable[[], None], quiet: bool, kept: bool) -> None:
     """See that there is the memory, and say why this run takes longer than the next, or that the next will as well."""
     require()
     announce_compiling("ten to twenty seconds", kept=kept, quiet=quiet)
-
-
-def _spell_command() -> str:
-    """Return the command with what was typed of it that makes a difference to the result, and names without folders."""
-    context = click.get_current_context()
-    words = ["dp-learn"]
-    for each in context.command.params:
-        typed = context.get_parameter_source(each.name or "") is click.core.ParameterSource.COMMANDLINE
-        if not typed or each.name in _WITHOUT_EFFECT:
-            continue
-        value = context.params[each.name or ""]
-        if isinstance(each, click.Argument):
-            words += [shlex.quote(file.name) for file in value]
-        elif isinstance(value, bool):
-            words.append(each.opts[0] if value or not each.secondary_opts else each.secondary_opts[0])
-        else:
-            words += [each.opts[0], shlex.quote(str(value))]
-    return " ".join(words)
 
 
 def _parse_alpha(text: str) -> float | None:
@@ -278,7 +251,10 @@ def _parse_alpha(text: str) -> float | None:
     raise ParameterError("--alpha", "a positive number, or auto", text)
 
 
+commands = click.Group("dp-learn", commands=[compare])  # those with a name; without one, it is `cli`
+
+
 def main() -> None:
     """Run dp-learn, which makes no cycles worth collecting while it imports libraries and compiled kernels."""
     gc.set_threshold(_WORTH_COLLECTING)
-    run(cli)
+    run(commands if sys.argv[1:2] == [compare.name] else cli)

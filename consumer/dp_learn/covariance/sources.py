@@ -124,8 +124,17 @@ class CovarianceSource:
         return self.released.debiased * ((n_rows - 1) / n_rows) + np.outer(shift, shift)
 
 
-def bundle_source(bundle: Bundle, like: Bundle | None = None) -> RowSource | CovarianceSource:
+def bundle_source(bundle: Bundle, like: Bundle | None = None, *, done: str = "pooled") -> RowSource | CovarianceSource:
     """Return the rows or the covariance of a bundle, with the columns in the order of another bundle.
+
+    Parameters
+    ----------
+    bundle : Bundle
+        Verified and open.
+    like : Bundle, optional
+        The bundle whose columns it must have; any will do by default.
+    done : {"pooled", "compared"}
+        What cannot be done otherwise, in the words of the error.
 
     Raises
     ------
@@ -136,7 +145,7 @@ def bundle_source(bundle: Bundle, like: Bundle | None = None) -> RowSource | Cov
     """
     like = bundle if like is None else like
     _require_usable_sizes(bundle)
-    _require_same_columns(bundle, like)
+    _require_same_columns(bundle, like, done)
     place_of = {column.name: place for place, column in enumerate(bundle.release.columns)}
     places = [place_of[column.name] for column in like.release.columns]
     chosen = [bundle.release.columns[place] for place in places]
@@ -241,36 +250,36 @@ def _require_usable_sizes(bundle: Bundle) -> None:
             )
 
 
-def _require_same_columns(bundle: Bundle, like: Bundle) -> None:
+def _require_same_columns(bundle: Bundle, like: Bundle, done: str) -> None:
     mine, other = ({column.name: column for column in each.release.columns} for each in (bundle, like))
     if differing := sorted(mine.keys() ^ other.keys()):
         raise SchemaError(
             f"{quote_path(bundle.path)} and {quote_path(like.path)} do not have the same columns, so they cannot be "
-            f"pooled: only one has {', '.join(map(quote_name, differing[:5]))}"
+            f"{done}: only one has {', '.join(map(quote_name, differing[:5]))}"
             f"{' and others' if len(differing) > 5 else ''}"
         )
     for name, column in mine.items():
         if column.block != other[name].block:
             raise SchemaError(
                 f"column {name!r} is a level, or has published gaps, in only one of {quote_path(bundle.path)} and "
-                f"{quote_path(like.path)}: bundles are pooled with the same columns only"
+                f"{quote_path(like.path)}: bundles are {done} with the same columns only"
             )
         if column.missing == "indicator" and fill_of(column) != fill_of(other[name]):
             raise SchemaError(
                 f"gaps of column {name!r} stand at another number in {quote_path(bundle.path)} than in "
-                f"{quote_path(like.path)}: bundles with published gaps are pooled where these stand at one number, "
+                f"{quote_path(like.path)}: bundles with published gaps are {done} where these stand at one number, "
                 "with the same bounds in releases of rows, and the same declared center in two rounds"
             )
         if column.transform != other[name].transform:
             raise SchemaError(
                 f"column {name!r} is {_scale(column)} in {quote_path(bundle.path)} and {_scale(other[name])} in "
-                f"{quote_path(like.path)}: bundles are pooled on one scale only, which releases have where the policy "
+                f"{quote_path(like.path)}: bundles are {done} on one scale only, which releases have where the policy "
                 "declares the same transform, center and scale for each"
             )
         if column.unit != other[name].unit:
             raise SchemaError(
                 f"column {name!r} is in {_unit(column)} in {quote_path(bundle.path)} and in "
-                f"{_unit(other[name])} in {quote_path(like.path)}: bundles are pooled in the same units only"
+                f"{_unit(other[name])} in {quote_path(like.path)}: bundles are {done} in the same units only"
             )
 
 

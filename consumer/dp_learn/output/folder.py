@@ -15,7 +15,7 @@ import io
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,11 +86,31 @@ def write_results(result: Result, target: Path, *, report: str | None = None) ->
     DpGraphError
         It cannot be written, or the target is by now something else than an earlier result, which stays as it is.
     """
+    write_folder(target, lambda new: _write_all(result, report, new))
+
+
+def write_folder(target: Path, write: Callable[[Path], None]) -> None:
+    """Have all files of a result written into a hidden folder, which then takes the place of an earlier result.
+
+    Parameters
+    ----------
+    target : Path
+        The folder.
+    write : callable
+        Writes the files into the folder that it is given.
+
+    Raises
+    ------
+    DpGraphError
+        As of `write_results`.
+    """
     target = target.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with hidden_folder(target, 0o777) as new:
-            _write_all(result, report, new)
+            (new / _MARKER).write_text(json.dumps({"unfinished": True}) + "\n", encoding="utf-8")  # until the end
+            write(new)
+            _settle_all(new)
             with interrupts_held(f"the results are in {target}"):
                 _put_in_place(new, target)
         clear_unfinished(target, _is_left_over)
@@ -99,10 +119,9 @@ def write_results(result: Result, target: Path, *, report: str | None = None) ->
 
 
 def _write_all(result: Result, report: str | None, new: Path) -> None:
-    """Write all files of a result; the marker says until the end that they are not all there."""
+    """Write all files of a result."""
     from dp_learn.output.picture import draw_graph  # Pillow, which the pass over the rows has no use for
 
-    (new / _MARKER).write_text(json.dumps({"unfinished": True}) + "\n", encoding="utf-8")
     if result.graph is not None:
         write_estimate(result.graph, new)
         title = title_of(result.summary, result.bundles)
@@ -113,7 +132,6 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
     (new / "summary.json").write_text(text + "\n", encoding="utf-8")
     if report is not None:
         (new / "report.html").write_text(report, encoding="utf-8")
-    _settle_all(new)
 
 
 def _settle_all(folder: Path) -> None:

@@ -1,0 +1,124 @@
+"""dp-learn compare: whether releases of different rows have the same network, and where they differ."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from pathlib import Path
+
+import click
+
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.cli.console import (
+    ALWAYS,
+    BundlePath,
+    NewPath,
+    already,
+    answer,
+    engine_options,
+    json_option,
+    memory_option,
+    option,
+    quiet_option,
+    tell,
+)
+from dp_bundle.cli.steps import step
+from dp_bundle.files.places import RemotePath
+from dp_bundle.files.tar import end_in_name
+from dp_learn.cli.shared import require_result, spell_command
+
+_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command("compare", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", metavar="FILE FILE...", nargs=-1, required=True, type=BundlePath())
+@option(
+    "--fdr",
+    applies=ALWAYS,
+    type=_SHARE,
+    default=0.05,
+    show_default=True,
+    help="The false discovery rate at which pairs count as different.",
+)
+@option(
+    "--confidence",
+    applies=ALWAYS,
+    type=_SHARE,
+    default=0.95,
+    show_default=True,
+    help="The level of the intervals, and of the critical values of the tests of all pairs.",
+)
+@option("--report/--no-report", applies=ALWAYS, default=True, show_default=True, help="Write report.html too, or not.")
+@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
+@engine_options("verifies and reads rows")
+@option(
+    "--out", applies=ALWAYS, type=NewPath(folder=True), help="The folder for the results; A+B.comparison by default."
+)
+@memory_option
+@json_option
+@quiet_option
+def compare(
+    files: tuple[Path | RemotePath, ...],
+    fdr: float,
+    confidence: float,
+    report: bool,
+    allow_older: bool,
+    engine: str,
+    scheduler: str | None,
+    out: Path | None,
+    max_memory: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Verify two or more bundles of different rows, test whether they have the same network, and where they differ.
+
+    The releases (of countries, years, arms of a study) have the same columns; rows and second moments may be compared.
+    Differences are those of partial correlations, the second release less the first. Errors are those of sampling and
+    of the noise of each.
+
+    \b
+    Example:
+      dp-learn compare 2025.bundle.tar 2026.bundle.tar
+    """
+    from dp_bundle import open_bundles
+    from dp_bundle.bundle.inspection import describe_copies
+    from dp_bundle.engines.dask import Dask
+    from dp_learn.pipeline.memory import require_learnable
+
+    names = [(end_in_name(file) if isinstance(file, Path) else file).name for file in files]
+    folder = out or Path("+".join(name.removesuffix(".tar").removesuffix(".bundle") for name in names) + ".comparison")
+    require_result(folder)
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(step, "")  # however the work ends
+        workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
+        here = workers.n_workers if workers is not None and scheduler is None else 0
+        require = partial(
+            require_learnable, limit=max_memory, estimator="comparison", n_bundles=len(files), n_workers=here
+        )
+        step("verifying", quiet=quiet)
+        opened = open_bundles(files, allow_older=allow_older, engine=workers, require_shape=require)
+        bundles = [stack.enter_context(bundle) for bundle in opened]
+        for note in (note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))):
+            tell(f"note: {note}", quiet=quiet)
+
+        step("starting", quiet=quiet)
+        from dp_learn.output.comparison import ComparisonResult, describe_comparison, write_comparison
+        from dp_learn.pipeline.compare import compare_networks  # their libraries import slower than a refusal
+
+        show = partial(step, quiet=quiet)
+        found = compare_networks(bundles, fdr=fdr, confidence=confidence, progress=show, max_memory=max_memory)
+        result, page = ComparisonResult(bundles, found), None
+        if report:
+            from dp_learn.output.page.comparison import make_comparison_page
+
+            show("drawing the page")
+            page = make_comparison_page(result, spell_command("dp-learn compare"))
+        show("writing the results")
+        write_comparison(result, folder, report=page)
+        with already(f"the results are in {quote_path(folder)}"):
+            text = describe_comparison(result, folder, report=report)
+        answer(text, result.summary(), as_json=as_json, quiet=quiet)
+
+    for sentence in (*found.warnings, *found.contradictions):
+        tell(f"warning: {sentence}", quiet=quiet)

@@ -1,0 +1,257 @@
+"""Partial correlations of releases that are compared, along the same forms in all, with their errors and draws of them.
+
+All releases are fitted on one graph, without a penalty, and desparsified: T = 2 Theta - Theta S^ Theta. With
+D = Theta - Sigma^-1, T errs by exactly -Theta (S^ - Sigma) Theta - D Sigma D. The first term has the known errors of
+bilinear forms of S^, noise included; what the graph leaves out is the same in the second term of every release where
+the networks are the same, and drops out of their difference whatever the noise of each.
+
+*Pairs of columns.* The partial correlation is -T_ij / sqrt(T_ii T_jj), with the first-order error of that ratio.
+
+*Pairs of nodes with several columns.* With K_gh = T_gg^(-1/2) T_gh T_hh^(-1/2), the number that is compared is
+-u' K_gh v, with u and v the first singular vectors of the mean of all releases' blocks, weighted by their precision.
+That mean and the differences are uncorrelated, so that choosing u and v by it does not select differences.
+
+*Errors.* Rows tell the variance of each form without assuming that they are Gaussian, and vary about it. The ratio to
+the Gaussian rows' variance is shrunk to its mean over pairs by as much as it varies by chance alone, and is at least 1.
+
+References
+----------
+Jankova & van de Geer (2015), Electronic Journal of Statistics 9, eq. 4, for T. White (1980), Econometrica 48(4), for
+errors from rows. Efron & Morris (1972), JASA 67(337), for the shrinkage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance
+from dp_learn.covariance.standard_errors import form_errors
+from dp_learn.inference.edges import LARGEST_ERROR, desparsify
+from dp_learn.matrices.linalg import FloatArray, draw_symmetric, eigendecomposition, sandwich
+
+_MOST_FORMS = 1000  # whose errors are computed at once
+_VARIATION = 8.0  # over n: of the variance of a product of two unrelated Gaussian numbers, relative to it
+Masks = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.intp]
+RowErrors = Callable[[FloatArray], FormErrors]
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A release that is compared.
+
+    Attributes
+    ----------
+    pooled : PooledCovariance
+        Of the common columns.
+    precision : ndarray of shape (n_features, n_features)
+        Theta, fitted on the common graph, in inverse data units.
+    row_errors : callable
+        Returns the errors of forms as the rows have them, or as the release states them where it has none.
+    weights : ndarray of shape (G, G)
+        One over the squared error of each pair of nodes, up to a factor that all releases share.
+    """
+
+    pooled: PooledCovariance
+    precision: FloatArray
+    row_errors: RowErrors
+    weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The partial correlations of one release, of m pairs of nodes.
+
+    Attributes
+    ----------
+    value : ndarray of shape (m,)
+        The partial correlations; between nodes of several columns along the common directions.
+    standard_error : ndarray of shape (m,)
+        Sampling and noise.
+    common_error : ndarray of shape (m,)
+        The same if rows are further from Gaussian ones by the same factor in all pairs.
+    is_clear : ndarray of bool, shape (m,)
+        Whether both ends have little enough error for a ratio to be normal.
+    draw : callable
+        Returns draws of the errors in standard errors, shape (m,), from a generator.
+    """
+
+    value: FloatArray
+    standard_error: FloatArray
+    common_error: FloatArray
+    is_clear: Masks
+    draw: Callable[[np.random.Generator], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class _Forms:
+    """The forms of all pairs: rows of a matrix on the whitened columns, and which two each pair has."""
+
+    rows: FloatArray
+    first: Places
+    second: Places
+
+    @cached_property
+    def are_columns(self) -> bool:
+        """True if the forms are the columns themselves."""
+        return self.rows.shape[0] == self.rows.shape[1] and np.array_equal(self.rows, np.eye(len(self.rows)))
+
+    def between(self, matrix: FloatArray) -> FloatArray:
+        """Return u' M v of every pair."""
+        if self.are_columns or len(self.rows) <= 2 * len(matrix):
+            whole = matrix if self.are_columns else sandwich(self.rows, matrix)
+            return np.asarray(whole[self.first, self.second])
+        return np.asarray(np.sum((self.rows[self.first] @ matrix) * self.rows[self.second], axis=1))
+
+    def within(self, matrix: FloatArray) -> FloatArray:
+        """Return the sum of u' M u and v' M v of every pair."""
+        own = np.diagonal(matrix) if self.are_columns else np.sum((self.rows @ matrix) * self.rows, axis=1)
+        both: FloatArray = own[self.first] + own[self.second]
+        return both
+
+    def errors(self, errors_of: RowErrors, b: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first-order variances of the partial correlations r, and the larger of each pair's own forms.
+
+        Where nodes of several columns make many forms, some pairs at a time save memory.
+        """
+        n_pairs = len(r)
+        at_once = n_pairs if len(self.rows) <= max(_MOST_FORMS, len(b)) else _MOST_FORMS // 2
+        variances, own = np.empty(n_pairs), np.empty(n_pairs)
+        for start in range(0, n_pairs, at_once):
+            part = slice(start, start + at_once)
+            used, places = np.unique([self.first[part], self.second[part]], return_inverse=True)
+            first, second = places.reshape(2, -1)
+            found = errors_of(self.rows[used] @ b)
+            at, some = (first, second), r[part]
+            variances[part] = found.products[at] + some * found.crossed[at] + some * some * found.squares[at]
+            diagonal = np.diagonal(found.products)
+            own[part] = np.maximum(diagonal[first], diagonal[second])
+        return variances, own
+
+
+def estimate_releases(releases: Sequence[Release], labels: Places, pairs: tuple[Places, Places]) -> list[Estimate]:
+    """Return the partial correlations of pairs of nodes in every release, along the same directions.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        Of different rows, fitted on one graph.
+    labels : ndarray of int, shape (n_features,)
+        The node of each column.
+    pairs : tuple of ndarray of int
+        The positions of the nodes of every pair, m of them.
+    """
+    whitened = [_whiten(release, labels) for release in releases]
+    forms = _choose_directions([k for k, _ in whitened], [each.weights for each in releases], labels, pairs)
+    return [_estimate(release, k, b, forms) for release, (k, b) in zip(releases, whitened, strict=True)]
+
+
+def _whiten(release: Release, labels: Places) -> tuple[FloatArray, FloatArray]:
+    """Return K, which is T with identity blocks on the diagonal, and the forms B whose B E B' is its error."""
+    t = desparsify(release.pooled, release.precision)
+    root = np.zeros_like(t)
+    for node in range(int(labels.max()) + 1):
+        own = np.ix_(labels == node, labels == node)
+        values, vectors = np.linalg.eigh(t[own])
+        if not values[0] > 0.0:
+            values, vectors = np.linalg.eigh(release.precision[own])
+        root[own] = (vectors / np.sqrt(values)) @ vectors.T
+    return sandwich(root, t), root @ release.precision
+
+
+def _choose_directions(
+    blocks: Sequence[FloatArray], weights: Sequence[FloatArray], labels: Places, pairs: tuple[Places, Places]
+) -> _Forms:
+    """Return the forms of all pairs: columns themselves, or the directions in which the mean block is largest."""
+    columns = [np.flatnonzero(labels == node) for node in range(int(labels.max()) + 1)]
+    rows: list[FloatArray] = []
+    place_of: dict[int, int] = {}
+
+    def add(node: int, direction: FloatArray | None) -> int:
+        if direction is None and node in place_of:
+            return place_of[node]
+        row = np.zeros(len(labels))
+        row[columns[node]] = 1.0 if direction is None else direction
+        rows.append(row)
+        if direction is None:
+            place_of[node] = len(rows) - 1
+        return len(rows) - 1
+
+    ends = np.empty((2, len(pairs[0])), dtype=np.intp)
+    for place, (g, h) in enumerate(zip(*(each.tolist() for each in pairs), strict=True)):
+        left: FloatArray | None = None
+        right: FloatArray | None = None
+        if len(columns[g]) > 1 or len(columns[h]) > 1:
+            at = np.ix_(columns[g], columns[h])
+            mean = sum(weight[g, h] * block[at] for weight, block in zip(weights, blocks, strict=True))
+            u, _, v = np.linalg.svd(-np.asarray(mean), full_matrices=False)
+            left, right = u[:, 0], v[0]
+        ends[:, place] = add(g, left), add(h, right)
+    return _Forms(np.array(rows), *ends)
+
+
+def _estimate(release: Release, k: FloatArray, b: FloatArray, forms: _Forms) -> Estimate:
+    """Return the partial correlations of a release along the forms, with their errors."""
+    value = np.clip(-forms.between(k), -1.0, 1.0)
+    model, own_model = forms.errors(lambda scaled: form_errors(release.pooled, scaled), b, value)
+    seen, own_seen = forms.errors(release.row_errors, b, value)
+    model = np.maximum(model, np.finfo(float).tiny)
+    ratio, mean_ratio = _shrink(seen / model, release.pooled)
+    model_error, draw_error = np.sqrt(model), _error_law(release.pooled, b)
+
+    def draw(rng: np.random.Generator) -> FloatArray:
+        error = draw_error(rng)
+        drawn: FloatArray = (forms.between(error) + value * forms.within(error) / 2.0) / model_error
+        return drawn
+
+    return Estimate(
+        value,
+        model_error * np.sqrt(ratio),
+        model_error * math.sqrt(mean_ratio),
+        np.maximum(own_model, own_seen) <= LARGEST_ERROR**2,
+        draw,
+    )
+
+
+def _shrink(ratio: FloatArray, pooled: PooledCovariance) -> tuple[FloatArray, float]:
+    """Return ratios of variances shrunk to their mean by the share of their variance that chance makes, and the mean.
+
+    All are 1 or more.
+
+    The mean over pairs is known far better than one pair's ratio, and is the same for all where rows are elliptical.
+    """
+    mean = max(float(np.mean(ratio)), 1.0)
+    by_chance = mean * mean * _VARIATION / pooled.n_rows
+    variance = float(np.var(ratio))
+    kept = 1.0 - min(by_chance / variance, 1.0) if variance > 0.0 else 0.0
+    return np.maximum(mean + kept * (ratio - mean), 1.0), mean
+
+
+def _error_law(pooled: PooledCovariance, b: FloatArray) -> Callable[[np.random.Generator], FloatArray]:
+    """Return a function that draws the error of B S^ B': sampling of Gaussian rows, and noise."""
+    parts = []
+    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
+        covariance, factor, noise = pooled.covariance, 1.0, None
+        if isinstance(source, NoisyCovariance):
+            covariance = source.covariance  # whose sampling error holds that of the noise
+        else:
+            factor, noise = source.kurtosis or 1.0, source.known_noise
+        values, vectors = eigendecomposition(covariance)
+        root = b @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+        parts.append((root, weight * math.sqrt(factor / (source.n_rows - 1)), weight, noise))
+
+    def draw(rng: np.random.Generator) -> FloatArray:
+        error = np.zeros_like(b)
+        for root, factor, weight, noise in parts:
+            error += factor * sandwich(root, draw_symmetric(rng, len(root)))
+            if noise is not None:
+                error += weight * sandwich(b, noise.draw(rng, pooled.covariance))
+        return error
+
+    return draw

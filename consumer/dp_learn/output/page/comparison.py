@@ -1,0 +1,310 @@
+"""The page of a comparison: the graph of each release in one layout, with the differences in colour, and tables."""
+
+from __future__ import annotations
+
+import math
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from bokeh.models import CategoricalColorMapper, ColumnDataSource, Range1d
+
+from dp_bundle.base.quoting import counted
+from dp_bundle.page.colours import shade
+from dp_bundle.page.document import Page, render_page
+from dp_bundle.page.figures import FONT, Figure, figure_text, hover, new_figure
+from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_learn.inference.differences import Difference
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.output.comparison import ComparisonResult, describe_left_out, spell_p
+from dp_learn.output.layout import place_nodes
+from dp_learn.output.page.report import cite, describe_promise, describe_release
+
+MOST_ROWS, MOST_GRAPHS, MOST_LINKS = 1000, 6, 600
+_TEMPLATES = Path(__file__).with_name("templates")
+_SOFTWARE = f"dpgraph {version('dpgraph')}"
+_HEIGHT, _EDGE = 430, 1.14
+_LONGEST_NAME, _MOST_LABELS = 18, 60
+_LEAST = 0.0001  # of p- and q-values that are told apart
+_LARGER, _SMALLER, _SAME = "larger", "smaller", "same"
+_SIDE = 0.6  # of the half width, beyond which a name stands inwards of its column
+_OF_DIFFERENCES = {
+    "difference": ("Difference", "+.3f", "of the partial correlations given all other columns, {second} less {first}."),
+    "ci_low": ("{level} from", "+.3f", ""),
+    "ci_high": ("to", "+.3f", ""),
+    "p_value": ("p-value", ".2g", "of no difference in this pair."),
+    "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
+    "partial_correlation_first": ("{first}", "+.3f", ""),
+    "partial_correlation_second": ("{second}", "+.3f", ""),
+}
+_OF_STRENGTHS = {
+    "difference": (
+        "Difference",
+        "+.3f",
+        "of the sums of a column’s links, each with the sign that both releases show.",
+    ),
+    **{name: _OF_DIFFERENCES[name] for name in ("ci_low", "ci_high", "p_value", "q_value")},
+    "strength_first": ("{first}", ".3f", ""),
+    "strength_second": ("{second}", ".3f", ""),
+}
+Places = npt.NDArray[np.intp]
+
+
+def make_comparison_page(result: ComparisonResult, command: str) -> str:
+    """Return the page of a comparison as one HTML document that needs no network, the same for the same result.
+
+    Parameters
+    ----------
+    result : ComparisonResult
+        What was found.
+    command : str
+        The command that gives the same result, with the names of files but not where they are.
+    """
+    figures = _draw_graphs(result)
+    text, bibtex = cite(result.bundles)
+    found = result.found
+    values: dict[str, Any] = {
+        "names": result.names,
+        "sentences": summarize_comparison(result),
+        "warnings": [*found.warnings, *found.contradictions],
+        "notes": [*describe_left_out(result), *found.notes],
+        "figures": figures,
+        "tests": _tests_table(result),
+        "tables": [_differences_table(result), _strengths_table(result)],
+        "promises": [(bundle, describe_promise(bundle)) for bundle in result.bundles],
+        "releases": [describe_release(bundle) for bundle in result.bundles],
+        "rows": [(name, f"{rows:,.0f}") for name, rows in zip(result.names, found.effective_rows, strict=True)],
+        "command": command,
+        "software": _SOFTWARE,
+        "citation": text,
+        "bibtex": bibtex,
+    }
+    title = f"{' and '.join(result.names)}: comparison"
+    return render_page(Page(_TEMPLATES, "comparison.html", title, values, figures))
+
+
+def summarize_comparison(result: ComparisonResult) -> list[str]:
+    """Return what was found, in sentences that need little statistics."""
+    found = result.found
+    each, n_found = found.differences, sum(map(result.n_different, range(len(found.differences.each))))
+    n_tested = int(np.count_nonzero(each.is_comparable)) * len(each.each)
+    smallest = min(each.largest.p_value, each.squares.p_value)
+    level = 1.0 - found.confidence
+    largest, squares = (spell_p(test.p_value) for test in (each.largest, each.squares))
+    tests = f"p {largest} by the largest difference, p {squares} by the sum of squares"
+    if smallest < level / 2.0:
+        whole = f"The networks differ ({tests})."
+    else:
+        whole = (
+            f"That the networks are the same cannot be ruled out ({tests}): this does not show that they are, as small "
+            "differences cannot be seen in these data."
+        )
+    pairs = (
+        f"{n_found:,} of {n_tested:,} pairs differ at a false discovery rate of {found.fdr:g}."
+        if n_found
+        else f"None of {n_tested:,} pairs differs at a false discovery rate of {found.fdr:g}."
+    )
+    return [whole, pairs, "All errors are those of sampling and of the noise that was added to each release."]
+
+
+def _tests_table(result: ComparisonResult) -> PageTable:
+    """Return the table of the tests of all pairs, one line for every two releases, and for all if there are more."""
+    found = result.found
+    each = found.differences
+    rows = [
+        (
+            f"{result.names[one.second]} less {result.names[one.first]}",
+            result.n_different(place),
+            one.largest,
+            one.squares,
+        )
+        for place, one in enumerate(each.each)
+    ]
+    if len(rows) > 1:
+        rows.append(("all releases", sum(row[1] for row in rows), each.largest, each.squares))
+    percent = f"{100 * found.confidence:g} %"
+    largest = f"in standard errors; with equal networks {percent} of all are below the limit beside it."
+    columns = [
+        TableColumn("Comparison", [row[0] for row in rows]),
+        TableColumn("Pairs that differ", [float(row[1]) for row in rows], ".0f"),
+        TableColumn("Largest difference", [row[2].statistic for row in rows], ".2f", largest),
+        TableColumn("limit", [row[2].critical for row in rows], ".2f"),
+        TableColumn("p-value", [row[2].p_value for row in rows], ".2g", "", 0.001),
+        TableColumn("Sum of squares", [row[3].statistic for row in rows], ".1f"),
+        TableColumn("limit", [row[3].critical for row in rows], ".1f"),
+        TableColumn("p-value", [row[3].p_value for row in rows], ".2g", "", 0.001),
+    ]
+    return PageTable("tests-table", "Tests of all pairs at once.", columns)
+
+
+def _differences_table(result: ComparisonResult) -> PageTable:
+    table = result.differences()
+    n_rows = len(table["source"])
+    names = {"source": "Column", "target": "and column", "first": "First release", "second": "Second release"}
+    columns = [TableColumn(label, table[name][:MOST_ROWS]) for name, label in names.items() if name in table]
+    columns += _number_columns(result, table, _OF_DIFFERENCES)
+    more = "" if n_rows <= MOST_ROWS else f"The {MOST_ROWS} surest of {n_rows:,}; differences.csv has all of them."
+    return PageTable("differences-table", "Pairs of columns, surest difference first.", columns, more, headings=2)
+
+
+def _strengths_table(result: ComparisonResult) -> PageTable:
+    table = result.strengths()
+    names = {"node": "Column", "first": "First release", "second": "Second release"}
+    columns = [TableColumn(label, table[name][:MOST_ROWS]) for name, label in names.items() if name in table]
+    columns += _number_columns(result, table, _OF_STRENGTHS)
+    caption = "Strengths of columns, over the links that the releases show together, surest difference first."
+    more = "" if len(table["node"]) <= MOST_ROWS else f"The {MOST_ROWS} surest; strengths.csv has all of them."
+    return PageTable("strengths-table", caption, columns, more)
+
+
+def _number_columns(
+    result: ComparisonResult, table: dict[str, Any], described: dict[str, tuple[str, str, str]]
+) -> list[TableColumn]:
+    two = len(result.bundles) == 2
+    words = {
+        "first": result.names[0] if two else "in the first",
+        "second": result.names[1] if two else "in the second",
+        "level": f"{100 * result.found.confidence:g} %",
+    }
+    about = words if two else words | {"first": "the first", "second": "the second release"}
+    return [
+        TableColumn(
+            label.format(**words),
+            table[name][:MOST_ROWS].tolist(),
+            form,
+            said.format(**about),
+            _LEAST if name in {"p_value", "q_value"} else -math.inf,
+        )
+        for name, (label, form, said) in described.items()
+    ]
+
+
+def _draw_graphs(result: ComparisonResult) -> list[Figure]:
+    """Return the graph of each release, at most six, with links coloured by how they differ from the other.
+
+    With more than two releases that is the first one, whose own links have no colour.
+    """
+    found = result.found
+    each = found.differences
+    sources, targets = each.pairs
+    differs = np.any([np.nan_to_num(q, nan=1.0) <= found.fdr for q in each.q_values], axis=0)
+    size = np.max([np.abs(one.value) for one in each.estimates], axis=0)
+    drawn = np.flatnonzero(each.is_link | differs)
+    if not len(drawn):
+        return []
+    drawn = drawn[np.argsort(-(size[drawn] + 2.0 * differs[drawn]), kind="stable")][:MOST_LINKS]
+    by_size = drawn[np.argsort(-size[drawn], kind="stable")]
+    places = place_nodes(len(found.nodes), np.column_stack([sources[by_size], targets[by_size]]))
+    strongest = float(size[drawn].max())
+    return [
+        _draw_graph(result, number, drawn, places, strongest) for number in range(min(len(result.bundles), MOST_GRAPHS))
+    ]
+
+
+def _draw_graph(result: ComparisonResult, number: int, drawn: Places, places: FloatArray, strongest: float) -> Figure:
+    lines, n_differ = _link_source(result, number, drawn, places, strongest)
+    reach = Range1d(start=-_EDGE, end=_EDGE), Range1d(start=-_EDGE, end=_EDGE)
+    plot = new_figure(height=_HEIGHT, x_range=reach[0], y_range=reach[1])
+    plot.axis.visible = plot.grid.visible = False
+
+    palette = [shade(name).light for name in ("positive", "negative", "faint")]
+    colour = {"field": "kind", "transform": CategoricalColorMapper(factors=[_LARGER, _SMALLER, _SAME], palette=palette)}
+    width = {"line_width": "width", "line_dash": "dash", "line_cap": "butt"}
+    links = plot.segment("x0", "y0", "x1", "y1", source=lines, line_color=colour, **width)
+    plot.add_tools(hover([("", "<b>@ends</b>"), ("", "@value"), ("", "@told")], renderers=[links]))
+    _add_columns(plot, result, places)
+    told = f"{counted(len(drawn), 'link')} drawn, {n_differ} in colour. All numbers are in the table of differences."
+    return Figure(f"graph-{number}", figure_text(result.names[number], 60), _caption(result, number), told, plot)
+
+
+def _link_source(
+    result: ComparisonResult, number: int, drawn: Places, places: FloatArray, strongest: float
+) -> tuple[ColumnDataSource, int]:
+    """Return the links of a release as a figure draws them, those that differ last, and how many do."""
+    found = result.found
+    kinds, told = _kinds(result, number, drawn)
+    order = np.argsort([kind != _SAME for kind in kinds], kind="stable")
+    value = found.differences.estimates[number].value[drawn][order]
+    sources, targets = (ends[drawn][order] for ends in found.differences.pairs)
+    pairs = zip(sources.tolist(), targets.tolist(), strict=True)
+    columns = {
+        "x0": places[sources, 0],
+        "y0": places[sources, 1],
+        "x1": places[targets, 0],
+        "y1": places[targets, 1],
+        "kind": [kinds[place] for place in order],
+        "width": 0.6 + 7.0 * np.abs(value) / strongest,
+        "dash": ["9 6" if each < 0.0 else "solid" for each in value],
+        "ends": [" – ".join(figure_text(found.nodes[end], 80) for end in pair) for pair in pairs],
+        "value": [f"partial correlation {number_of(each)}" for each in value],
+        "told": [told[place] for place in order],
+    }
+    return ColumnDataSource(columns), sum(kind != _SAME for kind in kinds)
+
+
+def _add_columns(plot: Any, result: ComparisonResult, places: FloatArray) -> None:
+    """Draw the columns of the table that have a link, with names where there are few."""
+    linked = np.flatnonzero(~np.isnan(places[:, 0]))
+    names = [result.found.nodes[place] for place in linked]
+    x = places[linked, 0]
+    nodes = ColumnDataSource(
+        {
+            "x": x,
+            "y": places[linked, 1],
+            "text": [figure_text(name, _LONGEST_NAME) if len(names) <= _MOST_LABELS else "" for name in names],
+            "align": ["left" if each < -_SIDE else "right" if each > _SIDE else "center" for each in x],
+            "name": [figure_text(name, 80) for name in names],
+        }
+    )
+    filled = {"fill_color": shade("node").light, "line_color": shade("paper").light}
+    discs = plot.scatter("x", "y", source=nodes, size=9, **filled)
+    for ink, halo in (("paper", 3.0), ("ink", 0.0)):  # Bokeh draws a text's outline over the text
+        outline = {"text_outline_color": shade(ink).light if halo else None, "text_outline_width": halo}
+        font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade(ink).light}
+        plot.text("x", "y", text="text", source=nodes, y_offset=-8, text_align="align", **font, **outline)
+    plot.add_tools(hover([("", "<b>@name</b>")], renderers=[discs]))
+
+
+def number_of(value: float) -> str:
+    """Return a partial correlation as the page spells it."""
+    return number(float(value), "+.3f")
+
+
+def _kinds(result: ComparisonResult, number: int, drawn: Places) -> tuple[list[str], list[str]]:
+    """Return whether each partial correlation is clearly larger or smaller than in the other release; in words, too."""
+    found = result.found
+    other = (1 - number) if len(result.bundles) == 2 else 0
+    if other == number:
+        return [_SAME] * len(drawn), [""] * len(drawn)
+    place, one = next(
+        (place, one) for place, one in enumerate(found.differences.each) if {one.first, one.second} == {number, other}
+    )
+    return _judge(one, found.differences.q_values[place], number, drawn, result)
+
+
+def _judge(
+    one: Difference, q_values: FloatArray, number: int, drawn: Places, result: ComparisonResult
+) -> tuple[list[str], list[str]]:
+    estimates = result.found.differences.estimates
+    mine, other = estimates[number], estimates[one.first if one.second == number else one.second]
+    kinds, told = [], []
+    for pair in drawn.tolist():
+        differs = not math.isnan(q_values[pair]) and q_values[pair] <= result.found.fdr
+        larger = mine.value[pair] > other.value[pair]
+        kinds.append((_LARGER if larger else _SMALLER) if differs else _SAME)
+        q_value = "cannot be compared" if math.isnan(q_values[pair]) else f"q-value {q_values[pair]:.2g}"
+        told.append(f"there {number_of(other.value[pair])}, {q_value}")
+    return kinds, told
+
+
+def _caption(result: ComparisonResult, number: int) -> str:
+    if len(result.bundles) > 2 and number == 0:
+        return "Each line is a link, wider where it is stronger and dashed where it is negative."
+    where = result.names[1 - number] if len(result.bundles) == 2 else result.names[0]
+    return (
+        "Links are wider where they are stronger, and dashed where they are negative. The partial correlation of blue "
+        f"ones is larger here than in {figure_text(where, 60)}, that of orange ones smaller, at the stated false "
+        "discovery rate; of grey ones no difference was found."
+    )

@@ -1,0 +1,335 @@
+"""The whole of `dp-learn compare`, from verified bundles to differences, without its options, messages and files.
+
+The common graph has an edge where any release, or their weighted mean, has one at the universal penalty. On it every
+release is fitted again without the penalty; see `inference.releases` for why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle import Bundle
+from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError
+from dp_bundle.base.quoting import quote_name, quote_path
+from dp_bundle.manifest.statement import shape_of
+from dp_learn.covariance.consistency import find_bundle_contradictions
+from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
+from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged
+from dp_learn.covariance.sample import Sample, effective_rows
+from dp_learn.covariance.sources import bundle_source
+from dp_learn.covariance.standard_errors import null_standard_errors
+from dp_learn.glasso.graph_fit import fit_on_graph
+from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.glasso.whitening import whiten_nodes
+from dp_learn.inference.differences import N_DRAWS, Differences, find_differences
+from dp_learn.inference.edges import require_testable
+from dp_learn.inference.releases import Release
+from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.pipeline.memory import require_learnable
+from dp_learn.pipeline.nodes import block_errors, block_weights, universal_alpha_of_nodes
+from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
+
+_LARGER, _ATTEMPTS = 1.5, 8  # times the universal penalty, where that has no solution
+_TOL = 1e-8  # the square root of the gap must be well below a standard error
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two or more releases compared.
+
+    Attributes
+    ----------
+    nodes : tuple of str
+        The columns of the tables that are compared, G of them.
+    categories : frozenset of str
+        Those of several published columns, whose links have no sign.
+    left_out : dict of str to list of int
+        The columns that cannot be compared, and which releases' noise hides them.
+    effective_rows : list of float
+        The rows without noise that each release is worth.
+    n_edges : int
+        How many edges the common graph has.
+    differences : Differences
+        What was found.
+    fdr, confidence : float
+        The false discovery rate, and the level of intervals and critical values.
+    contradictions : list of str
+        A sentence for everything in which a bundle contradicts its manifest.
+    warnings, notes : list of str
+        Sentences that a reader must know, or should.
+    """
+
+    nodes: tuple[str, ...]
+    categories: frozenset[str]
+    left_out: dict[str, list[int]]
+    effective_rows: list[float]
+    n_edges: int
+    differences: Differences
+    fdr: float
+    confidence: float
+    contradictions: list[str]
+    warnings: list[str]
+    notes: list[str]
+
+
+def compare_networks(
+    bundles: Sequence[Bundle],
+    *,
+    fdr: float = 0.05,
+    confidence: float = 0.95,
+    progress: Callable[[str], None] | None = None,
+    max_memory: int | None = None,
+) -> Comparison:
+    """Compare the networks of releases of different rows, pair by pair and as a whole.
+
+    Parameters
+    ----------
+    bundles : sequence of Bundle
+        Two or more, verified and open, with the same columns.
+    fdr : float
+        The false discovery rate at which differences count as found, between 0 and 1.
+    confidence : float
+        The level of intervals, between 0 and 1.
+    progress : callable, optional
+        Called with a few words on every step when it begins.
+    max_memory : int, optional
+        Bytes; as in `learn_graph`.
+
+    Raises
+    ------
+    SchemaError
+        The releases have other columns, or share rows.
+    EstimationError
+        Nothing can be compared: the sentence says why.
+    MemoryLimitError
+        It may need more memory than it may have.
+    """
+    for name, value in (("fdr", fdr), ("confidence", confidence)):
+        if not 0.0 < value < 1.0:
+            raise ParameterError(name, "between 0 and 1", value)
+    warnings = require_different_rows(bundles)
+    require_learnable(shape_of(bundles[0].release), max_memory, estimator="comparison", n_bundles=len(bundles))
+
+    begin = progress or (lambda _: None)
+    with few_threads(len(bundles[0].release.columns)):
+        begin("reading the rows")
+        samples = [Sample([bundle_source(bundle, like=bundles[0], done="compared")]) for bundle in bundles]
+        contradictions = [
+            f"{quote_path(bundle.path)}: {sentence}"
+            for bundle, sample in zip(bundles, samples, strict=True)
+            for sentence in find_bundle_contradictions([bundle], sample)
+        ]
+        for sample in samples:
+            sample.forget_products()
+        return compare_samples(samples, fdr, confidence, begin, contradictions, warnings)
+
+
+def require_different_rows(bundles: Sequence[Bundle]) -> list[str]:
+    """Return warnings on who may be in several of the releases.
+
+    Raises
+    ------
+    SchemaError
+        Releases share rows, by their manifests, so that their errors are not independent.
+    """
+    if len(bundles) < 2:
+        raise SchemaError("a comparison needs at least two bundles, and one is given")
+    if len({bundle.manifest_sha256 for bundle in bundles}) < len(bundles):
+        raise SchemaError("the same release is given twice: name each bundle once")
+
+    parts: dict[tuple[str, str], list[str | None]] = {}
+    for bundle in bundles:
+        key = bundle.signer.key.fingerprint, bundle.release.dataset.name
+        parts.setdefault(key, []).append(bundle.release.lineage.partition)
+    warnings = []
+    for (_, dataset), partitions in parts.items():
+        if (len(partitions) > 1 and None in partitions) or max(Counter(partitions).values()) > 1:
+            raise SchemaError(
+                f"two of the bundles are releases of the same rows of {quote_name(dataset)}, or of rows that they "
+                "share: their networks differ by the noise alone (dp-learn pools releases of the same rows)"
+            )
+        if len(partitions) > 1:
+            warnings.append(
+                f"several bundles are parts of {quote_name(dataset)}: if the same people are in more than one part, "
+                "errors are not independent, and tests may find too much or too little"
+            )
+    return warnings
+
+
+def compare_samples(
+    samples: Sequence[Sample],
+    fdr: float,
+    confidence: float,
+    begin: Callable[[str], None] = lambda _: None,
+    contradictions: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    *,
+    n_draws: int = N_DRAWS,
+) -> Comparison:
+    """Compare all rows; see `compare_networks`, and `find_differences` for the number of draws."""
+    for sample in samples:
+        require_testable(sample.pooled)
+    columns, left_out = _common_columns(samples)
+    levels, kept = samples[0].levels, columns.kept
+    own = [levels.nodes[place] for place in kept]
+    names = tuple(dict.fromkeys(own))
+    labels = np.array([names.index(name) for name in own], dtype=np.intp)
+
+    begin("choosing the graph")
+    pooled = [keep_columns(sample.pooled, kept) for sample in samples]
+    nodes = [Nodes(names, labels, whiten_nodes(each.covariance, labels)[1], columns, levels) for each in pooled]
+    edges, fits, errors = fit_common_graph(pooled, nodes)
+
+    begin("comparing the pairs")
+    releases = [
+        Release(each, precision, _row_errors(sample, each, kept), error**-2.0)
+        for sample, each, precision, error in zip(samples, pooled, fits, errors, strict=True)
+    ]
+    found = find_differences(releases, labels, fdr=fdr, confidence=confidence, n_draws=n_draws)
+    if not found.is_comparable.any():
+        raise EstimationError(
+            "too little information is left to compare any pair: the noise is too large in one of the releases"
+        )
+    return Comparison(
+        names,
+        frozenset(name for name, number in Counter(own).items() if number > 1),
+        left_out,
+        [effective_rows(each) for each in pooled],
+        int(np.count_nonzero(np.triu(edges, 1))),
+        found,
+        fdr,
+        confidence,
+        list(contradictions),
+        list(warnings),
+        [*_describe_unsure(found, names), *describe_merged(columns, levels), *_describe_tails(samples)],
+    )
+
+
+def _row_errors(
+    sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]
+) -> Callable[[FloatArray], FormErrors]:
+    return lambda b: sample.row_errors(pooled, kept, b, at_least=False)
+
+
+def _common_columns(samples: Sequence[Sample]) -> tuple[NodeColumns, dict[str, list[int]]]:
+    """Return the columns that stand for the nodes in all releases, and which releases lack a node."""
+    levels = samples[0].levels
+    location = np.mean([sample.location for sample in samples], axis=0)  # one reference level for all
+    chosen = [choose_node_columns(sample.pooled, location, levels) for sample in samples]
+    kept = chosen[0].kept
+    for each in chosen[1:]:
+        kept = np.intersect1d(kept, each.kept)
+
+    left = {levels.nodes[place] for place in kept}
+    missing = {
+        name: [number for number, each in enumerate(chosen) if name not in {levels.nodes[at] for at in each.kept}]
+        for name in dict.fromkeys(levels.nodes)
+        if name not in left
+    }
+    if len(left) < 2:
+        raise EstimationError("the noise of the releases together hides all columns but one, or all: there is no pair")
+    merged = {name: sorted({level for each in chosen for level in each.merged.get(name, [])}) for name in left}
+    rare = {name: found for name, found in merged.items() if found}
+    return NodeColumns(kept, tuple(missing), chosen[0].reference, rare), missing
+
+
+def fit_common_graph(
+    pooled: Sequence[PooledCovariance], nodes: Sequence[Nodes]
+) -> tuple[npt.NDArray[np.bool_], list[FloatArray], list[FloatArray]]:
+    """Choose one graph for all releases and fit each on it without a penalty.
+
+    Parameters
+    ----------
+    pooled : sequence of PooledCovariance
+        Of the same columns.
+    nodes : sequence of Nodes
+        The nodes that they stand for, G of them, with the matrix that whitens each release.
+
+    Returns
+    -------
+    ndarray of bool, shape (G, G), list of ndarray, list of ndarray
+        The edges; the precision matrices in inverse data units; the errors of the blocks of unrelated nodes.
+
+    Raises
+    ------
+    EstimationError
+        A release has no such fit.
+    """
+    whitened = [each.units @ one.covariance @ each.units for each, one in zip(nodes, pooled, strict=True)]
+    are_numbers = nodes[0].are_numbers
+    errors = [
+        null_standard_errors(one) if are_numbers else block_errors(one, each)
+        for each, one in zip(nodes, pooled, strict=True)
+    ]
+    shares = np.array([np.median(error) ** -2.0 for error in errors])
+    shares /= shares.sum()
+    mean = np.asarray(sum(share * matrix for share, matrix in zip(shares, whitened, strict=True)))
+    of_mean = np.sqrt(np.asarray(sum((share * error) ** 2 for share, error in zip(shares, errors, strict=True))))
+
+    edges = np.eye(len(nodes[0].names), dtype=bool)
+    for matrix, error in zip([*whitened, mean], [*errors, of_mean], strict=True):
+        edges |= _choose_graph(matrix, error, nodes[0])
+    spread = edges[np.ix_(nodes[0].labels, nodes[0].labels)]
+    fits = []
+    for each, matrix in zip(nodes, whitened, strict=True):
+        fitted = fit_on_graph(matrix, spread, np.ones_like(matrix), tol=_TOL, max_iter=REFIT_MAX_ITER)
+        if fitted is None or fitted.share > 0.0:
+            raise EstimationError(
+                "too little information is left for a comparison: on the common graph the debiased matrix of a release "
+                "has no fit without a penalty, so that errors of differences are not known"
+            )
+        fits.append(np.where(spread, each.units @ fitted.precision @ each.units, 0.0))
+    return edges, fits, errors
+
+
+def _choose_graph(matrix: FloatArray, errors: FloatArray, nodes: Nodes) -> npt.NDArray[np.bool_]:
+    """Return the graph at the universal penalty, or at the first larger one that has a solution; without, no edge."""
+    alpha, weights = universal_alpha_of_nodes(errors, nodes.sizes), block_weights(errors, nodes.sizes)
+    for _ in range(_ATTEMPTS):
+        try:
+            chosen = graphical_lasso(
+                matrix, alpha, solver="auto", weights=weights, penalize_diagonal=False, groups=nodes.labels
+            )
+        except NoSolutionError:
+            alpha *= _LARGER
+            continue
+        linked = np.zeros((len(nodes.names), len(nodes.names)), dtype=bool)
+        rows, columns = np.nonzero(chosen.precision)
+        linked[nodes.labels[rows], nodes.labels[columns]] = True
+        return linked
+    return np.eye(len(nodes.names), dtype=bool)
+
+
+def _describe_unsure(found: Differences, names: tuple[str, ...]) -> list[str]:
+    """Return a sentence on the pairs that cannot be compared, and the nodes that all of these have in common."""
+    n_pairs = len(found.is_comparable)
+    if not (n_unsure := int(np.count_nonzero(~found.is_comparable))):
+        return []
+    clear = {int(node) for ends in found.pairs for node in ends[found.is_comparable]}
+    never = [quote_name(name) for place, name in enumerate(names) if place not in clear]
+    with_all = f", all pairs of {', '.join(never[:10])} among them" if never else ""
+    return [
+        f"{n_unsure} of {n_pairs} pairs cannot be compared, as the noise leaves too little of their columns{with_all}: "
+        "their rows in differences.csv are empty"
+    ]
+
+
+def _describe_tails(samples: Sequence[Sample]) -> list[str]:
+    """Return a sentence where nothing tells of the tails of the rows."""
+    blind = [
+        number
+        for number, sample in enumerate(samples, start=1)
+        if any(getattr(source, "kurtosis", 1.0) is None for source in sample.pooled.sources)
+    ]
+    if not blind:
+        return []
+    which = "all releases" if len(blind) == len(samples) else f"release {', '.join(map(str, blind))}"
+    return [
+        f"{which}: the second moments do not tell how heavy the rows' tails are, and sampling errors are those of "
+        "Gaussian rows; with heavier tails tests find too much"
+    ]

@@ -1,0 +1,212 @@
+"""What a researcher can ask of dp-learn compare, as one runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import Run, make_policy
+
+from dp_publish import Policy, publish
+
+NAMES = [f"v{index}" for index in range(5)]
+
+
+def draw(links: dict[tuple[int, int], float], n_rows: int, seed: int) -> pd.DataFrame:
+    """Return rows with these partial correlations."""
+    precision = np.eye(5)
+    for (i, j), link in links.items():
+        precision[i, j] = precision[j, i] = -link
+    rows = np.random.default_rng(seed).multivariate_normal(np.zeros(5), np.linalg.inv(precision), size=n_rows)
+    return pd.DataFrame(rows, columns=NAMES)
+
+
+BEFORE = {(0, 1): 0.4, (1, 2): 0.3, (3, 4): -0.35}
+AFTER = {(0, 1): 0.4, (1, 2): -0.2, (3, 4): -0.35}
+
+
+def release(
+    path: Path, key: Ed25519PrivateKey, links: dict[tuple[int, int], float], seed: int = 1, **changes: object
+) -> Path:
+    """Publish rows of a network; `changes` are the dataset's name, the partition, or entries of privacy."""
+    name, partition = str(changes.pop("name", path.name)), changes.pop("partition", None)
+    privacy = {"unit": "cell", "mu": 10.0, **changes}
+    policy = make_policy({each: [-5, 5] for each in NAMES}, name=name, **privacy)
+    publish(draw(links, 3000, seed), policy, out=path, key=key, partition=partition)  # type: ignore[arg-type]
+    return path
+
+
+@pytest.fixture
+def arms(tmp_path: Path, key: Ed25519PrivateKey) -> list[Path]:
+    """Publish two networks, one as rows, the other as second moments."""
+    moments = {"unit": "row", "mu": 3.0, "release": "covariance"}
+    return [
+        release(tmp_path / "before.bundle.tar", key, BEFORE),
+        release(tmp_path / "after.bundle.tar", key, AFTER, seed=2, **moments),
+    ]
+
+
+def test_the_pair_that_differs_is_found_and_no_other(arms: list[Path], command: Run, tmp_path: Path) -> None:
+    """The table has every pair, surest first, with an interval about the true difference; the tests of all reject."""
+    done = command("dp-learn", "compare", *arms, "--json")
+    table = pd.read_csv(tmp_path / "before+after.comparison" / "differences.csv")
+    summary = json.loads(done.stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert list(table)[:8] == [
+        *("source", "target", "difference", "standard_error", "ci_low", "ci_high", "p_value", "q_value")
+    ]
+    assert len(table) == 10
+    assert tuple(table.loc[0, ["source", "target"]]) == ("v1", "v2")
+    assert table.ci_low[0] < -0.5 < table.ci_high[0]
+    assert (table.q_value <= 0.001).sum() == 1
+    assert (table.q_value <= 0.05).sum() == summary["comparisons"][0]["n_different"]
+    assert table.partial_correlation_second[0] - table.partial_correlation_first[0] == pytest.approx(
+        table.difference[0]
+    )
+    assert max(summary["overall"][test]["p_value"] for test in ("largest_difference", "sum_of_squares")) < 0.001
+    assert summary == json.loads((tmp_path / "before+after.comparison" / "summary.json").read_text())
+
+
+def test_the_first_word_chooses_the_command() -> None:
+    """As a process of its own, dp-learn compare has its own help, and dp-learn without it is as before."""
+    for words, said in ((["compare", "--help"], "compare [OPTIONS] FILE FILE..."), (["--help"], "[OPTIONS] FILE...")):
+        done = subprocess.run([sys.executable, "-m", "dp_learn", *words], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[0].endswith(f" {said}")
+        assert "dp-learn compare" in done.stdout
+
+
+def test_text_says_what_differs_and_the_level_widens_intervals(arms: list[Path], command: Run, tmp_path: Path) -> None:
+    """The answer names the pair with its interval; --confidence widens it, and the rest stays."""
+    usual = command("dp-learn", "compare", *arms)
+    wider = command("dp-learn", "compare", *arms, "--confidence", "0.999", "--out", "wider")
+    tables = [pd.read_csv(tmp_path / name / "differences.csv") for name in ("before+after.comparison", "wider")]
+
+    assert "after less before:" in usual.stdout
+    assert "v1 -- v2" in usual.stdout
+    assert "of 10 pairs differ at a false discovery rate of 0.05" in usual.stdout
+    assert "99.9 % intervals" in wider.stdout
+    np.testing.assert_allclose(
+        (tables[1].ci_high - tables[1].ci_low) / (tables[0].ci_high - tables[0].ci_low), 3.2905 / 1.95996, rtol=1e-4
+    )
+    np.testing.assert_array_equal(tables[0].p_value, tables[1].p_value)
+
+
+def test_three_releases_are_compared_two_at_a_time(
+    arms: list[Path], key: Ed25519PrivateKey, command: Run, tmp_path: Path
+) -> None:
+    """The table names the two releases of each line, and the difference is found twice."""
+    third = release(tmp_path / "third.bundle.tar", key, BEFORE, seed=3)
+    done = command("dp-learn", "compare", *arms, third, "--out", "all", "--report")
+    table = pd.read_csv(tmp_path / "all" / "differences.csv")
+    found = table[table.q_value <= 0.01]
+
+    assert done.returncode == 0, done.stderr
+    assert len(table) == 30
+    assert set(zip(found["first"], found["second"], strict=True)) == {("before", "after"), ("after", "third")}
+    assert "all releases have one network: p < 0.001" in done.stdout
+    assert "before, after, third" in (tmp_path / "all" / "report.html").read_text().replace("</bdi>", "").replace(
+        "<bdi>", ""
+    )
+
+
+def test_a_category_is_compared_as_one_node(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
+    """A link between a number and a category that one release lacks is found, and the other pairs are not."""
+    columns = {
+        "g": {"kind": "category", "categories": ["a", "b", "c"]},
+        "x": {"bounds": [-5, 5]},
+        "y": {"bounds": [-5, 5]},
+    }
+    for place, linked in enumerate((0.0, 1.0)):
+        rng = np.random.default_rng(place)
+        x = rng.normal(size=4000)
+        g = np.array(["a", "b", "c"])[np.digitize(linked * x + rng.normal(size=4000), [-0.5, 0.5])]
+        table = pd.DataFrame({"g": g, "x": x, "y": 0.5 * x + rng.normal(size=4000)})
+        document = {"dataset": {"name": f"t{place}"}, "privacy": {"unit": "cell", "mu": 20.0}, "columns": columns}
+        publish(table, Policy.model_validate(document), out=tmp_path / f"t{place}.tar", key=key)
+    done = command("dp-learn", "compare", tmp_path / "t0.tar", tmp_path / "t1.tar", "--json")
+    table = pd.read_csv(tmp_path / "t0+t1.comparison" / "differences.csv")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["categories"] == ["g"]
+    assert len(table) == 3
+    assert set(table.loc[0, ["source", "target"]]) == {"g", "x"}
+    assert table.difference[0] > 0.4
+    assert (table.q_value <= 0.05).sum() == 1
+
+
+def refusal(command: Run, *arguments: object) -> str:
+    """Return the one sentence of a command that fails and writes nothing."""
+    before = sorted(Path.cwd().iterdir())
+    done = command("dp-learn", "compare", *arguments)
+    assert done.returncode == 1, done
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert sorted(Path.cwd().iterdir()) == before
+    return done.stderr
+
+
+def test_releases_that_share_rows_are_refused(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
+    """Two releases of a dataset, a whole and a part, and one release twice have one sentence each."""
+    first = release(tmp_path / "1.tar", key, BEFORE, name="people")
+    assert "the same release is given twice" in refusal(command, first, first)
+    assert "at least two bundles" in refusal(command, first)
+
+    again = release(tmp_path / "2.tar", key, BEFORE, name="people")
+    part = release(tmp_path / "3.tar", key, BEFORE, name="parts", partition="north")
+    whole = release(tmp_path / "4.tar", key, BEFORE, name="parts")
+
+    assert "releases of the same rows of people" in refusal(command, first, again)
+    assert "same rows of parts, or of rows that they share" in refusal(command, part, whole)
+
+
+def test_second_moments_that_tell_nothing_of_tails_say_so(
+    arms: list[Path], key: Ed25519PrivateKey, command: Run, tmp_path: Path
+) -> None:
+    """One round has errors of Gaussian rows, which the command says of that release alone; two rounds know more."""
+    moments = {"unit": "row", "mu": 3.0, "release": "covariance", "mechanism": "gaussian"}
+    blind = release(tmp_path / "blind.tar", key, BEFORE, seed=5, **moments)
+    said = "release 2: the second moments do not tell how heavy the rows' tails are"
+
+    assert said in command("dp-learn", "compare", arms[0], blind, "--out", "1").stdout
+    assert "tails" not in command("dp-learn", "compare", *arms, "--out", "2").stdout
+
+
+def test_parts_of_a_dataset_are_compared_with_a_warning(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
+    """The same people may be in both, which the files cannot tell."""
+    parts = [
+        release(tmp_path / f"{part}.tar", key, BEFORE, seed, name="people", partition=part)
+        for seed, part in enumerate(("north", "south"))
+    ]
+    done = command("dp-learn", "compare", *parts)
+
+    assert done.returncode == 0
+    assert "warning: several bundles are parts of people: if the same people are in more than one" in done.stderr
+
+
+def test_other_columns_strangers_folders_and_too_much_noise_are_refused(
+    arms: list[Path], key: Ed25519PrivateKey, command: Run, tmp_path: Path
+) -> None:
+    """Columns that only one release has are named; a folder of somebody else stays; noise that hides all is said."""
+    narrow = draw(BEFORE, 500, 3)[NAMES[:4]]
+    policy = make_policy({name: [-5, 5] for name in narrow}, name="narrow", mu=10.0, unit="cell")
+    publish(narrow, policy, out=tmp_path / "narrow.tar", key=key)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+
+    assert "cannot be compared: only one has v4" in refusal(command, arms[0], tmp_path / "narrow.tar")
+    kept = command("dp-learn", "compare", *arms, "--out", "mine")
+    assert kept.returncode == 2
+    assert "letter.txt" in kept.stderr
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+
+    loud = make_policy({name: [-5, 5] for name in NAMES}, name="loud", mu=1.5, unit="cell")
+    publish(draw(BEFORE, 500, 4), loud, out=tmp_path / "loud.tar", key=key)
+    drowned = command("dp-learn", "compare", arms[0], tmp_path / "loud.tar")
+    assert drowned.returncode in {1, 4}
+    assert drowned.stderr.startswith("error: ")
+    assert not list(tmp_path.glob("*.comparison"))

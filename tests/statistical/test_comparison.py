@@ -1,0 +1,67 @@
+"""Tests of equal networks hold their level under unequal noise, and fail to without the noise's part of the errors."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.statistical.worlds import gaussian_noise, gaussian_world, names, random_graph
+
+import dp_learn.pipeline.compare as comparing
+from dp_learn.covariance.estimate import FormErrors
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import table_rows
+from dp_learn.covariance.standard_errors import form_errors
+from dp_learn.inference.releases import Release
+
+P, ARMS, REPETITIONS = 12, ((1000, 0.3), (3000, 1.0)), 150  # rows and variance of the noise
+
+
+def reject(degrees: int | None, repetitions: int) -> tuple[float, float, float, float]:
+    """Return how often pairs, strong ones, and each of the tests of all pairs reject equal networks at 5 %."""
+    rng, world = np.random.default_rng(12), gaussian_world(random_graph(P).precision, degrees)
+    strong = np.abs(world.partial[np.triu_indices(P, 1)]) > 0.15
+    pairs, largest, squares = [], [], []
+    for _ in range(repetitions):
+        samples = []
+        for n_rows, variance in ARMS:
+            noise = gaussian_noise(variance).draw(rng, (n_rows, P))
+            samples.append(Sample([table_rows(world.draw(rng, n_rows) + noise, names(P), variance)]))
+        found = comparing.compare_samples(samples, 0.05, 0.95, n_draws=300).differences.each[0]
+        pairs.append(found.p_value < 0.05)
+        largest.append(found.largest.p_value < 0.05)
+        squares.append(found.squares.p_value < 0.05)
+    rejected = np.array(pairs)
+    return float(rejected.mean()), float(rejected[:, strong].mean()), float(np.mean(largest)), float(np.mean(squares))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("degrees", [None, 6])
+def test_equal_networks_are_rejected_as_often_as_stated(degrees: int | None) -> None:
+    """At 5 %, pairs within 1.5, strong ones within 2, and both tests of all pairs in at most three errors more."""
+    pairs, strong, largest, squares = reject(degrees, REPETITIONS)
+    most = 0.05 + 3.0 * np.sqrt(0.05 * 0.95 / REPETITIONS)
+
+    assert abs(pairs - 0.05) < 0.015
+    assert abs(strong - 0.05) < 0.02
+    assert largest < most
+    assert squares < most
+
+
+@pytest.mark.slow
+def test_without_the_noise_errors_are_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the errors of as many rows without noise, equal pairs are rejected far more often than at 5 %."""
+
+    def noiseless(pooled: object, precision: object, row_errors: object, weights: object) -> Release:
+        (source,) = pooled.sources  # type: ignore[attr-defined]
+        clean = replace(source, covariance=source.debiased, noise_variance=np.zeros(P))
+        quiet = replace(pooled, sources=(clean,))  # type: ignore[type-var]
+
+        def errors(b: np.ndarray) -> FormErrors:
+            return form_errors(quiet, b)
+
+        return Release(quiet, precision, errors, weights)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(comparing, "Release", noiseless)
+    pairs, strong, largest, squares = reject(None, 20)
+    assert min(pairs, strong) > 0.15
+    assert min(largest, squares) > 0.5
