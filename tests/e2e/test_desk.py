@@ -54,7 +54,8 @@ def test_the_saved_policy_gives_the_same_bytes_by_the_command(table: Path, monke
         desk.enter()
         sent = {"column__0__range": "public", "column__0__low": "0", "column__0__high": "100", "privacy__mu": "3"}
         sent |= {"column__1__range": "public", "column__1__low": "0", "column__1__high": "120"}
-        desk.ask("publish", **sent, column__2__kind="category", column__2__levels="a\nb", privacy__release="covariance")
+        sent |= {"column__2__kind": "category", "column__2__levels": "a\nb", "privacy__release": "covariance"}
+        desk.ask("publish", **sent, confirmed=desk.ask("check", **sent)["key"])
         done = desk.finish()
         assert done["published"], done["html"]
     finally:
@@ -112,7 +113,7 @@ def test_killed_while_it_publishes_the_books_are_a_commands(table: Path, signum:
     secret = ask("enter", token=token)["secret"]
     while "opening" in ask("page", secret):
         time.sleep(0.05)
-    ask("publish", secret)
+    ask("publish", secret, confirmed=ask("check", secret)["key"])
     time.sleep(after)
     process.send_signal(signum)
     process.wait(60)

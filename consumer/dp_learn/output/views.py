@@ -117,7 +117,8 @@ class Learned(learn.Learned):
             ax.plot(*places[[source, target]].T, style, color=shade(colour).light, lw=width, alpha=0.75, zorder=1)
         for number, group in enumerate(network.communities):
             colour = COMMUNITIES[number % len(COMMUNITIES)].light
-            ax.scatter(places[group, 0], places[group, 1], s=160, color=colour, zorder=2, label=f"community {number + 1}")
+            label = f"community {number + 1}"
+            ax.scatter(places[group, 0], places[group, 1], s=160, color=colour, zorder=2, label=label)
         for place, name in zip(places, columns, strict=True):
             if np.isfinite(place).all():
                 ax.annotate(name, place, (0, 10), textcoords="offset points", ha="center", fontsize=9, zorder=3)

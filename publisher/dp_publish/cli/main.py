@@ -46,6 +46,7 @@ from dp_publish.cli.ledger import ledger_group
 from dp_publish.cli.options import (
     RunsByDefault,
     dialect_options,
+    header_option,
     ledger_option,
     log_option,
     policy_options,
@@ -399,10 +400,17 @@ def plan_command(
     "--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="The name of a signing key, or a key file."
 )
 @ledger_option()
+@header_option
 @option("--port", applies=ALWAYS, type=click.IntRange(0, 65535), default=0, help="By default any that is free.")
 @option("--no-browser", applies=ALWAYS, is_flag=True, help="Print the address, and open no browser.")
 def desk_command(
-    data: Place, policy_file: Path | None, key: str, ledger_place: str | None, port: int, no_browser: bool
+    data: Place,
+    policy_file: Path | None,
+    key: str,
+    ledger_place: str | None,
+    header: str | None,
+    port: int,
+    no_browser: bool,
 ) -> None:
     """Publish DATA from a form in your own browser, which shows what you promise and what will be seen.
 
@@ -419,7 +427,7 @@ def desk_command(
 
     if not key:
         raise ParameterError("--key", "the name of a signing key, or a key file", key)
-    asked = Asked(data, _plain_name(data), policy_file or policy_path(data), key, ledger_place)
+    asked = Asked(data, _plain_name(data), policy_file or policy_path(data), key, ledger_place, header)
     serve(asked, port=port, browse=not no_browser, tell=tell)
 
 

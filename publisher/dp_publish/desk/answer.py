@@ -5,6 +5,7 @@ Everything is asked of the functions that the commands ask. Nothing is written, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -95,6 +96,8 @@ class Answer:
         "rows" or "covariance".
     left_out : dict of str to str
         Columns that are not published, and why.
+    is_read : bool
+        Whether `text` says all that is in the form, and is a policy.
     """
 
     text: str
@@ -109,6 +112,7 @@ class Answer:
     account: str = ""
     release: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
+    is_read: bool = True
 
     def object(self, where: str, said: str) -> None:
         """Add an objection, once."""
@@ -146,6 +150,11 @@ class Desk:
         """The table; reading it costs one pass."""
         return open_for_desk(self.data, parse_policy(self.text, "of the form", self.name).table)
 
+    @cached_property
+    def unchanged(self) -> Callable[[], None]:
+        """What raises an error if the table is another one than was opened."""
+        return self.opened.table.unchanged()
+
     @property
     def columns(self) -> list[str]:
         """The table's."""
@@ -154,9 +163,15 @@ class Desk:
     def answer(self, fields: Fields) -> Answer:
         """Return what is said of the form."""
         text, mistakes = changed_policy(self.text, self.columns, fields)
-        answer = Answer(text, {where: [said] for where, said in mistakes.items()})
+        answer = Answer(text, {where: [f"It {said}."] for where, said in mistakes.items()}, is_read=not mistakes)
+        try:
+            self.unchanged()
+        except DpGraphError as error:
+            answer.object(_GENERAL, f"{error}: close the desk, and open it again.")
+            return answer
         policy = self._parse(answer)
         if policy is None:
+            answer.is_read = False
             return answer
         insists = bool(fields.get("anyway"))
         prepared = self._prepare(answer, policy, insists=insists)
@@ -174,15 +189,18 @@ class Desk:
                 answer.object(_GENERAL, f"{error}.")
                 return None
             for place, said in describe_mistakes(cause).items():
-                answer.object(self._field_of(place), f"{said}.")
+                self._object_at(answer, place, f"{said.removeprefix('its top level: ')}.")
             return None
 
-    def _field_of(self, place: tuple[str, ...]) -> str:
-        """Return the field that shows an entry of the policy."""
+    def _object_at(self, answer: Answer, place: tuple[str, ...], said: str) -> None:
+        """Add an objection to an entry of the policy, as near to its field as can be told."""
         if place[:1] == ("columns",) and len(place) > 1 and place[1] in self.columns:
-            entry = place[2] if len(place) > 2 else "kind"
-            return column_field(self.columns.index(place[1]), _FIRST_OF.get(entry, entry))
-        return "-".join(place[:2]) if len(place) > 1 else _GENERAL
+            entry = _FIRST_OF.get(place[2], place[2]) if len(place) > 2 else _entry_of(said)
+            answer.object(column_field(self.columns.index(place[1]), entry), said)
+        elif len(place) > 1:
+            answer.object("-".join(place[:2]), said)
+        else:
+            self._object_to(answer, [name for name in self.columns if _names(said, name)], said)
 
     def _prepare(self, answer: Answer, policy: Policy, *, insists: bool) -> Prepared | None:
         """Choose what is released; a column that cannot be published gets its objection, and is passed over."""
@@ -191,22 +209,23 @@ class Desk:
             try:
                 chosen, why = choose_release(self.data, policy, withheld, anyway=insists, opened=self.opened.table)
                 prepared = prepare(self.data, chosen, withheld, opened=self.opened.table)
-            except DpGraphError as error:
-                named = [name for name in self.columns if not policy.column(name).drop and _names(str(error), name)]
-                self._object_to(answer, named, f"{error}.")
+            except (DpGraphError, ValidationError) as error:
+                said = _sentence(error)
+                named = [name for name in self.columns if not policy.column(name).drop and _names(said, name)]
+                self._object_to(answer, named, said)
                 if not named or len(named) == len(self.columns):
                     return None
                 policy = _without(policy, named)
                 continue
-            answer.choice = " ".join(_describe_choice(chosen, why))
+            answer.choice = " ".join(_describe_choice(chosen, why, policy))
             answer.release = chosen.privacy.release
             answer.left_out = dict(prepared.found.left_out) if prepared.found is not None else {}
             return prepared
 
     def _object_to(self, answer: Answer, names: Iterable[str], said: str) -> None:
-        """Add an objection to each of these columns, or to none where there are none."""
-        fields = [column_field(self.columns.index(name), "kind") for name in names]
-        for where in fields or [_GENERAL]:
+        """Add an objection to each of these columns, or where there are none to the field that it speaks of."""
+        fields = [column_field(self.columns.index(name), _entry_of(said)) for name in names]
+        for where in fields or [_field_of_privacy(said)]:
             answer.object(where, said)
 
     def _judge(self, answer: Answer, prepared: Prepared, *, insists: bool) -> None:
@@ -217,8 +236,10 @@ class Desk:
             (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
             guarantee, booked_mu = promise_of(policy, kinds, lambda: n_rows)
             answer.promise = _promise(guarantee, policy, kinds)
-        except _REFUSALS as error:
-            answer.object("privacy-mu", f"{error}.")
+        except (*_REFUSALS, ValidationError) as error:
+            said = _sentence(error)
+            named = [name for name in self.columns if _names(said, name)]
+            self._object_to(answer, named, said)
             return
         answer.row, answer.curve = row, self._forecast_curve(policy, kinds)
         plan = self._plan(prepared, kinds, row)
@@ -285,9 +306,10 @@ class Desk:
             self._last = key, glance_at_readable(table, policy, dict(kinds))
         seen, readable, unread = self._last[1]
         for error in unread:
+            parts = re.split(r"; (?=line \d)", str(error))
             for name in error.columns:
-                said = next((part for part in str(error).split("; line ") if repr(name) in part), str(error))
-                self._object_to(answer, [name], f"{said}.")
+                said = next((part for part in parts if f"column {name!r}" in part), str(error))
+                answer.object(column_field(self.columns.index(name), "kind"), f"{said[:1].upper()}{said[1:]}.")
         answer.remarks += survey_columns(seen, policy, readable)
         answer.refusals += find_regrettable(table, seen, policy, readable)
         if drowned := self._drowned(seen, policy, readable):
@@ -300,9 +322,10 @@ class Desk:
             return []
 
 
-def _describe_choice(policy: Policy, why: str) -> Iterator[str]:
+def _describe_choice(policy: Policy, why: str, written: Policy) -> Iterator[str]:
     """Yield what is published, why, and what follows from what is declared."""
-    yield f"{why[:1].upper()}{why[1:]}." if why else _CHOSEN[policy.privacy.release]
+    is_chosen = "release" in written.privacy.model_fields_set
+    yield f"{why[:1].upper()}{why[1:]}." if why else _CHOSEN[policy.privacy.release] if is_chosen else _USUAL
     if not declares_no_values(policy):
         yield (
             "As something is declared of what columns hold, kinds and levels are not looked for: a column of words or "
@@ -310,6 +333,10 @@ def _describe_choice(policy: Policy, why: str) -> Iterator[str]:
         )
 
 
+_USUAL = (
+    "Noisy rows are published, as always where something is declared of columns and nothing of the release: choose "
+    "second moments by hand where these show more."
+)
 _CHOSEN = {
     "rows": "Noisy rows are published, as the policy says.",
     "covariance": "Second moments are published, as the policy says.",
@@ -340,6 +367,34 @@ def _promise(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> 
         },
         is_weak(right),
     )
+
+
+def _sentence(error: Exception) -> str:
+    """Return what an error says, as a sentence."""
+    said = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _entry_of(said: str) -> str:
+    """Return the field of a column that a sentence speaks of."""
+    words = {
+        "max_change": "max_change",
+        "format": "format",
+        "is a date": "kind",
+        "bounds": "low",
+        "other": "other",
+        "categories": "levels",
+        "levels": "levels",
+        "missing": "missing",
+    }
+    return next((entry for word, entry in words.items() if word in said), "kind")
+
+
+def _field_of_privacy(said: str) -> str:
+    """Return the field outside of columns that a sentence speaks of; none where it speaks of several."""
+    words = {'unit = "change"': "privacy-unit", "max_rows": "privacy-max_rows", "unit of privacy is": "privacy-entity"}
+    words |= {"strength": "privacy-mu", "mu must": "privacy-mu", "noise": "privacy-mu"}
+    return next((where for word, where in words.items() if word in said), _GENERAL)
 
 
 def _names(said: str, name: str) -> bool:

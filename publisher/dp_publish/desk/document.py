@@ -17,19 +17,21 @@ import tomlkit
 import tomlkit.items
 
 from dp_bundle.base.errors import PolicyError
+from dp_bundle.manifest.sources import MAX_LEVELS
 from dp_publish.data.kinds import KINDS
 from dp_publish.policy.choices import STRENGTHS
 
 DATASET = ("title", "description", "creator", "license", "contact", "url", "citation")
 _TEXTS = ("kind", "missing", "format", "unit", "description", "other")  # of a column, as they are
 _WHOLE = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
 _NUMBER = "must be a number, such as 10 or 0.5"
 Fields = Mapping[str, str]
 Place = tuple[str, ...]
 
 
-def new_policy(source: str, name: str) -> str:
-    """Return the text of a policy that leaves everything to dp-publish."""
+def new_policy(source: str, name: str, header: str | None = None) -> str:
+    """Return the text of a policy that leaves everything to dp-publish, but for the first line of a text file."""
     document = tomlkit.document()
     document.add(tomlkit.comment(f"What dp-publish may do with {tomlkit.item(source).as_string()}."))
     document.add(tomlkit.nl())
@@ -37,6 +39,9 @@ def new_policy(source: str, name: str) -> str:
     document.add("dataset", dataset)
     document.add(tomlkit.nl())
     document.add("privacy", tomlkit.table().add("unit", "row").add("mu", 1.0))
+    if header is not None:
+        document.add(tomlkit.nl())
+        document.add("table", tomlkit.table().add("header", header))
     return tomlkit.dumps(document)
 
 
@@ -98,7 +103,7 @@ def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[s
         The text is of a form in which these entries cannot be changed.
     """
     before = shown_fields(text, columns)
-    after = {name: fields.get(name, said).replace("\r\n", "\n").strip() for name, said in before.items()}
+    after = {name: _typed(fields.get(name, said), said) for name, said in before.items()}
     changes: dict[Place, Any] = {}
     mistakes: dict[str, str] = {}
     for entry in DATASET:
@@ -115,6 +120,12 @@ def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[s
             found = _changed_column(was, now, mistakes, prefix)
             changes |= {("columns", name, entry): value for entry, value in found.items()}
     return _put(text, changes) if changes else text, mistakes
+
+
+def _typed(now: str, before: str) -> str:
+    """Return what a field holds: as it was, if it was not changed, or without blanks around it."""
+    now = now.replace("\r\n", "\n")
+    return now if now == before else now.strip()
 
 
 def _change_privacy(before: Fields, after: Fields, changes: dict[Place, Any], mistakes: dict[str, str]) -> None:
@@ -152,11 +163,18 @@ def _changed_column(was: Fields, now: Fields, mistakes: dict[str, str], prefix: 
     if now["drop"] != was["drop"]:
         changes["drop"] = bool(now["drop"]) or None
     kind = KINDS.get(now["kind"])
+    if now["kind"] != was["kind"]:
+        changes |= dict.fromkeys(_meaningless(now))
     if any(now[entry] != was[entry] for entry in ("kind", "levels")):
         words = list(dict.fromkeys(line.strip() for line in now["levels"].split("\n") if line.strip())) or None
         wanted = kind.levels if kind is not None else None
         changes |= {entry: words if entry == wanted else None for entry in ("categories", "levels")}
-    if any(now[entry] != was[entry] for entry in ("kind", "range", "low", "high")):
+        if wanted is not None and words is not None and len(words) > MAX_LEVELS:
+            mistakes[f"{prefix}levels"] = f"must be at most {MAX_LEVELS:,} words"
+            changes = {
+                entry: value for entry, value in changes.items() if entry not in ("categories", "levels", "kind")
+            }
+    if "bounds" not in changes and any(now[entry] != was[entry] for entry in ("kind", "range", "low", "high")):
         bounds = None
         if now["range"] == "public":
             is_date = kind is not None and bool(kind.bounds)
@@ -169,15 +187,26 @@ def _changed_column(was: Fields, now: Fields, mistakes: dict[str, str], prefix: 
     return changes
 
 
+def _meaningless(now: Fields) -> list[str]:
+    """Return the entries that mean nothing of the kind that was chosen, and so go with the one before."""
+    kind = now["kind"]
+    gone = [] if kind in ("date", "time") else ["format"]
+    gone += [] if kind == "category" else ["other"]
+    gone += ["missing"] if kind != "category" and now["missing"] in ("category", "other") else []
+    is_date = any(_is_date(now[end]) for end in ("low", "high")) and kind not in ("date", "time")
+    return [*gone, *(["bounds"] if is_date or (kind in KINDS and KINDS[kind].levels is not None) else [])]
+
+
+def _is_date(text: str) -> bool:
+    return bool(text) and not _DECIMAL.fullmatch(text)
+
+
 def _read_number(text: str, field: str, mistakes: dict[str, str], *, whole: bool = False) -> int | float | None:
     """Return a number as it is written; None with a mistake where it is none."""
-    try:
-        if _WHOLE.fullmatch(text):
-            return int(text)
-        if not whole and math.isfinite(number := float(text)):
-            return number
-    except ValueError:
-        pass
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if not whole and _DECIMAL.fullmatch(text) and math.isfinite(number := float(text.replace(",", "."))):
+        return number
     mistakes[field] = "must be a whole number, such as 1" if whole else _NUMBER
     return None
 

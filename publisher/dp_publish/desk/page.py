@@ -72,6 +72,20 @@ _DONE = {
 }
 
 
+_SAID = (  # of options, entries and commands, and what the form has in their place
+    (r"(?:pass|publish (?:it )?all the same with) --anyway", "tick “Publish even what would be refused”"),
+    (r"; see `dp-publish plan DATA` for other strengths", ""),
+    (r",? ?\(?`dp-publish policy DATA` writes one\)?", ""),
+    (
+        r"[Ss]et drop = true(?: for each| for it| for some)?(?: in the policy)?(?: to leave (?:it|one) out)?",
+        "leave it out",
+    ),
+    (r"unit = \{ entity = \"\.\.\.\", max_rows = \.\.\. \}", "say above whose rows they are"),
+    (r": budget_mu, in the policy, sets one", ""),
+    (r" \(--[^)]*\)", ""),
+)
+
+
 @cache
 def files() -> dict[str, tuple[str, str]]:
     """Return the files of the frame, by name: their type and their content; nothing in them is of the table."""
@@ -101,8 +115,9 @@ def _templates() -> Environment:
 
 def _in_form(text: str) -> str:
     """Return a sentence of the commands without the options that the form has fields for."""
-    insisting = re.sub(r"(?:pass|publish (?:it )?all the same with) --anyway", "insist below", text)
-    return escape(re.sub(r" \(--[^)]*\)", "", insisting))
+    for pattern, said in _SAID:
+        text = re.sub(pattern, said, text)
+    return escape(text)
 
 
 def render_desk(answer: Answer, session: Session) -> str:
@@ -146,14 +161,16 @@ def state(answer: Answer, session: Session) -> dict[str, Any]:
     return {
         "parts": {name: _templates().get_template(f"{name}.html").render(_parts(answer, session)) for name in _PARTS},
         "objections": {where: " ".join(said) for where, said in answer.objections.items()},
-        "columns": {where: f"left out: {why}" if why else "" for where, why in columns.items()},
+        "columns": {where: _left_out(why) for where, why in columns.items()},
         "position": _position(answer),
         "publishable": answer.can_publish and not answer.refusals,
-        "savable": bool(answer.release),
+        "savable": answer.is_read,
+        "key": session.key_of(answer),
+        "dirty": answer.text != session.desk.text,
     }
 
 
-_PARTS = ("promise", "forecast", "standing", "policy", "sure", "account")
+_PARTS = ("promise", "forecast", "standing", "policy", "sure", "account", "saved")
 
 
 def _parts(answer: Answer, session: Session) -> dict[str, Any]:
@@ -175,7 +192,15 @@ def _heading(where: str, columns: dict[str, str]) -> str:
     prefix, _, entry = where.rpartition("-")
     if f"{prefix}-" in columns:
         return f"{columns[f'{prefix}-']}: "
-    return {"privacy-mu": "Strength: ", "privacy-budget_mu": "Budget: "}.get(where, f"{entry}: " if where else "")
+    names = {f"dataset-{name}": said for name, said in _ABOUT.items()}
+    names |= {"privacy-mu": "Strength", "privacy-budget_mu": "Budget", "privacy-entity": "Whose a row is"}
+    names |= {"privacy-unit": "Who a person is", "privacy-max_rows": "Rows of one person"}
+    names |= {"privacy-release": "What is published"}
+    return f"{names.get(where, entry)}: " if where else ""
+
+
+def _left_out(why: str) -> str:
+    return "" if not why else "left out" if why == "dropped" else f"left out: {why}"
 
 
 def _position(answer: Answer) -> int:
@@ -189,16 +214,20 @@ def work_state(work: Work | None, session: Session) -> dict[str, Any]:
     """Return what the page shows of the work that was begun last."""
     if work is None:
         return {"running": False, "html": ""}
+    code = work.code  # as it is now: it may end at any moment
     of = work.step.get("of") or (session.desk.opened.n_rows if "rows" in work.step else None)
-    shown = session.page_of(work.what) if work.code == 0 else None
-    if work.what == "publish" and work.code == 0 and shown is None:
+    shown = session.page_of(work.what) if code == 0 else None
+    said = [line for line in work.told if not work.cancelled or line.startswith(("error:", "note:"))]
+    if work.what == "publish" and code == 0 and shown is None:
         label = session.asked.bundle.with_name(f"{session.asked.name}.bundle.html")
         if label.is_file():
             session.show("publish", label)
             shown = session.page_of("publish")
     text = _templates().get_template("work.html")
     return {
-        "running": work.is_running,
-        "published": work.what == "publish" and work.code == 0,
-        "html": text.render(work=work, doing=_DONE[work.what], of=of, shown=shown, session=session),
+        "running": code is None,
+        "published": work.what == "publish" and code == 0,
+        "html": text.render(
+            work=work, code=code, said=said, doing=_DONE[work.what], of=of, shown=shown, session=session
+        ),
     }

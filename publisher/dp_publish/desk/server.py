@@ -81,7 +81,7 @@ class _Shown(_Handler):
 class _Ask(_Handler):
     """All that the page asks, by its name."""
 
-    def post(self, what: str) -> None:
+    async def post(self, what: str) -> None:
         sent = _fields_of(self.request.body)
         if sent is None:
             self.send_error(400)
@@ -99,9 +99,13 @@ class _Ask(_Handler):
         if what != "work":
             self.session.touched = time.monotonic()
         try:
-            self.finish(self._reply(what, sent))
+            if what in ("work", "cancel", "close"):
+                reply = self._reply(what, sent)
+            else:  # one after the other, while these three are answered at once
+                reply = await asyncio.get_running_loop().run_in_executor(self.session.pool, self._reply, what, sent)
         except DpGraphError as error:
-            self.finish({"error": str(error)})
+            reply = {"error": str(error)}
+        self.finish(reply)
 
     def _reply(self, what: str, sent: dict[str, str]) -> dict[str, Any]:
         session = self.session
@@ -132,7 +136,14 @@ def _fields_of(body: bytes) -> dict[str, str] | None:
         sent = json.loads(body or b"{}")
     except (ValueError, RecursionError):
         return None
-    return sent if isinstance(sent, dict) and all(isinstance(value, str) for value in sent.values()) else None
+    if not isinstance(sent, dict) or not all(isinstance(value, str) and _is_text(value) for value in sent.values()):
+        return None
+    return sent
+
+
+def _is_text(value: str) -> bool:
+    """Return whether it is text, and not half of a letter."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _whole_page(session: Session) -> dict[str, Any]:
@@ -141,7 +152,10 @@ def _whole_page(session: Session) -> dict[str, Any]:
         return {"opening": f"{time.monotonic() - session.began:.0f}"}
     if session.failure:
         return {"error": session.failure}
-    answer = session.answer(session.fields)
+    try:
+        answer = session.answer(session.fields)
+    except Exception:
+        answer = session.answer({})
     return {"html": page.render_desk(answer, session), **page.state(answer, session)}
 
 
@@ -203,7 +217,7 @@ async def _serve(session: Session, port: int, browse: bool, tell: Callable[[str]
     )
     server.add_sockets([socket])
     loop = asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(each, over.set)
     with _opened(guard.address, session) if browse else contextlib.nullcontext(False) as is_shown:
         where = "your browser shows the desk" if is_shown else f"open {guard.address} in a browser on this machine"
@@ -218,7 +232,10 @@ async def _serve(session: Session, port: int, browse: bool, tell: Callable[[str]
 
 def is_idle(session: Session) -> bool:
     """Return whether nobody has asked anything for an hour, and nothing is being done."""
-    return not (session.work and session.work.is_running) and time.monotonic() - session.touched > IDLE
+    work = session.work
+    if work is not None and work.is_running:
+        return False
+    return time.monotonic() - max(session.touched, work.ended if work is not None else 0.0) > IDLE
 
 
 @contextlib.contextmanager

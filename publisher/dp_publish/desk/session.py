@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import secrets
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,11 +36,17 @@ class Asked:
     policy: Path
     key: str
     ledger: str | None
+    header: str | None = None
 
     @property
     def bundle(self) -> Path:
         """Where a release goes."""
         return Path(f"{self.name}.bundle.tar")
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The bundle, and what lies beside it."""
+        return self.bundle, Path(f"{self.name}.bundle.tar.minisig"), Path(f"{self.name}.bundle.html")
 
 
 class Session:
@@ -46,7 +55,7 @@ class Session:
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self.saved = _read_policy(asked.policy)
-        text = new_policy(asked.data.name, asked.name) if self.saved is None else self.saved
+        text = new_policy(asked.data.name, asked.name, asked.header) if self.saved is None else self.saved
         parse_policy(text, str(asked.policy), asked.name)  # what cannot be read is for an editor
         self.desk = Desk(asked.data, asked.name, text, open_ledger(asked.ledger))
         self.fields: dict[str, str] = {}
@@ -55,6 +64,7 @@ class Session:
         self.failure = ""
         self.touched = self.began = time.monotonic()
         self.folder = tempfile.TemporaryDirectory(prefix="dpgraph-desk-")
+        self.pool = ThreadPoolExecutor(1)
         self._opening = threading.Thread(target=self._open, daemon=True)
         self._opening.start()
 
@@ -73,11 +83,15 @@ class Session:
 
     def answer(self, fields: dict[str, str]) -> Answer:
         """Return what is said of the form, and keep what is in it for when the page is loaded again."""
-        self.fields = fields
         answer = self.desk.answer(fields)
-        if self.asked.bundle.exists() and not (self.work is not None and self.work.is_running):
-            said = f"There is a release in {self.asked.bundle} already, and none is ever replaced: move it to make"
-            answer.object("", f"{said} another.")
+        self.fields = fields
+        if self.work is not None and self.work.is_running:
+            return answer
+        if there := [str(path) for path in self.asked.files if os.path.lexists(path)]:
+            answer.object("", f"{' and '.join(there)} stand here from an earlier release: move them to make another.")
+        if _read_policy(self.asked.policy) != self.saved:
+            said = f"{self.asked.policy} was changed since it was read, and is not written over: to keep what is in the"
+            answer.object("", f"{said} form, copy the policy below; then close the desk, and open it again.")
         return answer
 
     def save(self, fields: dict[str, str]) -> str:
@@ -89,8 +103,8 @@ class Session:
             What is in the form is no policy, or the file is another one than was read.
         """
         answer = self.answer(fields)
-        if said := [sentence for each in answer.objections.values() for sentence in each if not answer.release]:
-            raise PolicyError(f"nothing was saved: {said[0]}")
+        if not answer.is_read:
+            raise PolicyError("nothing was saved, as something in the form cannot be read: see what stands in the way")
         path, text = self.asked.policy, answer.text
         if _read_policy(path) != self.saved:
             raise PolicyError(f"nothing was saved: {quote_path(path)} was changed by somebody else; {AGAIN}")
@@ -110,6 +124,11 @@ class Session:
         self.work = Work(what, self._publishing(fields) if what == "publish" else self._trying(what, fields))
 
     def _publishing(self, fields: dict[str, str]) -> list[str]:
+        answer = self.answer(fields)
+        if not answer.can_publish or answer.refusals:
+            raise PolicyError("nothing was published: see what stands in the way")
+        if fields.get("confirmed") != self.key_of(answer):
+            raise PolicyError("nothing was published, as the form says something else than was asked: look at it again")
         self.save(fields)
         insists = ["--anyway"] if fields.get("anyway") else []
         ledger = ["--ledger", self.asked.ledger] if self.asked.ledger else []
@@ -119,6 +138,8 @@ class Session:
     def _trying(self, what: str, fields: dict[str, str]) -> list[str]:
         """Return a command that spends nothing, by the policy as it is in the form."""
         answer = self.answer(fields)
+        if not answer.is_read:
+            raise PolicyError("something in the form cannot be read: see what stands in the way")
         policy = Path(self.folder.name) / f"{secrets.token_hex(8)}.policy.toml"
         policy.write_text(answer.text, encoding="utf-8")
         command = ["audit"] if what == "audit" else ["plan", *(["--look"] if what == "look" else [])]
@@ -128,6 +149,11 @@ class Session:
             options += ["--report", str(report), *(["--ledger", self.asked.ledger] if self.asked.ledger else [])]
             self.show("plan", report)
         return [command[0], str(self.asked.data), *command[1:], *options]
+
+    def key_of(self, answer: Answer) -> str:
+        """Return a mark of what is promised and published, by which the question is known that she said yes to."""
+        promise = None if answer.promise is None else answer.promise.sentences
+        return hashlib.sha256(repr((answer.text, answer.release, promise, answer.account)).encode()).hexdigest()
 
     def show(self, name: str, path: Path) -> None:
         """Let a page that a command writes be seen under a name that nobody can guess."""
@@ -143,6 +169,7 @@ class Session:
         if self.work is not None and self.work.is_running:
             self.work.cancel()
             self.work.wait()
+        self.pool.shutdown(wait=False, cancel_futures=True)
         self.folder.cleanup()
 
 

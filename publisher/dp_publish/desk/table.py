@@ -5,6 +5,7 @@ What is told of values here is for the publisher's own eyes: nothing of it enter
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,11 @@ from dp_publish.discovery.looks import LOOKS, NUMBERS, Look, best_look, converte
 
 _CELLS = 2**19  # that are looked at
 _MOST_ROWS = 5_000
+_ENOUGH = 20  # rows, to tell anything by
+_SAME = 0.99
+_PERSON = re.compile(
+    r"(?i)person|patient|subject|customer|client|user|household|member|student|employee|(?:^|[_\W])id$"
+)
 _FEW = 8  # words that are named
 _LONGEST = 30  # letters of one
 _PLURAL = {Look.TRUTH: "truth values", Look.WORD: "words"}
@@ -76,8 +82,32 @@ def _describe(table: Table, name: str, cells: pa.Array) -> str:
     what, values = _values_of(table, cells)
     parts = [what if what == _PLURAL[Look.TRUTH] else ", ".join([what, *_describe_values(values)])]
     empty = len(cells) - (len(values) - values.null_count)
+    parts += list(_describe_telling(name, values))
     parts += [f"{100 * empty / len(cells):.2g} % without a value"] if empty and len(cells) else []
     return f"{'; '.join(parts)} (in the first {counted(len(cells), 'row')})"
+
+
+def _describe_telling(name: str, values: pa.Array) -> Iterator[str]:
+    """Yield what makes a column one to leave out, or one that says whose a row is."""
+    kept = pc.drop_null(values)
+    is_word = pa.types.is_string(kept.type) or pa.types.is_large_string(kept.type)
+    if len(kept) < _ENOUGH or pa.types.is_nested(kept.type):
+        return
+    counts = pc.value_counts(kept).field("counts")
+    most, different = pc.max(counts).as_py(), len(counts)
+    if most >= _SAME * len(kept):
+        yield "hardly varies, so that it costs privacy and shows next to nothing"
+    elif different == len(kept) and (is_word or _are_whole(kept)):
+        yield "all different, like an identifier: leave it out unless it measures something"
+    elif _PERSON.search(name) and different < _SAME * len(kept):
+        yield f"each {len(kept) / different:.2g} times on average: if it says whose a row is, say so above"
+
+
+def _are_whole(values: pa.Array) -> bool:
+    """Return whether numbers are whole, as numbers of rows are."""
+    if pa.types.is_floating(values.type):
+        return pc.all(pc.equal(values, pc.floor(values))).as_py() is True
+    return bool(pa.types.is_integer(values.type))
 
 
 def _values_of(table: Table, cells: pa.Array) -> tuple[str, pa.Array]:

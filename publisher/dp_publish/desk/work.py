@@ -42,6 +42,7 @@ class Work:
         self.step: dict[str, Any] = {}
         self.output, self.cancelled = "", False
         self.code: int | None = None
+        self.ended = 0.0
         self._process = subprocess.Popen(  # noqa: S603  ourselves
             [*COMMAND, *arguments],
             stdin=subprocess.DEVNULL,
@@ -97,6 +98,7 @@ class Work:
         with _open(self._process.stdout) as answer:
             self.output = answer.read()
         self._threads[0].join()
+        self.ended = time.monotonic()
         self.code = self._process.wait()
 
 

@@ -4,7 +4,7 @@
   const KEPT = "dpgraph-desk"; // the secret of this session, and nothing of the table
   const by_id = (id) => document.getElementById(id);
   const notice = (text) => { by_id("notice").textContent = text; by_id("notice").className = text ? "warning" : ""; };
-  let asked = 0, answered = 0, timer = 0, watching = false, closed = false;
+  let asked = 0, answered = 0, timer = 0, watching = false, closed = false, dirty = false, key = "";
 
   async function ask(what, sent = {}) {
     const headers = {"Content-Type": "application/json", Authorization: `Bearer ${sessionStorage.getItem(KEPT) || ""}`};
@@ -61,6 +61,12 @@
       const mark = column && by_id(`${column.dataset.column}state`);
       if (mark) { mark.textContent = "something stands in the way"; mark.classList.add("against"); }
     }
+    dirty = state.dirty;
+    key = state.key;
+    if (by_id("asking").open && by_id("asking").dataset.key !== key) {
+      by_id("asking").close();
+      notice("What is in the form changed since you were asked: look at it again.");
+    }
     if (document.activeElement !== by_id("slider")) by_id("slider").value = state.position;
     document.querySelector('[data-do="ask"]').disabled = !state.publishable;
     document.querySelector('[data-do="save"]').disabled = !state.savable;
@@ -72,7 +78,10 @@
     const state = await ask("check", Object.fromEntries(fields_now));
     if (number < answered) return; // a later one was faster
     answered = number;
-    if (state.error) notice(state.error); else { notice(""); show(state); }
+    if (state.error) { // what is shown is of an earlier form
+      notice(state.error);
+      document.querySelectorAll('[data-do="ask"], [data-do="save"]').forEach((button) => { button.disabled = true; });
+    } else { notice(""); show(state); }
   }
   const soon = () => { clearTimeout(timer); timer = setTimeout(check, 120); };
 
@@ -87,13 +96,13 @@
       if (by_id("working").innerHTML !== state.html) by_id("working").innerHTML = state.html;
       running = state.running;
       if (running) await new Promise((resolve) => setTimeout(resolve, 400));
-      else if (state.published) check();
+      else check();
     }
     watching = false;
   }
 
-  async function begin(what) {
-    const state = await ask(what, sent());
+  async function begin(what, more = {}) {
+    const state = await ask(what, {...sent(), ...more});
     if (state.error) { notice(state.error); by_id("notice").scrollIntoView(); return; }
     notice("");
     watch();
@@ -106,15 +115,22 @@
       by_id("done").textContent = state.error || state.done;
       show(state);
     },
-    ask: () => by_id("asking").showModal(),
+    ask: async () => {
+      await check();
+      if (document.querySelector('[data-do="ask"]').disabled) return;
+      by_id("asking").dataset.key = key;
+      by_id("asking").showModal();
+    },
     back: () => by_id("asking").close(),
-    publish: () => { by_id("asking").close(); begin("publish"); },
+    publish: () => { by_id("asking").close(); begin("publish", {confirmed: by_id("asking").dataset.key}); },
     plan: () => begin("plan"),
     look: () => begin("look"),
     audit: () => begin("audit"),
     cancel: () => ask("cancel"),
     close: async () => {
+      if ((dirty || watching) && !confirm("What was not saved is lost, and what is being done is cancelled. Close the desk?")) return;
       await ask("close");
+      dirty = false;
       closed = true;
       sessionStorage.removeItem(KEPT);
       by_id("desk").replaceChildren();
@@ -122,11 +138,14 @@
     },
   };
 
+  window.addEventListener("beforeunload", (event) => { if (dirty && !closed) event.preventDefault(); });
+
   function attach() {
     const form = by_id("form");
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", (event) => {
       const slider = by_id("slider");
+      by_id("done").textContent = "";
       if (event.target.id === "find") { filter(event.target.value); return; }
       if (event.target === slider) {
         const [low, high] = [Number(slider.dataset.low), Number(slider.dataset.high)];

@@ -72,7 +72,7 @@ def test_every_objection_is_beside_its_field(survey: Path) -> None:
     assert "are not looked for" in answer.choice
 
     declared = asked(desk_of(survey), column__3__kind="category", dataset__license="\0", privacy__budget_mu="-1")
-    assert {*declared.objections} == {"column-3-kind", "dataset-license", "privacy-budget_mu"}
+    assert {*declared.objections} == {"column-3-levels", "dataset-license", "privacy-budget_mu"}
     assert not declared.can_publish
 
 

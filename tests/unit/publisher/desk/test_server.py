@@ -177,7 +177,8 @@ def test_the_browser_is_told_to_load_and_keep_nothing(serve: Callable[..., Serve
 
 
 @pytest.mark.parametrize(
-    "body", [b"[]", b"{", b'{"a": 1}', b"\xff", b"[" * 100_000, b'{"a":"' + b"x" * (server.MOST + 1) + b'"}']
+    "body",
+    [b"[]", b"{", b'{"a": 1}', b"\xff", b"[" * 9**5, b'{"a": "\\ud800"}', b'{"a":"' + b"x" * (server.MOST + 1) + b'"}'],
 )
 def test_what_is_no_form_is_refused(serve: Callable[..., Served], body: bytes) -> None:
     """Neither nonsense nor more than a form can hold does anything, and the desk goes on."""
@@ -228,6 +229,7 @@ def test_the_policy_is_saved_as_it_is_shown_and_never_over_another(serve: Callab
     desk = serve('# mine\n[dataset]\nname = "t" # kept\n')
     desk.enter()
     place = Path("table.policy.toml")
+    assert "cannot be read" in desk.ask("save", privacy__mu="x")["error"]
     said = desk.ask("save", dataset__title="A title")
     assert said["done"] == "wrote table.policy.toml"
     assert place.read_text() == '# mine\n[dataset]\nname = "t" # kept\ntitle = "A title"\n'
@@ -261,7 +263,11 @@ def test_looking_spends_nothing_and_publishing_is_the_command(
     assert "was cancelled" in desk.finish()["html"]
     assert not Path("table.policy.toml").exists()
 
-    desk.ask("publish", privacy__mu="8")
+    asked = desk.ask("check", privacy__mu="8")
+    assert "was asked" in desk.ask("publish", privacy__mu="8")["error"]
+    assert "was asked" in desk.ask("publish", privacy__mu="9", confirmed=asked["key"])["error"]
+    assert "stands in the way" in desk.ask("publish", privacy__mu="x", confirmed=asked["key"])["error"]
+    desk.ask("publish", privacy__mu="8", confirmed=asked["key"])
     done = desk.finish()
     assert done["published"]
     assert "wrote table.bundle.tar" in done["html"]
@@ -271,7 +277,7 @@ def test_looking_spends_nothing_and_publishing_is_the_command(
     assert "sandbox" in answer.headers["Content-Security-Policy"]
     assert desk.request("GET", shown[:-1])[0].status == 404
     assert command("dp-bundle", "verify", "table.bundle.tar").returncode == 0
-    assert "There is a release" in desk.ask("check", privacy__mu="8")["objections"][""]
+    assert "stand here from an earlier release" in desk.ask("check", privacy__mu="8")["objections"][""]
 
 
 def test_an_hour_without_a_touch_ends_it(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
