@@ -15,6 +15,7 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import typical_errors
+from dp_learn.inference.communities import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
@@ -60,6 +61,13 @@ class Score(TypedDict):
     score: float | None
 
 
+class Community(TypedDict):
+    """Nodes that are linked among each other more than with others, and how probably two of them are together."""
+
+    nodes: list[str]
+    probability: float | None
+
+
 class Summary(TypedDict, total=False):
     """The entries of every estimator's summary, and after these the entries of some."""
 
@@ -67,6 +75,7 @@ class Summary(TypedDict, total=False):
     same_rows: bool
     n_rows: int
     correlation_standard_error: StandardError | None
+    effective_rows: float | None
     errors_are_estimates: bool
     kurtosis_factor: float
     columns: list[str]
@@ -96,6 +105,8 @@ class Summary(TypedDict, total=False):
     duality_gap: float
     fdr: float | None
     error_bars: bool
+    communities: list[Community]
+    community_algorithm: str
     weights: str
     scale: str
     refit: bool
@@ -173,12 +184,27 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
         "n_edges": len(learned.estimate.edge_columns["source"]),
         "fdr": learned.estimate.fdr,
         "error_bars": learned.estimate.inference is not None,
+        "communities": _communities(learned),
+        "community_algorithm": ALGORITHM,
         "notes": learned.notes,
         "weights": str(fit.weighting),
         "scale": settings.scale,
         "refit": settings.refit,
         "penalize_diagonal": settings.penalize_diagonal,
     }
+
+
+def _communities(learned: Learned) -> list[Community]:
+    """Return the communities of the graph, the largest first."""
+    if (measures := learned.measures) is None:
+        return []
+    numbers, found = measures.columns["community"], list[Community]()
+    for number in range(1, 1 + int(np.nan_to_num(numbers).max(initial=0.0))):
+        places = np.flatnonzero(numbers == number)
+        each = None if measures.together is None else measures.together[np.ix_(places, places)]
+        probability = None if each is None else float(each[np.triu_indices(len(places), 1)].mean())
+        found.append({"nodes": [measures.columns["node"][place] for place in places], "probability": probability})
+    return found
 
 
 def name_weights(graph: GraphEstimate, penalty_share: float) -> str:
@@ -212,6 +238,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
         "same_rows": pooled.same_rows,
         "n_rows": pooled.n_rows,
         "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
+        "effective_rows": None if errors is None else 1.0 / errors[0] ** 2,
         "errors_are_estimates": pooled.has_errors and not pooled.has_error_law,
         "kurtosis_factor": pooled.kurtosis,
     }

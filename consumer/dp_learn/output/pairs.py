@@ -1,0 +1,64 @@
+"""The table of all pairs of nodes, edges or not, written a block of pairs at a time to save memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow.csv import CSVWriter, WriteOptions
+
+from dp_bundle.base.quoting import guard_cell
+from dp_bundle.data.row_reader import text_to_arrow
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.pipeline.graph import GraphEstimate
+
+MOST_NODES = 1000  # of a table of all pairs: half a million lines, of 60 MB
+_AT_ONCE = 2**17
+
+
+def write_pairs(graph: GraphEstimate, path: Path, together: FloatArray | None = None) -> None:
+    """Write a line for every pair, in the order of the columns; no file where there are more than `MOST_NODES`.
+
+    Parameters
+    ----------
+    graph : GraphEstimate
+        Its nodes, and the numbers of their pairs; see `pair_columns`.
+    path : Path
+        The new file.
+    together : ndarray of shape (n_nodes, n_nodes), optional
+        The probability that two nodes are in one community.
+    """
+    if len(graph.columns) > MOST_NODES:
+        return
+    names = text_to_arrow([guard_cell(name) for name in graph.columns])
+    pairs = np.triu_indices(len(graph.columns), 1)
+    numbers = graph.pair_columns(pairs)
+    if together is not None:
+        numbers["same_community"] = together[pairs]
+    labels = ["source", "target", *numbers]
+
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(labels)
+    with path.open("wb") as file:
+        file.write(header.getvalue().encode())
+        schema = pa.schema([(label, pa.string()) for label in labels[:2]] + [(n, _kind(v)) for n, v in numbers.items()])
+        options = WriteOptions(include_header=False, quoting_style="needed")
+        with CSVWriter(file, schema, write_options=options) as writer:
+            for start in range(0, len(pairs[0]), _AT_ONCE):
+                rows = slice(start, start + _AT_ONCE)
+                ends = [names.take(pa.array(end[rows])).cast(pa.string()) for end in pairs]
+                columns = [*ends, *(_to_arrow(values[rows]) for values in numbers.values())]
+                writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+
+
+def _kind(values: Any) -> pa.DataType:
+    return pa.int64() if np.issubdtype(values.dtype, np.integer) else pa.float64()
+
+
+def _to_arrow(values: Any) -> pa.Array:
+    """Return numbers, with nothing for what is none."""
+    return pa.array(values, mask=None if np.issubdtype(values.dtype, np.integer) else np.isnan(values))
