@@ -39,7 +39,7 @@ def without_noise(learned: Learned) -> NodeMeasures:
 
 @pytest.mark.slow
 def test_measures_of_nodes_are_covered() -> None:
-    """At a noise as large as the sampling error 93 to 97 % are covered with biases below 0.01; without its error not."""
+    """At a noise as large as the sampling error 93 to 97 % are covered, with little bias; without its error not."""
     world, rng = random_graph(P), np.random.default_rng(7)
     explained = 1.0 - 1.0 / (np.diagonal(np.linalg.inv(world.precision)) * np.diagonal(world.precision))
     partial = world.partial - np.diag(np.diagonal(world.partial))

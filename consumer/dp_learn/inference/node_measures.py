@@ -11,8 +11,8 @@ drawn about the graph's own covariance Sigma, and log(1 - R^2) at Sigma + E is c
 has the sign of the edge's weight, and *expected influence* the sum with their own signs. Both are linear in the partial
 correlations, whose first-order errors are forms of E: with B the rows of Theta over sqrt(Theta_ii) and F = B E B',
 r_ij errs by F_ij + r_ij (F_ii + F_jj) / 2. Draws of E give the errors of the sums with those that edges share. An edge
-that is listed because chance made it large is too large, and so are the sums. Where a quarter of the edges or more lie
-within four standard errors of zero, that matters: in simulations intervals then covered less than they should, and
+that is listed because chance made it large is too large, and so are the sums. Where more than a quarter of the edges
+lie within five standard errors of zero, that matters: in simulations intervals then covered less than they should, and
 there are none.
 
 Draws are of Gaussian rows. Where there are rows, the variances of the three measures are raised by the ratio of the
@@ -38,8 +38,8 @@ import numpy.typing as npt
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
-LEAST_SCORE, CLEAR = 4.0, 0.75  # of edges, and the share of edges that have it
-LARGEST_OPTIMISM = 0.08  # of log(1 - R^2): beyond it, in simulations, intervals covered more or less than they should
+LEAST_SCORE, CLEAR = 5.0, 0.75  # of edges, and the share of edges that have it
+LARGEST_OPTIMISM = 0.05  # of log(1 - R^2): beyond it, in simulations, intervals covered more or less than they should
 _Z = normal_quantile(0.975)
 Intervals = tuple[FloatArray, FloatArray, FloatArray]  # estimates and the ends of their intervals, NaN where unknown
 

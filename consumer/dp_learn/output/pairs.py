@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from pyarrow.csv import CSVWriter, WriteOptions
 
 from dp_bundle.base.quoting import guard_cell
 from dp_bundle.data.row_reader import text_to_arrow
+from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.pipeline.graph import MOST_RANKED, GraphEstimate
+from dp_learn.pipeline.stability import Stability
 
 MOST_NODES = 1000  # of a table of all pairs: half a million lines, of 60 MB
 _AT_ONCE = 2**17
@@ -34,11 +37,29 @@ def write_pairs(graph: GraphEstimate, path: Path, together: FloatArray | None = 
     """
     if len(graph.columns) > MOST_NODES:
         return
-    names = text_to_arrow([guard_cell(name) for name in graph.columns])
     pairs = np.triu_indices(len(graph.columns), 1)
     numbers = graph.pair_columns(pairs)
     if together is not None:
         numbers["same_community"] = together[pairs]
+    _write(graph.columns, pairs, numbers, path)
+
+
+def write_stability(graph: GraphEstimate, stability: Stability, path: Path) -> None:
+    """Write how often every pair has an edge, the most frequent first, at most the `MOST_RANKED` most frequent."""
+    upper = np.triu_indices(len(graph.columns), 1)
+    order = np.argsort(-stability.frequency[upper], kind="stable")[:MOST_RANKED]
+    pairs = upper[0][order], upper[1][order]
+    numbers = {
+        "is_edge": graph.adjacency[pairs].astype(np.int64),
+        "partial_correlation": graph.weights[pairs],
+        "frequency": stability.frequency[pairs],
+    }
+    _write(graph.columns, pairs, numbers, path)
+
+
+def _write(nodes: Sequence[str], pairs: Pairs, numbers: dict[str, Any], path: Path) -> None:
+    """Write a line for each pair."""
+    names = text_to_arrow([guard_cell(name) for name in nodes])
     labels = ["source", "target", *numbers]
 
     header = io.StringIO()

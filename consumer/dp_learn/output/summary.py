@@ -19,6 +19,7 @@ from dp_learn.inference.communities import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
+from dp_learn.pipeline.stability import Stability
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
@@ -68,6 +69,14 @@ class Community(TypedDict):
     probability: float | None
 
 
+class StabilitySummary(TypedDict):
+    """The draws of a parametric bootstrap, and the correlation stability coefficient of each measure."""
+
+    draws: int
+    draws_without_graph: int
+    correlation_stability: dict[str, float]
+
+
 class Summary(TypedDict, total=False):
     """The entries of every estimator's summary, and after these the entries of some."""
 
@@ -106,6 +115,7 @@ class Summary(TypedDict, total=False):
     fdr: float | None
     error_bars: bool
     communities: list[Community]
+    stability: StabilitySummary | None
     community_algorithm: str
     weights: str
     scale: str
@@ -142,6 +152,8 @@ class Result:
         Further tables, by the name of their file.
     lines : sequence of str
         What another estimator than the graphical lasso has to say to a person.
+    stability : Stability or None
+        Of the graph, where it was asked for.
     """
 
     bundles: Sequence[Bundle]
@@ -150,9 +162,10 @@ class Result:
     learned: Learned | None = None
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     lines: Sequence[str] = ()
+    stability: Stability | None = None
 
 
-def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
+def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability | None = None) -> Summary:
     """Return the summary of a graph."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
@@ -186,11 +199,20 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
         "error_bars": learned.estimate.inference is not None,
         "communities": _communities(learned),
         "community_algorithm": ALGORITHM,
-        "notes": learned.notes,
+        "stability": None if stability is None else _describe_stability(stability),
+        "notes": [*learned.notes, *([] if stability is None else [stability.sentence])],
         "weights": str(fit.weighting),
         "scale": settings.scale,
         "refit": settings.refit,
         "penalize_diagonal": settings.penalize_diagonal,
+    }
+
+
+def _describe_stability(stability: Stability) -> StabilitySummary:
+    return {
+        "draws": stability.n_draws,
+        "draws_without_graph": stability.n_failed,
+        "correlation_stability": stability.coefficients,
     }
 
 

@@ -173,7 +173,7 @@ def learn_sample(
     tests: EdgeInference | NodeInference | None = None
     if error_bars or fdr is not None:
         begin("testing the edges")
-        tests, doubts = _test(sample, fit, required=fdr is not None)
+        tests, doubts = judge_pairs(sample, fit, required=fdr is not None)
         notes += doubts
 
     precision, share = fit.precision, fit.share
@@ -220,7 +220,7 @@ def _fit(sample: Sample, settings: Settings, contradictions: Sequence[str]) -> F
         raise
 
 
-def _test(sample: Sample, fit: Fit, *, required: bool) -> tuple[EdgeInference | NodeInference | None, list[str]]:
+def judge_pairs(sample: Sample, fit: Fit, *, required: bool) -> tuple[EdgeInference | NodeInference | None, list[str]]:
     """Return the tests of all pairs of nodes, or None and why there are none; an error where they are required."""
     if fit.nodes.are_numbers:
         return infer_if_possible(sample, fit.pooled, fit.kept, required=required, start=fit.start)
