@@ -71,7 +71,7 @@ def _write(nodes: Sequence[str], pairs: Pairs, numbers: dict[str, Any], path: Pa
         with CSVWriter(file, schema, write_options=options) as writer:
             for start in range(0, len(pairs[0]), _AT_ONCE):
                 rows = slice(start, start + _AT_ONCE)
-                ends = [names.take(pa.array(end[rows])).cast(pa.string()) for end in pairs]
+                ends = [names.take(_to_arrow(end[rows])) for end in pairs]
                 columns = [*ends, *(_to_arrow(values[rows]) for values in numbers.values())]
                 writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
@@ -81,5 +81,6 @@ def _kind(values: Any) -> pa.DataType:
 
 
 def _to_arrow(values: Any) -> pa.Array:
-    """Return numbers, with nothing for what is none."""
-    return pa.array(values, mask=None if np.issubdtype(values.dtype, np.integer) else np.isnan(values))
+    """Return numbers, with nothing for what is none; `pyarrow.array` would import pandas."""
+    numbers, known = np.ascontiguousarray(values), np.packbits(~np.isnan(values), bitorder="little")
+    return pa.Array.from_buffers(_kind(values), len(numbers), [pa.py_buffer(known), pa.py_buffer(numbers)])
