@@ -5,7 +5,7 @@ supposes no graph: Theta is the inverse of S^. Of a node of k columns it is 1 - 
 mean share over its columns once these are uncorrelated, which does not depend on the level that is left out. Even where
 the others explain nothing, p - 1 coefficients that are estimated explain some of it by chance, and the more so the more
 noise is in S^. How much, and how uncertain the rest is, a parametric bootstrap tells: errors E of the law of S^ are
-drawn about the graph's own covariance Sigma, and log(1 - R^2) at Sigma + E is compared with that at Sigma.
+drawn about the covariance Sigma of a fit on a graph, and log(1 - R^2) at Sigma + E is compared with that at Sigma.
 
 *Strength* is the sum, over a node's edges, of the desparsified partial correlations, each counted as positive where it
 has the sign of the edge's weight, and *expected influence* the sum with their own signs. Both are linear in the partial

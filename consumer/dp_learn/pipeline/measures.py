@@ -1,7 +1,8 @@
 """The measures of the nodes of a graph: predictability, strength, expected influence, paths and communities.
 
-`inference.node_measures` defines the first three and their intervals. Draws are about the covariance that the graph's
-own unpenalised fit has.
+`inference.node_measures` defines the first three and their intervals. Draws are about the covariance of the fit that
+tests start from. Its graph is denser than the one that is reported: where that misses links, a node is better predicted
+than it says, and errors are larger. With categories, and without such a fit, they are about the reported graph's.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import NoisyCovariance
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, Sample
 from dp_learn.covariance.sources import RowSource
 from dp_learn.inference.communities import communities_of, draw_together
+from dp_learn.inference.edges import fit_for_inference
 from dp_learn.inference.node_measures import (
     LEAST_SCORE,
     FirstOrder,
@@ -111,12 +114,25 @@ def _find_model(fit: Fit, graph: GraphEstimate, settings: Settings) -> tuple[Fir
         return None, ["the errors of the release have no known law, so the measures of nodes have no intervals"]
     if len(fit.pooled.columns) > MOST_DRAWN:
         return None, [f"measures of nodes have intervals for up to {MOST_DRAWN} columns, categories by their levels"]
-    precision = fit.precision if fit.share == 0.0 else fit_edges(fit, fit.nodes.linked(fit.precision), settings)
+    precision = _fit_of_tests(fit)
+    if precision is None:
+        precision = fit.precision if fit.share == 0.0 else fit_edges(fit, fit.nodes.linked(fit.precision), settings)
     if precision is None or not is_positive_definite(precision):
         return None, ["the noise leaves no unpenalised fit of the graph, so the measures of nodes have no intervals"]
     single = fit.nodes.sizes == 1
     signs = np.sign(graph.weights) * np.outer(single, single)
     return FirstOrder(np.asarray(np.linalg.inv(precision), dtype=np.float64), precision, fit.nodes.labels, signs), []
+
+
+def _fit_of_tests(fit: Fit) -> FloatArray | None:
+    """Return what tests of numbers start from, whose graph misses fewer links; None where it rests on a penalty."""
+    if not fit.nodes.are_numbers:
+        return None
+    try:
+        start = fit.start or fit_for_inference(fit.pooled)
+    except EstimationError:
+        return None
+    return start.precision if start.is_reliable and start.share == 0.0 else None
 
 
 def _sums(weights: FloatArray, *, signed: bool = False) -> Intervals:
