@@ -18,7 +18,8 @@ from dp_publish.ledger.ledger import Ledger
 __all__ = ["Setting", "is_pythons_own", "require_result"]
 
 _POLICY = '[dataset]\nname = "people"\n[privacy]\nmu = 30.0\nrelease = "{release}"\n'
-_RESULTS = {"covariance.csv", "edges.csv", "graph.graphml", "graph.png", "precision.csv", "ranking.csv", "summary.json"}
+_TABLES = {f"{name}.csv" for name in ("covariance", "edges", "nodes", "pairs", "precision", "ranking")}
+_RESULTS = _TABLES | {"graph.graphml", "graph.png", "summary.json"}
 
 
 @dataclass(frozen=True)

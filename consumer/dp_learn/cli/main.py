@@ -140,6 +140,14 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     show_default=True,
     help="Penalise the diagonal of the precision matrix too, or not.",
 )
+@option(
+    "--stability",
+    applies=[_GRAPHICAL_LASSO],
+    type=click.IntRange(min=100),
+    metavar="DRAWS",
+    help="Draw so many releases, such as 500, from the law of the graph and its noise, learn from each, and say how "
+    "often each edge is found and how stable centralities are.",
+)
 @option("--report/--no-report", applies=ALWAYS, default=True, show_default=True, help="Write report.html too, or not.")
 @option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
 @engine_options("verifies and reads rows")
@@ -154,6 +162,7 @@ def cli(
     target: str | None,
     alpha: str,
     fdr: float | None,
+    stability: int | None,
     report: bool,
     allow_older: bool,
     engine: str,
@@ -214,7 +223,15 @@ def cli(
 
         if estimator == "graphical-lasso":
             learned = learn_graph(bundles, max_memory=max_memory, alpha=penalty, fdr=fdr, progress=show, **settings)
-            found = Result(bundles, summarize(learned, bundles), learned.estimate, learned)
+            drawn = None
+            if stability is not None:
+                from dp_bundle.engines.processes import Processes
+                from dp_learn.pipeline.stability import describe_progress, measure_stability
+
+                drawn = measure_stability(
+                    learned, stability, engine=workers or Processes(), progress=describe_progress(show)
+                )
+            found = Result(bundles, summarize(learned, bundles, drawn), learned.estimate, learned, stability=drawn)
         else:
             from dp_learn.output.estimator_results import learn_alternative
 

@@ -266,6 +266,10 @@ class NoisyCovariance:
         """The law of the noise, which rows always state."""
         return self
 
+    def of_share(self, share: float) -> NoisyCovariance:
+        """Return the same noise on every row, of a share of the rows."""
+        return replace(self, n_rows=max(2, round(share * self.n_rows)))
+
     def form_errors(self, c: FloatArray, b: Any) -> Part:
         """Return Isserlis' formula at C + N less that at C, plus the part of the noise's fourth cumulant."""
         n = self.noise_forms(b)
@@ -320,6 +324,9 @@ class NoiseLaw(Protocol):
 
     def keep(self, kept: npt.NDArray[np.int64]) -> NoiseLaw:
         """Return the noise on some of the columns."""
+
+    def of_share(self, share: float) -> NoiseLaw:
+        """Return the law of as much noise on the sums over a share of the rows."""
 
     def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
         """Return noise drawn from the law, shape (n_features, n_features), for rows of this covariance."""

@@ -116,6 +116,10 @@ class OneRound:
         """Return the noise on some of the columns."""
         return replace(self, half_widths=self.half_widths[kept], scaled_mean=self.scaled_mean[kept])
 
+    def of_share(self, share: float) -> OneRound:
+        """Return the law of as much noise on the sums over a share of the rows."""
+        return replace(self, n_rows=max(2, round(share * self.n_rows)))
+
     def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
         """Return noise drawn from the law: B~ E B~' / n, with the error of an inexact row count."""
         scaled = np.diag(self.half_widths)

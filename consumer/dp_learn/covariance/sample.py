@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
+from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import (
     FormErrors,
     NoisyCovariance,
@@ -40,10 +41,7 @@ from dp_learn.covariance.standard_errors import (
 )
 from dp_learn.matrices.linalg import (
     FloatArray,
-    draw_symmetric,
-    eigendecomposition,
     few_threads,
-    sandwich,
 )
 
 DRAWS = 20261127  # the seed: the same release has the same draws
@@ -171,21 +169,8 @@ def draw_subsamples(pooled: PooledCovariance, count: int, share: float) -> list[
 
 
 def _draw_errors(pooled: PooledCovariance, count: int) -> list[FloatArray]:
-    """Return draws of the error of S^, in data units: sampling of Gaussian rows, times their kurtosis, and noise.
-
-    Releases of the same rows share the sampling error, as `sampling_factor` knows.
-    """
-    rng = np.random.default_rng(DRAWS)
-    values, vectors = eigendecomposition(pooled.covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    drawn = []
-    for _ in range(count):
-        error = math.sqrt(pooled.sampling_factor) * sandwich(root, draw_symmetric(rng, len(root)))
-        for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-            if isinstance(source, ReleasedCovariance):
-                error += weight * source.known_noise.draw(rng, pooled.covariance)
-        drawn.append(error)
-    return drawn
+    """Return draws of the error of S^, in data units: sampling of Gaussian rows, times their kurtosis, and noise."""
+    return list(ErrorLaw(pooled, pooled.covariance).draws(np.random.default_rng(DRAWS), count))
 
 
 class Sample:

@@ -98,22 +98,22 @@ class CovarianceSource:
         The columns' names.
     mean : ndarray of shape (n_features,)
         The column means, in data units.
-    released : ReleasedCovariance
-        The covariance and its noise.
+    released : ReleasedCovariance, or NoisyCovariance
+        The covariance and its noise; of rows that are no longer there, theirs.
     levels : Levels
         What columns indicate.
     """
 
     columns: tuple[str, ...]
     mean: FloatArray
-    released: ReleasedCovariance
+    released: ReleasedCovariance | NoisyCovariance
     levels: Levels
 
     def moments(self, _: int = 1) -> list[Moments]:
         """Return the mean alone, as there are no rows to have folds or products of."""
         return [Moments(self.released.n_rows, self.mean, np.empty((0, 0)), np.zeros(len(self.columns), dtype=np.int64))]
 
-    def describe(self, _: Moments) -> ReleasedCovariance:
+    def describe(self, _: Moments) -> ReleasedCovariance | NoisyCovariance:
         """Return the covariance and its noise."""
         return self.released
 

@@ -30,6 +30,7 @@ from dp_bundle.data.row_reader import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.messages import title_of
+from dp_learn.output.pairs import write_pairs, write_stability
 from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate, labelled_edges, labels
 
@@ -125,6 +126,12 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
     if result.graph is not None:
         write_estimate(result.graph, new)
         title = title_of(result.summary, result.bundles)
+        measures = None if result.learned is None else result.learned.measures
+        write_pairs(result.graph, new / "pairs.csv", None if measures is None else measures.together)
+        if measures is not None:
+            write_table(measures.columns, new / "nodes.csv")
+        if result.stability is not None:
+            write_stability(result.graph, result.stability, new / "stability.csv")
         draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
     for name, table in result.tables.items():
         write_table(_columns_of(table), new / name)

@@ -15,9 +15,11 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import typical_errors
+from dp_learn.inference.communities import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned
+from dp_learn.pipeline.stability import Stability
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
@@ -60,6 +62,21 @@ class Score(TypedDict):
     score: float | None
 
 
+class Community(TypedDict):
+    """Nodes that are linked among each other more than with others, and how probably two of them are together."""
+
+    nodes: list[str]
+    probability: float | None
+
+
+class StabilitySummary(TypedDict):
+    """The draws of a parametric bootstrap, and the correlation stability coefficient of each measure."""
+
+    draws: int
+    draws_without_graph: int
+    correlation_stability: dict[str, float]
+
+
 class Summary(TypedDict, total=False):
     """The entries of every estimator's summary, and after these the entries of some."""
 
@@ -67,6 +84,7 @@ class Summary(TypedDict, total=False):
     same_rows: bool
     n_rows: int
     correlation_standard_error: StandardError | None
+    effective_rows: float | None
     errors_are_estimates: bool
     kurtosis_factor: float
     columns: list[str]
@@ -96,6 +114,9 @@ class Summary(TypedDict, total=False):
     duality_gap: float
     fdr: float | None
     error_bars: bool
+    communities: list[Community]
+    stability: StabilitySummary | None
+    community_algorithm: str
     weights: str
     scale: str
     refit: bool
@@ -131,6 +152,8 @@ class Result:
         Further tables, by the name of their file.
     lines : sequence of str
         What another estimator than the graphical lasso has to say to a person.
+    stability : Stability or None
+        Of the graph, where it was asked for.
     """
 
     bundles: Sequence[Bundle]
@@ -139,9 +162,10 @@ class Result:
     learned: Learned | None = None
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     lines: Sequence[str] = ()
+    stability: Stability | None = None
 
 
-def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
+def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability | None = None) -> Summary:
     """Return the summary of a graph."""
     fit, settings = learned.fit, learned.settings
     solution, selection = fit.solution, fit.selection
@@ -173,12 +197,36 @@ def summarize(learned: Learned, bundles: Sequence[Bundle]) -> Summary:
         "n_edges": len(learned.estimate.edge_columns["source"]),
         "fdr": learned.estimate.fdr,
         "error_bars": learned.estimate.inference is not None,
-        "notes": learned.notes,
+        "communities": _communities(learned),
+        "community_algorithm": ALGORITHM,
+        "stability": None if stability is None else _describe_stability(stability),
+        "notes": [*learned.notes, *([] if stability is None else [stability.sentence])],
         "weights": str(fit.weighting),
         "scale": settings.scale,
         "refit": settings.refit,
         "penalize_diagonal": settings.penalize_diagonal,
     }
+
+
+def _describe_stability(stability: Stability) -> StabilitySummary:
+    return {
+        "draws": stability.n_draws,
+        "draws_without_graph": stability.n_failed,
+        "correlation_stability": stability.coefficients,
+    }
+
+
+def _communities(learned: Learned) -> list[Community]:
+    """Return the communities of the graph, the largest first."""
+    if (measures := learned.measures) is None:
+        return []
+    numbers, found = measures.columns["community"], list[Community]()
+    for number in range(1, 1 + int(np.nan_to_num(numbers).max(initial=0.0))):
+        places = np.flatnonzero(numbers == number)
+        each = None if measures.together is None else measures.together[np.ix_(places, places)]
+        probability = None if each is None else float(each[np.triu_indices(len(places), 1)].mean())
+        found.append({"nodes": [measures.columns["node"][place] for place in places], "probability": probability})
+    return found
 
 
 def name_weights(graph: GraphEstimate, penalty_share: float) -> str:
@@ -212,6 +260,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
         "same_rows": pooled.same_rows,
         "n_rows": pooled.n_rows,
         "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
+        "effective_rows": None if errors is None else 1.0 / errors[0] ** 2,
         "errors_are_estimates": pooled.has_errors and not pooled.has_error_law,
         "kurtosis_factor": pooled.kurtosis,
     }

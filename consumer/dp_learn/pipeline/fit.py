@@ -20,6 +20,7 @@ from dp_learn.covariance.standard_errors import chance_alpha, null_standard_erro
 from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
 from dp_learn.glasso.problem import Solution, make_problem
 from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.glasso.whitening import whiten_nodes
 from dp_learn.matrices.labels import align, column_labels
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import repair_covariance
@@ -60,6 +61,29 @@ def fit_graph(sample: Sample, settings: Settings) -> Fit:
         The solver stopped before its tolerance.
     """
     nodes, pooled, debiased = _lay_out(sample, settings)
+    return fit_nodes(sample, nodes, pooled, debiased, settings)
+
+
+def fit_again(sample: Sample, nodes: Nodes, settings: Settings) -> Fit:
+    """Return `fit_graph` of a sample of the kept columns alone, whatever their variances, so that its nodes are these.
+
+    Raises
+    ------
+    ParameterError
+        A variance is not positive.
+    """
+    nodes = replace(nodes, columns=replace(nodes.columns, kept=np.arange(len(nodes.labels))))
+    if nodes.are_numbers:
+        unit = sample.pooled.deviations if settings.scale == "correlation" else np.ones(len(nodes.labels))
+        units = np.outer(unit, unit)
+        debiased = sample.pooled.covariance / units
+    else:
+        debiased, units = whiten_nodes(sample.pooled.covariance, nodes.labels)
+    return fit_nodes(sample, replace(nodes, units=units), sample.pooled, debiased, settings)
+
+
+def fit_nodes(sample: Sample, nodes: Nodes, pooled: PooledCovariance, debiased: FloatArray, settings: Settings) -> Fit:
+    """Return the fit of nodes that are laid out: see `fit_graph`."""
     repair = repair_covariance(debiased, settings.repair)
     debiased = repair.covariance if repair.method == RepairMethod.NONE else debiased  # one copy of the same numbers
     first = estimate_first_stage(pooled, nodes, debiased) if settings.in_stages else None
@@ -119,8 +143,6 @@ def _lay_out(sample: Sample, settings: Settings) -> tuple[Nodes, PooledCovarianc
         unit = pooled.deviations if settings.scale == "correlation" else np.ones(len(pooled.columns))
         units = np.outer(unit, unit)
         return Nodes(pooled.columns, np.arange(len(unit)), units, columns, levels), pooled, pooled.covariance / units
-
-    from dp_learn.glasso.whitening import whiten_nodes
 
     own = [levels.nodes[place] for place in columns.kept]
     names = tuple(dict.fromkeys(own))

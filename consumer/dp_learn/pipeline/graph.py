@@ -153,6 +153,20 @@ class GraphEstimate:
         chosen = self.precision != 0.0 if judge is None else judge.q_values <= (self.fdr or 0.0)
         return np.nonzero(np.triu(chosen, 1))
 
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The partial correlations of the edges, as `edges` has them, shape (n_features, n_features); else zero."""
+        weights = np.zeros(self.precision.shape)
+        weights[self._edges] = self._fitted_weights if self.shrunk_weights is None else self.shrunk_weights
+        return weights + weights.T
+
+    @cached_property
+    def adjacency(self) -> npt.NDArray[np.bool_]:
+        """A mask of the edges, shape (n_features, n_features)."""
+        listed = np.zeros(self.precision.shape, dtype=bool)
+        listed[self._edges] = True
+        return listed | listed.T
+
     @property
     def _fitted_weights(self) -> FloatArray:
         """The partial correlations of the edges by the precision matrix."""
@@ -189,6 +203,23 @@ class GraphEstimate:
         if self.tests is not None:
             numbers |= {"partial_correlation": self.tests.strength[pairs], "p_value": self.tests.p_values[pairs]}
         return self._ranked(pairs, numbers, scores)
+
+    def pair_columns(self, pairs: Pairs) -> dict[str, Any]:
+        """Return the numbers of some pairs, edges or not, given by the positions of their columns.
+
+        `is_edge` is 1 or 0, and `partial_correlation` that of `edges`, 0 without an edge; of nodes of several columns
+        `strength` assumes no graph. The others are those of `edges`.
+        """
+        numbers: dict[str, Any] = {"is_edge": self.adjacency[pairs].astype(np.int64)}
+        numbers["partial_correlation"] = self.weights[pairs]
+        if self.evidence is not None:
+            numbers["evidence"] = self.evidence[pairs]
+        if self.inference is not None:
+            numbers["desparsified"] = self.inference.partial_correlation[pairs]
+            numbers |= self.inference.error_bars_at(pairs)
+        if self.tests is not None:
+            numbers |= {"strength": self.tests.strength[pairs], **self.tests.at(pairs)}
+        return numbers
 
     def _ranked(self, pairs: Pairs, numbers: dict[str, FloatArray], scores: FloatArray) -> dict[str, Any]:
         """Return the names of the pairs and their numbers, by falling scores."""

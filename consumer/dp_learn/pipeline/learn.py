@@ -33,6 +33,7 @@ from dp_learn.inference.nodes import NodeInference
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.pipeline.fit import fit_edges, fit_graph
 from dp_learn.pipeline.graph import GraphEstimate, Variables, graph_of_nodes
+from dp_learn.pipeline.measures import NodeMeasures, measure_nodes
 from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.nodes import infer_node_pairs, score_nodes, tabulate_loadings
 from dp_learn.pipeline.settings import Fit, Options, Settings
@@ -75,6 +76,8 @@ class Learned:
         Sentences that a reader should know.
     collinear : tuple of str
         The columns that others determine, as far as the rows can tell.
+    measures : NodeMeasures or None
+        Predictability, strength and other measures of the nodes; None without error bars.
     """
 
     estimate: GraphEstimate
@@ -89,6 +92,7 @@ class Learned:
     contradictions: list[str]
     notes: list[str]
     collinear: tuple[str, ...]
+    measures: NodeMeasures | None = None
 
 
 def learn_graph(
@@ -169,7 +173,7 @@ def learn_sample(
     tests: EdgeInference | NodeInference | None = None
     if error_bars or fdr is not None:
         begin("testing the edges")
-        tests, doubts = _test(sample, fit, required=fdr is not None)
+        tests, doubts = judge_pairs(sample, fit, required=fdr is not None)
         notes += doubts
 
     precision, share = fit.precision, fit.share
@@ -178,12 +182,19 @@ def learn_sample(
         notes += doubts
     notes += _describe_share(share, settings)
 
+    graph = _graph(sample, fit, precision, evidence, tests, fdr, shrinks=share < 1.0)
+    measures = None
+    if error_bars:
+        begin("measuring the nodes")
+        measures = measure_nodes(sample, fit, graph, settings)
+        notes += measures.notes
+
     nodes = fit.nodes
     names = () if nodes.are_numbers else [nodes.names[label] for label in nodes.labels]
     collinear, sentences = describe_collinearity(fit.pooled, names, None if nodes.are_numbers else nodes.units)
     eigenvalue = smallest_eigenvalue(fit.debiased)
     return Learned(
-        estimate=_graph(sample, fit, precision, evidence, tests, fdr, shrinks=share < 1.0),
+        estimate=graph,
         fit=fit,
         settings=settings,
         penalty_share=share,
@@ -195,6 +206,7 @@ def learn_sample(
         contradictions=list(contradictions),
         notes=[*notes, *describe_merged(nodes.columns, nodes.levels), *sentences],
         collinear=collinear,
+        measures=measures,
     )
 
 
@@ -208,7 +220,7 @@ def _fit(sample: Sample, settings: Settings, contradictions: Sequence[str]) -> F
         raise
 
 
-def _test(sample: Sample, fit: Fit, *, required: bool) -> tuple[EdgeInference | NodeInference | None, list[str]]:
+def judge_pairs(sample: Sample, fit: Fit, *, required: bool) -> tuple[EdgeInference | NodeInference | None, list[str]]:
     """Return the tests of all pairs of nodes, or None and why there are none; an error where they are required."""
     if fit.nodes.are_numbers:
         return infer_if_possible(sample, fit.pooled, fit.kept, required=required, start=fit.start)

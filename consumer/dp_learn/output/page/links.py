@@ -39,6 +39,25 @@ _EDGES = {
     "ci_high": ("to", "+.3f", ""),
     "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
 }
+_NODES = {
+    "community": ("Group", ".0f", "columns linked among each other (Louvain)."),
+    "community_probability": ("Sure", ".0%", "how probably another of its group is with it."),
+    "predictability": (
+        "Predictability",
+        ".2f",
+        "the share of its variance that others explain, less chance’s part.",
+    ),
+    "predictability_low": ("95 % from", ".2f", ""),
+    "predictability_high": ("to", ".2f", ""),
+    "strength": ("Strength", ".2f", "the sum of its links’ sizes."),
+    "strength_low": ("95 % from", ".2f", ""),
+    "strength_high": ("to", ".2f", ""),
+    "expected_influence": ("Expected influence", "+.2f", "their sum with signs."),
+    "expected_influence_low": ("95 % from", "+.2f", ""),
+    "expected_influence_high": ("to", "+.2f", ""),
+    "betweenness": ("Betweenness", ".0f", "the pairs of others whose shortest path passes through it."),
+    "closeness": ("Closeness", ".3f", "the inverse of its mean distance to others."),
+}
 _SHORT = {False: "on this graph", True: "shrunk for the noise"}  # of the weights of links
 _CROSS = {
     False: "Each cross is the estimate on this graph, which supposes that all other links are absent.",
@@ -114,6 +133,20 @@ def columns_table(found: Result, network: Network | None) -> PageTable:
     cut = f"The first {len(names)} of {n_columns} columns; summary.json has all of them."
     more = "" if len(names) == n_columns else cut
     return PageTable("columns-table", "The columns of the data.", columns, more)
+
+
+def nodes_table(found: Result) -> PageTable | None:
+    """Return the table of the nodes' measures, the strongest first; None where there are none."""
+    measures = None if found.learned is None else found.learned.measures
+    if measures is None:
+        return None
+    table = measures.columns
+    order = np.argsort(-table["strength"], kind="stable")[:MOST_ROWS]
+    columns = [TableColumn("Node", [table["node"][place] for place in order])]
+    for name, (label, form, about) in _NODES.items():
+        columns.append(TableColumn(label, table[name][order].astype(float).tolist(), form, about))
+    more = "" if len(order) == len(table["node"]) else f"The {len(order)} strongest; nodes.csv has all of them."
+    return PageTable("nodes-table", "What nodes are like, the strongest first.", columns, more)
 
 
 def _link_columns(network: Network, names: Sequence[str]) -> list[TableColumn]:

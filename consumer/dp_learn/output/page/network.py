@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Range1d, TapTool
@@ -18,12 +17,12 @@ from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Rang
 from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
+from dp_learn.inference.communities import find_communities
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.summary import Result
 
 MOST_EDGES, MOST_NODES = 1500, 500  # that are drawn
-_SEED = 1  # of the search for communities
 _TESTS = ("evidence", "desparsified", "ci_low", "ci_high", "q_value")
 Places = npt.NDArray[np.int64]
 
@@ -48,6 +47,8 @@ class Network:
         Whether the strength of a link has no sign, as an end of it is a category.
     tests : dict of str to ndarray
         Evidence, interval and q-value of the links that are drawn, by their names in edges.csv.
+    numbers : ndarray of shape (n_features,) or None
+        The community of every column, from 1 on, where it is known from all links rather than those that are drawn.
     """
 
     columns: tuple[str, ...]
@@ -58,6 +59,7 @@ class Network:
     degrees: Places
     unsigned: npt.NDArray[np.bool_]
     tests: dict[str, FloatArray] = field(default_factory=dict)
+    numbers: FloatArray | None = None
 
     @property
     def n_edges(self) -> int:
@@ -71,18 +73,12 @@ class Network:
 
     @cached_property
     def communities(self) -> list[list[int]]:
-        """The columns that are linked among each other more than with others, largest group first.
-
-        References
-        ----------
-        Blondel, Guillaume, Lambiotte & Lefebvre (2008), Fast unfolding of communities in large networks, Journal of
-        Statistical Mechanics P10008.
-        """
-        graph = nx.Graph()
-        ends = zip(self.sources.tolist(), self.targets.tolist(), np.abs(self.weights).tolist(), strict=True)
-        graph.add_weighted_edges_from(ends)
-        found = [sorted(group) for group in nx.community.louvain_communities(graph, seed=_SEED)]
-        return sorted(found, key=lambda group: (-len(group), group))
+        """The columns that are linked among each other more than with others, largest group first."""
+        if self.numbers is not None:
+            places = np.where(self.drawn, self.numbers, np.nan)
+            groups = [np.flatnonzero(places == number).tolist() for number in np.unique(places[self.drawn])]
+            return sorted(groups, key=lambda group: (-len(group), group))
+        return find_communities(self.sources.tolist(), self.targets.tolist(), np.abs(self.weights).tolist())
 
 
 def find_network(found: Result) -> Network | None:
@@ -104,7 +100,10 @@ def find_network(found: Result) -> Network | None:
     tests = {name: np.asarray(edges[name])[kept] for name in _TESTS if name in edges}
     first, second = ends[:, kept]
     unsigned = np.any(np.isin(ends[:, kept], [places[name] for name in categories]), axis=0)
-    return Network(tuple(columns), first, second, weights[kept], measure.replace("_", " "), degrees, unsigned, tests)
+    measures = None if found.learned is None else found.learned.measures
+    numbers = None if measures is None else np.asarray(measures.columns["community"])
+    label = measure.replace("_", " ")
+    return Network(tuple(columns), first, second, weights[kept], label, degrees, unsigned, tests, numbers)
 
 
 def _few(order: Places, sources: Sequence[int], targets: Sequence[int]) -> Places:

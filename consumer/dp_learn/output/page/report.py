@@ -24,7 +24,7 @@ from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
 from dp_learn.output.page import curves
 from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
-from dp_learn.output.page.links import columns_table, draw_forest, edges_table, frame_table, loadings_table
+from dp_learn.output.page.links import columns_table, draw_forest, edges_table, frame_table, loadings_table, nodes_table
 from dp_learn.output.page.network import draw_network, find_network, network_data
 from dp_learn.output.page.plain_words import key_figures, summarize_plainly
 from dp_learn.output.summary import Result
@@ -177,6 +177,7 @@ def make_report(found: Result, command: str) -> str:
         "network": network,
         "figures": figures,
         "tables": _tables(found),
+        "nodes": nodes_table(found),
         "columns": columns_table(found, network),
         "maps": maps,
         "alpha": curves.explain_alpha(found),

@@ -1,0 +1,86 @@
+"""The table of all pairs of nodes, edges or not, written a block of pairs at a time to save memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow.csv import CSVWriter, WriteOptions
+
+from dp_bundle.base.quoting import guard_cell
+from dp_bundle.data.row_reader import text_to_arrow
+from dp_learn.inference.edges import Pairs
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.pipeline.graph import MOST_RANKED, GraphEstimate
+from dp_learn.pipeline.stability import Stability
+
+MOST_NODES = 1000  # of a table of all pairs: half a million lines, of 60 MB
+_AT_ONCE = 2**17
+
+
+def write_pairs(graph: GraphEstimate, path: Path, together: FloatArray | None = None) -> None:
+    """Write a line for every pair, in the order of the columns; no file where there are more than `MOST_NODES`.
+
+    Parameters
+    ----------
+    graph : GraphEstimate
+        Its nodes, and the numbers of their pairs; see `pair_columns`.
+    path : Path
+        The new file.
+    together : ndarray of shape (n_nodes, n_nodes), optional
+        The probability that two nodes are in one community.
+    """
+    if len(graph.columns) > MOST_NODES:
+        return
+    pairs = np.triu_indices(len(graph.columns), 1)
+    numbers = graph.pair_columns(pairs)
+    if together is not None:
+        numbers["same_community"] = together[pairs]
+    _write(graph.columns, pairs, numbers, path)
+
+
+def write_stability(graph: GraphEstimate, stability: Stability, path: Path) -> None:
+    """Write how often every pair has an edge, the most frequent first, at most the `MOST_RANKED` most frequent."""
+    upper = np.triu_indices(len(graph.columns), 1)
+    order = np.argsort(-stability.frequency[upper], kind="stable")[:MOST_RANKED]
+    pairs = upper[0][order], upper[1][order]
+    numbers = {
+        "is_edge": graph.adjacency[pairs].astype(np.int64),
+        "partial_correlation": graph.weights[pairs],
+        "frequency": stability.frequency[pairs],
+    }
+    _write(graph.columns, pairs, numbers, path)
+
+
+def _write(nodes: Sequence[str], pairs: Pairs, numbers: dict[str, Any], path: Path) -> None:
+    """Write a line for each pair."""
+    names = text_to_arrow([guard_cell(name) for name in nodes])
+    labels = ["source", "target", *numbers]
+
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(labels)
+    with path.open("wb") as file:
+        file.write(header.getvalue().encode())
+        schema = pa.schema([(label, pa.string()) for label in labels[:2]] + [(n, _kind(v)) for n, v in numbers.items()])
+        options = WriteOptions(include_header=False, quoting_style="needed")
+        with CSVWriter(file, schema, write_options=options) as writer:
+            for start in range(0, len(pairs[0]), _AT_ONCE):
+                rows = slice(start, start + _AT_ONCE)
+                ends = [names.take(_to_arrow(end[rows])) for end in pairs]
+                columns = [*ends, *(_to_arrow(values[rows]) for values in numbers.values())]
+                writer.write_table(pa.Table.from_arrays(columns, schema=schema))
+
+
+def _kind(values: Any) -> pa.DataType:
+    return pa.int64() if np.issubdtype(values.dtype, np.integer) else pa.float64()
+
+
+def _to_arrow(values: Any) -> pa.Array:
+    """Return numbers, with nothing for what is none; `pyarrow.array` would import pandas."""
+    numbers, known = np.ascontiguousarray(values), np.packbits(~np.isnan(values), bitorder="little")
+    return pa.Array.from_buffers(_kind(values), len(numbers), [pa.py_buffer(known), pa.py_buffer(numbers)])

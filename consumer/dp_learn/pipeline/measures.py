@@ -1,0 +1,217 @@
+"""The measures of the nodes of a graph: predictability, strength, expected influence, paths and communities.
+
+`inference.node_measures` defines the first three and their intervals. Draws are about the covariance of the fit that
+tests start from. Its graph is denser than the one that is reported: where that misses links, a node is better predicted
+than it says, and errors are larger. With categories, and without such a fit, they are about the reported graph's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dp_bundle.base.errors import EstimationError
+from dp_learn.covariance.draws import ErrorLaw
+from dp_learn.covariance.estimate import NoisyCovariance
+from dp_learn.covariance.moments import Rows, map_rows, select_columns
+from dp_learn.covariance.sample import DRAWS, Sample
+from dp_learn.covariance.sources import RowSource
+from dp_learn.inference.communities import communities_of, draw_together
+from dp_learn.inference.edges import fit_for_inference
+from dp_learn.inference.node_measures import (
+    LEAST_SCORE,
+    FirstOrder,
+    Intervals,
+    are_clear,
+    draw_measures,
+    estimate_predictability,
+    sum_edges,
+)
+from dp_learn.inference.paths import measure_paths
+from dp_learn.matrices.linalg import FloatArray, eigendecomposition, is_positive_definite
+from dp_learn.pipeline.fit import fit_edges
+from dp_learn.pipeline.graph import GraphEstimate
+from dp_learn.pipeline.settings import Fit, Settings
+
+MOST_DRAWN = 200  # columns: with more, draws take too long
+MOST_WALKED = 500  # nodes between which paths are found
+_DRAWS, _COMMUNITY_DRAWS = 400, 200
+_GAUSSIAN_ROWS = 20_000
+_AT_ONCE = 4096  # rows
+_WAITING = 8  # batches
+
+
+@dataclass(frozen=True, eq=False)
+class NodeMeasures:
+    """Measures of the nodes of a graph, G of them.
+
+    Attributes
+    ----------
+    columns : dict of str to list, or to ndarray
+        The table of nodes: `node`; `predictability`, `strength` and `expected_influence`, each with `_low` and `_high`;
+        `n_edges`, `betweenness`, `closeness`, `community`, `community_probability`. NaN for what is unknown.
+    together : ndarray of shape (G, G) or None
+        The probability that two nodes are in one community, where there are draws.
+    notes : list of str
+        Sentences on what is unknown.
+    """
+
+    columns: dict[str, Any]
+    together: FloatArray | None
+    notes: list[str]
+
+
+def measure_nodes(sample: Sample, fit: Fit, graph: GraphEstimate, settings: Settings) -> NodeMeasures:
+    """Return the measures of a graph's nodes.
+
+    Parameters
+    ----------
+    sample : Sample
+        The rows.
+    fit : Fit
+        Theirs.
+    graph : GraphEstimate
+        With its edges.
+    settings : Settings
+        Of the fit.
+    """
+    weights = graph.weights
+    model, notes = _find_model(fit, graph, settings)
+    unknown = np.full(len(weights), np.nan)
+    missing: Intervals = unknown, unknown, unknown
+    predictability, strength, influence = missing, _sums(weights), _sums(weights, signed=True)
+    community, together, probability = communities_of(weights), None, unknown
+    if model is not None:
+        rng = np.random.default_rng(DRAWS)
+        draws = draw_measures(model, ErrorLaw(fit.pooled, model.covariance).draws(rng, _DRAWS), _COMMUNITY_DRAWS)
+        ratio = np.split(_row_ratios(sample, fit, model), 3)
+        predictability = estimate_predictability(fit.pooled.covariance, model.labels, draws.unexplained, ratio[0])
+        tests = graph.inference
+        if tests is not None and are_clear(tests.scores[np.nonzero(np.triu(graph.adjacency, 1))]):
+            strength = sum_edges(tests.partial_correlation, model.signs, draws.strength, ratio[1])
+            influence = sum_edges(tests.partial_correlation, np.abs(model.signs), draws.influence, ratio[2])
+        if not graph.categories and weights.any():
+            together = draw_together(weights, draws.pairs, draws.pair_error)
+            probability = _mean_within(together, community)
+    paths = measure_paths(weights) if len(weights) <= MOST_WALKED else (unknown, unknown)
+    columns: dict[str, Any] = {"node": list(graph.columns)}
+    for name, values in zip(
+        ("predictability", "strength", "expected_influence"), (predictability, strength, influence), strict=True
+    ):
+        columns |= {name: values[0], f"{name}_low": values[1], f"{name}_high": values[2]}
+    columns |= {"n_edges": graph.adjacency.sum(axis=1), "betweenness": paths[0], "closeness": paths[1]}
+    columns |= {"community": community, "community_probability": probability}
+    return NodeMeasures(columns, together, [*notes, *_describe_unknown(graph, columns, model)])
+
+
+def _find_model(fit: Fit, graph: GraphEstimate, settings: Settings) -> tuple[FirstOrder | None, list[str]]:
+    """Return what draws are about, or None and why there are none."""
+    if not fit.pooled.has_error_law:
+        return None, ["the errors of the release have no known law, so the measures of nodes have no intervals"]
+    if len(fit.pooled.columns) > MOST_DRAWN:
+        return None, [f"measures of nodes have intervals for up to {MOST_DRAWN} columns, categories by their levels"]
+    precision = _fit_of_tests(fit)
+    if precision is None:
+        precision = fit.precision if fit.share == 0.0 else fit_edges(fit, fit.nodes.linked(fit.precision), settings)
+    if precision is None or not is_positive_definite(precision):
+        return None, ["the noise leaves no unpenalised fit of the graph, so the measures of nodes have no intervals"]
+    single = fit.nodes.sizes == 1
+    signs = np.sign(graph.weights) * np.outer(single, single)
+    return FirstOrder(np.asarray(np.linalg.inv(precision), dtype=np.float64), precision, fit.nodes.labels, signs), []
+
+
+def _fit_of_tests(fit: Fit) -> FloatArray | None:
+    """Return what tests of numbers start from, whose graph misses fewer links; None where it rests on a penalty."""
+    if not fit.nodes.are_numbers:
+        return None
+    try:
+        start = fit.start or fit_for_inference(fit.pooled)
+    except EstimationError:
+        return None
+    return start.precision if start.is_reliable and start.share == 0.0 else None
+
+
+def _sums(weights: FloatArray, *, signed: bool = False) -> Intervals:
+    """Return the sums of the edges' weights or of their sizes, without intervals."""
+    total = (weights if signed else np.abs(weights)).sum(axis=1)
+    unknown = np.full(len(total), np.nan)
+    return total, unknown, unknown
+
+
+def _mean_within(together: FloatArray, community: FloatArray) -> FloatArray:
+    """Return how probably a node is together with the others of its community, on average; NaN where it has none."""
+    same = (community[:, None] == community) & ~np.eye(len(community), dtype=bool)
+    counts = same.sum(axis=1)
+    sums: FloatArray = (together * same).sum(axis=1)
+    return sums / np.where(counts > 0, counts, np.nan)
+
+
+def _row_ratios(sample: Sample, fit: Fit, model: FirstOrder) -> FloatArray:
+    """Return by how much the rows' own variances of first-order terms exceed those of Gaussian rows, shape (3 G,).
+
+    Of several sources of rows, the mean by their parts in the variance; at least 1, and 1 without rows.
+    """
+    found, expected = np.zeros(3 * len(model.signs)), np.zeros(3 * len(model.signs))
+    sources = zip(sample.sources, sample.moments, fit.pooled.sources, fit.pooled.weights, strict=True)
+    for source, moments, described, weight in sources:
+        if not isinstance(source, RowSource) or not isinstance(described, NoisyCovariance):
+            continue
+        batches = select_columns(source.matrices(), fit.kept)
+        factor = weight * weight / described.n_rows
+        found += factor * _variance(map_rows(partial(_powers, model, moments.mean[fit.kept]), batches, _WAITING))
+        expected += factor * _gaussian_variance(model, described.covariance)
+    return np.maximum(np.divide(found, expected, out=np.ones_like(found), where=expected > 0.0), 1.0)
+
+
+def _powers(model: FirstOrder, mean: FloatArray, rows: Rows | FloatArray) -> tuple[int, FloatArray, FloatArray]:
+    """Return the number of rows, and the sums and the sums of squares of what they add to first-order terms."""
+    values = rows.read() if isinstance(rows, Rows) else rows
+    first, second = np.zeros(3 * len(model.signs)), np.zeros(3 * len(model.signs))
+    for start in range(0, len(values), _AT_ONCE):
+        terms = model.of_rows(values[start : start + _AT_ONCE] - mean)
+        first += terms.sum(axis=0)
+        second += (terms * terms).sum(axis=0)
+    return len(values), first, second
+
+
+def _variance(powers: Iterator[tuple[int, FloatArray, FloatArray]]) -> FloatArray:
+    counts, first, second = zip(*powers, strict=True)
+    mean = np.asarray(sum(first)) / sum(counts)
+    variance: FloatArray = np.asarray(sum(second)) / sum(counts) - mean * mean
+    return variance
+
+
+def _gaussian_variance(model: FirstOrder, covariance: FloatArray) -> FloatArray:
+    """Return the variance of first-order terms of Gaussian rows with this covariance, from drawn ones."""
+    values, vectors = eigendecomposition(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    drawn = np.random.default_rng(DRAWS).standard_normal((_GAUSSIAN_ROWS, len(root))) @ root.T
+    return _variance(iter([_powers(model, np.zeros(len(root)), drawn)]))
+
+
+def _describe_unknown(graph: GraphEstimate, columns: dict[str, Any], model: FirstOrder | None) -> list[str]:
+    """Return sentences on the empty cells of a table of nodes that has draws."""
+    if model is None:
+        return []
+    said, unknown = [], int(np.isnan(columns["predictability"]).sum())
+    if unknown:
+        said.append(
+            f"the noise is too strong to tell how well others predict {unknown} of {len(graph.columns)} nodes: their "
+            "predictability is left empty"
+        )
+    if graph.categories and graph.adjacency.any():
+        said.append(
+            "strengths have no intervals, and communities no probabilities, as some nodes are categories or have "
+            "published gaps: their links have no sign"
+        )
+    elif graph.inference is not None and graph.adjacency.any() and np.isnan(columns["strength_low"]).all():
+        said.append(
+            f"more than a quarter of the edges lie within {LEAST_SCORE:.0f} standard errors of zero: listed edges are "
+            "then too large by chance, so that strengths and expected influences, which are sums of the edges' weights "
+            "here, have no intervals"
+        )
+    return said

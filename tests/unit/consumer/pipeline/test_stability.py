@@ -1,0 +1,101 @@
+"""The parametric bootstrap of a graph: laws of fewer rows, the same answer however it is run, and what draws find."""
+
+import numpy as np
+import pytest
+from tests.unit.consumer.covariance.test_draws import FORMS, S, laws, pooled_with
+from tests.unit.consumer.pipeline.mixed import learn_mixed, mixed_sample
+
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.engines.engine import Engine, Threads
+from dp_bundle.engines.processes import Processes
+from dp_learn.covariance.draws import ErrorLaw
+from dp_learn.covariance.estimate import NoisyCovariance, combine_sources
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import table_rows
+from dp_learn.covariance.standard_errors import form_errors
+from dp_learn.pipeline import stability
+from dp_learn.pipeline.learn import Learned, learn_sample
+from dp_learn.pipeline.settings import Settings
+from dp_learn.pipeline.stability import measure_stability
+
+NAMES = tuple("abcde")
+
+
+def learned(noise: float = 0.05, fdr: float | None = None) -> Learned:
+    """Return the graph of 1500 rows with two links, of 0.45 and of 0.1."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(1500, 5))
+    rows[:, 1] += 0.5 * rows[:, 0]
+    rows[:, 3] += 0.1 * rows[:, 2]
+    return learn_sample(
+        Sample([table_rows(rows + np.sqrt(noise) * rng.normal(size=rows.shape), NAMES, noise)]), Settings(), fdr
+    )
+
+
+@pytest.mark.parametrize("name", list(laws()))
+def test_fewer_rows_have_the_same_noise_on_their_sums(name: str) -> None:
+    """Draws for a share of a half have twice the variance of sampling, and four times that of the noise."""
+    pooled = pooled_with(laws()[name])
+    draws = np.array(list(ErrorLaw(pooled, S, 0.5).draws(np.random.default_rng(0), 3000)))
+    (source,) = pooled.sources
+    half = type(source)(200, S, source.known_noise.of_share(0.5), kurtosis=1.3)  # type: ignore[call-arg]
+    expected = form_errors(combine_sources("abc", [half]), FORMS).products
+
+    np.testing.assert_allclose(np.var(FORMS @ draws @ FORMS.T, axis=0), expected, rtol=0.12)
+
+
+def test_draws_of_rows_have_the_stated_errors() -> None:
+    """Noise on rows, of any kurtosis, has the closed variances, and of a half of the rows twice these."""
+    noise = np.array([0.5, 1.0, 0.2])
+    source = NoisyCovariance(300, S + np.diag(noise), noise, np.array([0.0, 0.3, 0.0]))
+    pooled = combine_sources("abc", [source])
+    expected = form_errors(pooled, FORMS).products * 299
+    for share, n_rows in ((1.0, 300), (0.5, 150)):
+        law = ErrorLaw(pooled, source.debiased, share)
+        draws = np.array(list(law.draws(np.random.default_rng(0), 3000)))
+        np.testing.assert_allclose(np.var(FORMS @ draws @ FORMS.T, axis=0) * (n_rows - 1), expected, rtol=0.12)
+
+
+@pytest.mark.slow
+def test_draws_find_what_is_sure() -> None:
+    """A strong link is in every draw, a weak one in some, others in hardly any; with more noise, fewer are."""
+    found = [measure_stability(learned(noise), 100, engine=Processes(1)) for noise in (0.05, 3.0)]
+    quiet, noisy = (each.frequency for each in found)
+
+    assert quiet[0, 1] == 1.0
+    assert 0.2 < quiet[2, 3] < 1.0
+    assert np.median(quiet[np.triu_indices(5, 1)]) <= 0.02
+    assert noisy[2, 3] < quiet[2, 3]
+    assert found[0].coefficients["strength"] > 0.0
+    assert "strength" in found[0].sentence
+
+
+@pytest.mark.parametrize("engine", [Threads(2), pytest.param(Processes(2), marks=pytest.mark.slow)])
+def test_every_engine_gives_the_same(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process, threads and several processes give the same numbers, and a strong link is in every draw."""
+    monkeypatch.setattr(stability, "FEWEST", 15)
+    graph = learned(fdr=0.05)
+    one, other = (measure_stability(graph, 15, engine=each) for each in (Processes(1), engine))
+
+    assert one.frequency[0, 1] == 1.0
+    np.testing.assert_array_equal(other.frequency, one.frequency)
+    np.testing.assert_array_equal(other.quantiles, one.quantiles)
+
+
+@pytest.mark.slow
+def test_categories_are_drawn_as_they_are() -> None:
+    """A category stays the node that it is, and its link is in every draw."""
+    rng = np.random.default_rng(0)
+    group, other = rng.integers(0, 3, 1500), rng.normal(size=1500)
+    table = {"group": group, "score": group + rng.normal(size=1500), "other": other}
+    found = measure_stability(learn_mixed(mixed_sample(table, 0.1)), 100, engine=Processes(1))
+
+    assert found.frequency.shape == (3, 3)
+    assert found.frequency[0, 1] == 1.0
+    assert found.n_failed == 0
+
+
+def test_few_draws_are_refused() -> None:
+    """A number of draws that says little is refused."""
+    with pytest.raises(ParameterError, match="n_draws"):
+        measure_stability(learned(), 20, engine=Processes(1))
