@@ -31,6 +31,9 @@ def test_repetitions_are_summed_up() -> None:
     assert cells.loc[("none", "edges"), "repetitions"] == 2
     assert ("20", "edges") not in cells.index
 
+    alike = summarize([{"n": 1, "auc": 0.1 + 0.2}, {"n": 1, "auc": 0.3}], ("n",))
+    assert alike["sd"].item() == 0.0  # the arithmetic's own spread is none
+
 
 def test_a_quick_run_is_compared_with_what_is_stored(tmp_path: Path) -> None:
     """Numbers within the error bars of the stored ones agree, others are named, and cells of one side are left out."""
