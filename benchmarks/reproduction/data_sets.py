@@ -18,6 +18,8 @@ SOURCES = {
     "congress_les": "Legislative effectiveness scores, 93rd to 102nd Congress (Volden & Wiseman). thelawmakers.org, "
     "data download; no licence is stated",
     "soil": "88 soils (Lauber et al. 2009): 89 x 116 counts. github.com/fabian-sp/GGLasso, folder data/soil, MIT",
+    "chickenpox": "Hungarian chickenpox cases (Rozemberczki et al. 2021): 522 weeks x 20 counties, and which of "
+    "these are neighbours. UCI Machine Learning Repository, data set 580, CC BY 4.0",
     "powergrid": "Topologies of 14, 33 and 118 buses. github.com/MATPOWER/matpower, folder data: case14, case33bw, "
     "case118; the licence does not cover the cases",
     "colon": "Colon cancer (Alon et al. 1999): 62 x 2000. github.com/ramhiser/datamicroarray, data/alon.RData, MIT",
@@ -56,6 +58,21 @@ def soil(data: Path) -> Floats:
     """Return the counts of 116 taxa in 89 soils, plus 1, as Guo et al. take them."""
     values = pd.read_csv(data / "soil" / "soil_116_pseudocount1.csv")
     return values[[name for name in values if name.startswith("OTU_")]].to_numpy(dtype=float)
+
+
+def chickenpox(data: Path) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the counts of 522 weeks in 20 counties as they are, and which of these are neighbours: 41 pairs."""
+    counts = pd.read_csv(data / "chickenpox" / "hungary_chickenpox.csv").drop(columns="Date")
+    edges = pd.read_csv(data / "chickenpox" / "hungary_county_edges.csv")
+    edges = edges[edges["name_1"] != edges["name_2"]].rename(columns={"name_1": "source", "name_2": "target"})
+    return counts.to_numpy(dtype=float), adjacency(list(counts.columns), edges)
+
+
+def weeks_of_the_year(data: Path) -> NDArray[np.int64]:
+    """Return the week of the year of every row of the chickenpox counts, 1 to 52; week 53 counts as 52."""
+    dates = pd.read_csv(data / "chickenpox" / "hungary_chickenpox.csv")["Date"]
+    weeks = pd.to_datetime(dates, format="%d/%m/%Y").dt.isocalendar().week
+    return weeks.clip(upper=52).to_numpy(dtype=np.int64)
 
 
 def standardise(values: Floats) -> Floats:

@@ -42,7 +42,7 @@ def draw_pictures(pieces: Iterable[Piece], folder: Path) -> None:
 
 
 def write_pages(pieces: Iterable[Piece], folder: Path) -> dict[str, str]:
-    """Return a page for each paper, and one for them all, by name, from the results that are in a folder."""
+    """Return a page for each paper, one for them all and the errata, by name, from the results that are in a folder."""
     stored = {piece: folder / f"{piece.name}.csv" for piece in pieces}
     found = {piece.name: piece.describe(load(path)) for piece, path in stored.items() if path.exists()}
     runs = folder / "runs.json"
@@ -57,7 +57,7 @@ def write_pages(pieces: Iterable[Piece], folder: Path) -> dict[str, str]:
     environment = Environment(  # noqa: S701  of Markdown, and of numbers
         loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
     )
-    return {name: environment.get_template(f"{name}.md.j2").render(context) for name in ("index", *PAPERS)}
+    return {name: environment.get_template(f"{name}.md.j2").render(context) for name in ("index", "errata", *PAPERS)}
 
 
 def _stored_runs(path: Path) -> dict[str, dict[str, Any]]:

@@ -31,18 +31,23 @@ PIECES = (
     "guo.debiasing",
     "guo.routes",
     "guo.theorem_4_2",
+    "guo.chickenpox",
+    "guo.statements",
     "wang18.errors",
     "wang18.stopped",
     "wang18.theorem_2",
+    "wang18.statements",
     "wang19.sweeps",
     "wang19.theorem_2",
     "amin.errors",
     "amin.regression",
+    "amin.statements",
     "su.table_1",
     "su.table_2",
     "su.roc",
     "su.ionosphere",
     "su.figure_4",
+    "su.statements",
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 STATISTICS = ["mean", "sd", "repetitions"]
+RELATIVE_ROUNDING = 1e-12  # a smaller spread over repetitions is that of the arithmetic, which processors do not share
 ROUNDING = 0.002  # a difference of no more is none, whatever the repetitions' spread
 
 
@@ -33,6 +34,8 @@ def summarize(records: Sequence[dict[str, Any]], keys: Sequence[str]) -> pd.Data
     long["value"] = long["value"].astype(float)
     cells = long.groupby([*names, "measure"], sort=False)["value"]
     found = cells.agg(mean="mean", sd=lambda values: values.std(ddof=1), repetitions="size")
+    found["mean"] += 0.0  # without a sign of zero
+    found["sd"] = found["sd"].mask(found["sd"] < RELATIVE_ROUNDING * found["mean"].abs(), 0.0)
     return found.reset_index()
 
 

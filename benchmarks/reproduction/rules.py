@@ -3,9 +3,11 @@
 - ``fixed``: the graphical lasso at a given lambda, as the papers have it: penalised entries, covariances.
 - ``paper``: the same, with lambda chosen by the drop of the cross-validated covariance error, and a graph with edges
   (Guo et al., app. B.2).
-- ``default``: what `dp-learn` does: correlations, EBIC, weights fitted again without the penalty.
+- ``default``: what `dp-learn` does: correlations, two stages or EBIC, entries fitted again without the penalty.
 - ``evidence``: what `dp-learn` writes beside its graph for every pair: the desparsified estimate over its noise-aware
   standard error.
+- ``neighbourhood``: `dp-learn --estimator neighborhood`: the lasso regression of every column on the others, with the
+  penalty sqrt(2 log p) standard errors of a typical entry, noise included.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from dp_learn import DebiasedNeighborhoodSelection
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import keep_columns
 from dp_learn.covariance.sample import Sample
@@ -68,6 +71,12 @@ def rank(sample: Sample, rule: str, alpha: float | None = None) -> Ranking:
         scores = np.zeros((p, p))
         scores[np.ix_(kept, kept)] = score_pairs(keep_columns(sample.pooled, kept))
         return Ranking(scores, np.zeros((p, p)), np.nan)
+    if rule == "neighbourhood":
+        kept, _ = clear_columns(sample.pooled)
+        found = DebiasedNeighborhoodSelection().fit_covariance(keep_columns(sample.pooled, kept), np.zeros(len(kept)))
+        precision = np.zeros((p, p))
+        precision[np.ix_(kept, kept)] = found.precision_
+        return Ranking(np.abs(precision), precision, found.alpha_)
 
     settings = {
         "fixed": Settings(alpha=alpha, scale="covariance", refit=False),

@@ -116,9 +116,14 @@ def _into_range(matrix: Floats, n_rows: int) -> Floats:
 
 
 def _rank(matrix: Floats, k: int) -> Floats:
-    """Return the best approximation of rank k."""
-    eigenvalues, vectors = np.linalg.eigh(matrix)
-    best: Floats = (vectors[:, -k:] * eigenvalues[-k:]) @ vectors[:, -k:].T
+    """Return the best approximation of rank k.
+
+    It is not unique where eigenvalues are rounded to the same bound. A tilt of a millionth chooses, as rounding would,
+    which differs between processors.
+    """
+    tilt = 1e-6 * np.linalg.norm(matrix) * np.diag(np.sqrt(np.arange(2.0, len(matrix) + 2.0)))
+    _, vectors = np.linalg.eigh(matrix + tilt)
+    best: Floats = (vectors[:, -k:] * np.linalg.eigvalsh(matrix)[-k:]) @ vectors[:, -k:].T
     return best
 
 

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from dp_bundle.privacy.noise import discrete_gaussian_variance
 from dp_learn.covariance.sample import Sample
-from reproduction.data_sets import Floats, cell_signalling, congress, soil
+from reproduction.data_sets import Floats, cell_signalling, chickenpox, congress, soil
 from reproduction.guo.grids import grid_voltages
 from reproduction.rules import above, rank, read_rows, surest
 from reproduction.setting import FULL
 from reproduction.simulation import add_discrete_noise, add_gaussian_noise, noise_deviation
 
-RULES = ("fixed", "paper", "default", "evidence")
-QUICK_RULES = ("fixed", "evidence")  # which choose no lambda
+RULES = ("fixed", "paper", "default", "evidence", "neighbourhood")
+QUICK_RULES = ("fixed", "evidence", "neighbourhood")  # which choose no lambda from the data
 LEAST_SIGMA = 0.05  # the least of the discrete sampler; with less, hardly any value would change
 
 
@@ -62,8 +62,9 @@ CASES = {
     "cell signalling": Case("sachs", "cell_signalling", lambda _, data: cell_signalling(data), 0.005),
     "grid of 14 buses": Case("powergrid", "power_grid_11_bus", grid_voltages, 0.05),
     "grid of 33 buses": Case("powergrid", "power_grid_11_bus", grid_voltages, 0.05, slow=1),
-    "grid of 118 buses": Case("powergrid", "power_grid_115_bus", grid_voltages, 0.05, rules=("fixed", "evidence")),
+    "grid of 118 buses": Case("powergrid", "power_grid_115_bus", grid_voltages, 0.05, rules=QUICK_RULES),
     "Congress": Case("congress_les", "us_congress", lambda _, data: (congress(data), None), 0.88),
+    "chickenpox": Case("chickenpox", "chickenpox", lambda _, data: chickenpox(data), 50.0, discrete=True),
     "soil": Case("soil", "soil_microbiome", lambda _, data: (soil(data), None), 50.0, discrete=True),
 }
 

@@ -35,7 +35,7 @@ DATA = ("grid of 14 buses", "grid of 33 buses")
 DRAWN = DATA[0]
 SNR_DB = "20"
 METHODS = {
-    "default": "dp-learn, default (EBIC)",
+    "default": "dp-learn, default",
     "cv": "dp-learn, cross-validation",
     "neighbourhood": "neighbourhood selection",
     "scio": "SCIO",

@@ -48,9 +48,10 @@ def _describe(_: pd.DataFrame) -> Mapping[str, Any]:
 
 
 def _draw(cells: pd.DataFrame, stem: Path) -> None:
-    figure = new_figure(9.0, 5.8)
-    panels = figure.subplots(2, 3, sharey=True, sharex=True).ravel()
-    for axes, name in zip(panels, CASES, strict=True):
+    figure = new_figure(10.5, 5.6)
+    panels = figure.subplots(2, 4, sharey=True, sharex=True).ravel()
+    panels[-1].set_visible(False)
+    for axes, name in zip(panels, CASES, strict=False):
         for snr_db, colour in SHOWN.items():
             here = cells.query("data == @name and snr_db == @snr_db")
             label = "no noise" if snr_db == "none" else f"{snr_db} dB"
@@ -58,9 +59,10 @@ def _draw(cells: pd.DataFrame, stem: Path) -> None:
         axes.plot([0, 1], [0, 1], color=PINK, lw=1, ls=":", label="chance")
         axes.set_title(name)
         axes.set_aspect("equal")
-    for axes in panels[3:]:
+    for axes in panels[3:-1]:
         axes.set_xlabel("share of false pairs listed")
-    for axes in panels[::3]:
+        axes.tick_params(labelbottom=True)
+    for axes in panels[::4]:
         axes.set_ylabel("share of true pairs listed")
     panels[0].legend(loc="lower right")
     save(figure, stem.with_suffix(".png"))

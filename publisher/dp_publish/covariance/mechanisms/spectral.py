@@ -118,9 +118,19 @@ def _float_tools(moments: ExactMoments, rng: Keystream) -> Tools:
 
     def vector(basis: Floats, subtracted: Floats, kappa: float) -> Floats:
         spectrum, vectors = np.linalg.eigh(basis.T @ (matrix / moments.scaling.square - subtracted) @ basis)
-        return np.asarray(vectors @ sample_bingham(kappa * spectrum, rng))
+        return np.asarray(with_fixed_signs(vectors) @ sample_bingham(kappa * spectrum, rng))
 
     return Tools(eigenvalues, vector, granular=False)
+
+
+def with_fixed_signs(vectors: Floats) -> Floats:
+    """Return eigenvectors, as columns, each with the sign that gives it a positive product with a fixed vector.
+
+    LAPACK leaves the signs open, and they differ between processors; so would what a seed draws.
+    """
+    fixed = np.sqrt(np.arange(2.0, len(vectors) + 2.0))
+    signed: Floats = vectors * np.where(fixed @ vectors < 0.0, -1.0, 1.0)
+    return signed
 
 
 @dataclass(frozen=True)
