@@ -32,6 +32,7 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
         "bundle",
         "bundles",
         "classes",
+        "confidence",
         "cv",
         "error_bars",
         "fdr",
@@ -42,7 +43,14 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     *("precision", "progress", "refit", "repair", "rtol", "rule", "scale", "select", "settings", "soft", "solver"),
     *("start", "target", "tol"),
 }
-MADE_BY_US = {"EdgeInference", "Learned", "Moments", "Solution", "Status"}  # results, which nobody fills in
+MADE_BY_US = {
+    "Comparison",
+    "EdgeInference",
+    "Learned",
+    "Moments",
+    "Solution",
+    "Status",
+}  # results, which nobody fills in
 
 
 def rows(n_rows: int = 400) -> pd.DataFrame:

@@ -30,8 +30,8 @@ Fields = Mapping[str, str]
 Place = tuple[str, ...]
 
 
-def new_policy(source: str, name: str, header: str | None = None) -> str:
-    """Return the text of a policy that leaves everything to dp-publish, but for the first line of a text file."""
+def new_policy(source: str, name: str) -> str:
+    """Return the text of a policy that leaves everything to dp-publish."""
     document = tomlkit.document()
     document.add(tomlkit.comment(f"What dp-publish may do with {tomlkit.item(source).as_string()}."))
     document.add(tomlkit.nl())
@@ -39,10 +39,12 @@ def new_policy(source: str, name: str, header: str | None = None) -> str:
     document.add("dataset", dataset)
     document.add(tomlkit.nl())
     document.add("privacy", tomlkit.table().add("unit", "row").add("mu", 1.0))
-    if header is not None:
-        document.add(tomlkit.nl())
-        document.add("table", tomlkit.table().add("header", header))
     return tomlkit.dumps(document)
+
+
+def with_header(text: str, header: str) -> str:
+    """Return the policy with what is said of the first line of a text file."""
+    return _put(text, {("table", "header"): header})
 
 
 def column_field(number: int, entry: str) -> str:

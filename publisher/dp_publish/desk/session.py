@@ -17,8 +17,9 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import Place
+from dp_publish.data.table import open_table
 from dp_publish.desk.answer import Answer, Desk
-from dp_publish.desk.document import new_policy
+from dp_publish.desk.document import new_policy, with_header
 from dp_publish.desk.work import Work
 from dp_publish.ledger.ledger import open_ledger
 from dp_publish.policy.file import parse_policy
@@ -55,8 +56,10 @@ class Session:
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
         self.saved = _read_policy(asked.policy)
-        text = new_policy(asked.data.name, asked.name, asked.header) if self.saved is None else self.saved
-        parse_policy(text, str(asked.policy), asked.name)  # what cannot be read is for an editor
+        text = new_policy(asked.data.name, asked.name) if self.saved is None else self.saved
+        text = text if asked.header is None else with_header(text, asked.header)
+        policy = parse_policy(text, str(asked.policy), asked.name)  # what cannot be read is for an editor
+        open_table(asked.data, policy.table)  # or refused here, where options can be given
         self.desk = Desk(asked.data, asked.name, text, open_ledger(asked.ledger))
         self.fields: dict[str, str] = {}
         self.work: Work | None = None
