@@ -43,14 +43,7 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     *("precision", "progress", "refit", "repair", "rtol", "rule", "scale", "select", "settings", "soft", "solver"),
     *("start", "target", "tol"),
 }
-MADE_BY_US = {
-    "Comparison",
-    "EdgeInference",
-    "Learned",
-    "Moments",
-    "Solution",
-    "Status",
-}  # results, which nobody fills in
+MADE_BY_US = {"Comparison", "EdgeInference", "Learned", "Moments", "Solution", "Status"}  # results, of ours
 
 
 def rows(n_rows: int = 400) -> pd.DataFrame:

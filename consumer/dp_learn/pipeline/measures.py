@@ -37,7 +37,7 @@ from dp_learn.pipeline.fit import fit_edges
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.settings import Fit, Settings
 
-MOST_DRAWN = 200  # columns: with more, draws take too long
+MOST_DRAWN = 100  # columns: with more, draws take as long as all else
 MOST_WALKED = 500  # nodes between which paths are found
 _DRAWS, _COMMUNITY_DRAWS = 400, 200
 _GAUSSIAN_ROWS = 20_000
