@@ -129,7 +129,8 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
         measures = None if result.learned is None else result.learned.measures
         write_pairs(result.graph, new / "pairs.csv", None if measures is None else measures.together)
         if measures is not None:
-            write_table(measures.columns, new / "nodes.csv")
+            numbered = ["" if np.isnan(value) else f"{value:.0f}" for value in measures.columns["community"]]
+            write_table({**measures.columns, "community": numbered}, new / "nodes.csv")
         if result.stability is not None:
             write_stability(result.graph, result.stability, new / "stability.csv")
         draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
