@@ -198,7 +198,8 @@ class Desk:
             entry = _FIRST_OF.get(place[2], place[2]) if len(place) > 2 else _entry_of(said)
             answer.object(column_field(self.columns.index(place[1]), entry), said)
         elif len(place) > 1:
-            answer.object("-".join(place[:2]), said)
+            entry = place[-1] if place[:2] == ("privacy", "unit") else place[1]
+            answer.object(f"{place[0]}-{entry}", said)
         else:
             self._object_to(answer, [name for name in self.columns if _names(said, name)], said)
 
@@ -325,8 +326,10 @@ class Desk:
 def _describe_choice(policy: Policy, why: str, written: Policy) -> Iterator[str]:
     """Yield what is published, why, and what follows from what is declared."""
     is_chosen = "release" in written.privacy.model_fields_set
-    yield f"{why[:1].upper()}{why[1:]}." if why else _CHOSEN[policy.privacy.release] if is_chosen else _USUAL
-    if not declares_no_values(policy):
+    is_open = declares_no_values(policy)
+    usual = _CHOSEN[policy.privacy.release] if is_chosen else "Noisy rows are published." if is_open else _USUAL
+    yield f"{why[:1].upper()}{why[1:]}." if why else usual
+    if not is_open:
         yield (
             "As something is declared of what columns hold, kinds and levels are not looked for: a column of words or "
             "dates has to have its kind declared, or is left out."
@@ -393,7 +396,7 @@ def _entry_of(said: str) -> str:
 def _field_of_privacy(said: str) -> str:
     """Return the field outside of columns that a sentence speaks of; none where it speaks of several."""
     words = {'unit = "change"': "privacy-unit", "max_rows": "privacy-max_rows", "unit of privacy is": "privacy-entity"}
-    words |= {"strength": "privacy-mu", "mu must": "privacy-mu", "noise": "privacy-mu"}
+    words |= {"strength": "privacy-mu", "Mu must": "privacy-mu", "noise": "privacy-mu"}
     return next((where for word, where in words.items() if word in said), _GENERAL)
 
 

@@ -87,6 +87,32 @@ def test_a_budget_forbids_beside_the_budget(survey: Path, command: Run) -> None:
     assert asked(desk, privacy__mu="0.6").can_publish
 
 
+def test_counts_are_entered_one_field_after_another(tmp_path: Path) -> None:
+    """Every step towards one case in a count has its objection beside a field, and the last one has none."""
+    data = tmp_path / "counts.csv"
+    pd.DataFrame(np.random.default_rng(0).poisson(4, (400, 2)), columns=["flu", "cold"]).to_csv(data, index=False)
+    desk, sent, seen = desk_of(data), {"privacy-unit": "change"}, []
+    for step in (
+        {},
+        {"column-0-max_change": "1"},
+        {"column-0-kind": "integer"},
+        {"column-0-range": "public", "column-0-low": "0", "column-0-high": "30"},
+    ):
+        sent |= step
+        seen.append([*desk.answer(sent).objections])
+    assert seen == [["privacy-unit"], ["column-0-max_change"], ["column-0-max_change"], []]
+
+
+def test_another_table_than_was_opened_is_told(survey: Path) -> None:
+    """A file that changes while the desk is open stands in the way."""
+    desk = desk_of(survey)
+    assert asked(desk).can_publish
+    survey.write_text(survey.read_text().replace("north", "south"))
+    answer = asked(desk)
+    assert "changed" in answer.objections[""][0]
+    assert not answer.can_publish
+
+
 def test_too_few_rows_are_refused_unless_she_insists(tmp_path: Path) -> None:
     """A release that shows nothing is no objection that nothing can mend, but one that she may pass over."""
     data = tmp_path / "few.parquet"

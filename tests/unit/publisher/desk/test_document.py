@@ -96,6 +96,30 @@ def test_units_take_each_others_place() -> None:
     assert 'unit = {entity = "id", max_rows = 7} # e' in again
 
 
+def test_untouched_entries_keep_their_blanks_and_a_kind_takes_what_is_only_its_own() -> None:
+    """Blanks around what was not changed stay; format, other and dates as bounds go with the kind that had them."""
+    padded = 'x = 1\n[dataset]\ntitle = "  padded "\n[columns.vote]\nkind = "category"\ncategories = [" a", "b "]\n'
+    padded += 'other = "rest"\nmissing = "other"\n[columns.day]\nkind = "date"\nformat = "%d"\n'
+    padded += "bounds = [2020-01-01, 2021-01-01]\n"
+    shown = shown_fields(padded, COLUMNS)
+    assert changed_policy(padded, COLUMNS, shown)[0] == padded
+    sent = {**shown, "column-3-kind": "continuous", "column-2-kind": "", "privacy-mu": "0,5"}
+    found, mistakes = changed_policy(padded, COLUMNS, sent)
+    assert not mistakes
+    said = tomllib.loads(found)
+    assert said["dataset"]["title"] == "  padded "
+    assert said["columns"] == {"vote": {"kind": "continuous"}}
+    assert said["privacy"]["mu"] == 0.5
+
+
+def test_more_levels_than_a_column_may_have_are_not_even_tried() -> None:
+    """A pasted list of thousands is answered at once."""
+    sent = {"column-0-kind": "category", "column-0-levels": "\n".join(map(str, range(5000)))}
+    found, mistakes = changed_policy(WRITTEN, COLUMNS, sent)
+    assert [*mistakes] == ["column-0-levels"]
+    assert found == WRITTEN
+
+
 def test_what_cannot_be_read_is_said_beside_its_field() -> None:
     """All mistakes at once, and their entries stay as they were."""
     sent = {"privacy-mu": "one", "column-1-low": "", "privacy-unit": "entity", "privacy-max_rows": "2.5"}
