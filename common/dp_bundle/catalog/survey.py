@@ -10,6 +10,7 @@ import hashlib
 import math
 import os
 import re
+from collections.abc import Mapping
 from itertools import combinations_with_replacement, islice
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
 from dp_bundle.data.row_reader import to_numpy
+from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.sentences import describe_bounds, describe_size
 from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.manifest.columns import Column
@@ -82,6 +84,7 @@ def survey(path: Path, key: str, address: str) -> dict[str, Any]:
 def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, Any]:
     release, lineage = bundle.release, bundle.release.lineage
     clip = release.second_moments.column_clip if release.second_moments is not None else None
+    meanings = column_meanings(release)
     signer = bundle.signer.key.fingerprint
     folder = f"datasets/{_slug(release.dataset.name, signer)}"
     stem = _plain(release.dataset.name)
@@ -107,7 +110,7 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "n_columns": len(release.columns),
         "label": worded_label(release),
         "about": _about(Subject(release)),
-        "columns": [_column(column, clip) for column in release.columns[:SHOWN_COLUMNS]],
+        "columns": [_column(column, clip, meanings) for column in release.columns[:SHOWN_COLUMNS]],
         **_show_values(bundle),
         "dcat": dcat_dataset(release, [whole], address=f"{address}{folder}/{page}"),
         "schema_org": schema_org_document(release, [near], address=f"{address}{folder}/{page}" if address else ""),
@@ -146,7 +149,7 @@ def _citation(subject: Subject, by: str) -> str:
     return said + (f" https://doi.org/{more.doi}" if more.doi else "")
 
 
-def _column(column: Column, clip: float | None) -> dict[str, Any]:
+def _column(column: Column, clip: float | None, meanings: Mapping[str, str]) -> dict[str, Any]:
     bounds = column.bounds
     if column.ball is not None:
         reach = column.ball.radius * column.ball.scale
@@ -155,6 +158,7 @@ def _column(column: Column, clip: float | None) -> dict[str, Any]:
         "name": column.name,
         "description": column.description,
         "unit": column.unit,
+        "holds": meanings.get(column.name, "Whole numbers." if column.kind == "integer" else "Numbers."),
         "kept": describe_bounds(column, clip),
         "bounds": bounds,
     }
