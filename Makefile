@@ -32,7 +32,8 @@ test-long: .venv/installed-dev
 test-power: .venv/installed-dev
 	$(BIN)/python -m pytest -m power tests/accidents
 
-# Has bundles verified by minisign, and by the reader in JavaScript, whose library for Parquet comes from npm.
+# Has bundles verified by minisign, and by the reader in JavaScript, whose library for Parquet comes from npm, and results
+# read by R.
 test-tools: .venv/installed-dev examples/reader-node/node_modules/installed
 	$(BIN)/python -m pytest -m tools tests/bad_bundles tests/e2e tests/unit -n auto
 
@@ -126,6 +127,7 @@ tests/browser/node_modules/installed: tests/browser/package-lock.json
 examples/reader-node/node_modules/installed: examples/reader-node/package-lock.json
 	@command -v npm > /dev/null || { echo "the reader in JavaScript needs npm: install it (apt-get install npm)" >&2; exit 1; }
 	@command -v minisign > /dev/null || { echo "these tests need minisign: install it (apt-get install minisign)" >&2; exit 1; }
+	@Rscript -e 'library(qgraph); library(igraph); library(jsonlite)' > /dev/null 2>&1 || { echo "these tests need R with qgraph, igraph and jsonlite: install them (apt-get install r-cran-qgraph r-cran-igraph r-cran-jsonlite)" >&2; exit 1; }
 	cd examples/reader-node && npm ci --silent
 	touch $@
 
