@@ -88,7 +88,7 @@ def test_text_says_what_differs_and_the_level_widens_intervals(arms: list[Path],
 
     assert "after less before:" in usual.stdout
     assert "v1 -- v2" in usual.stdout
-    assert "of 10 pairs differ at a false discovery rate of 0.05" in usual.stdout
+    assert "1 of 10 pairs differs at a false discovery rate of 0.05" in usual.stdout
     assert "99.9 % intervals" in wider.stdout
     np.testing.assert_allclose(
         (tables[1].ci_high - tables[1].ci_low) / (tables[0].ci_high - tables[0].ci_low), 3.2905 / 1.95996, rtol=1e-4

@@ -143,7 +143,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
 @option(
     "--stability",
     applies=[_GRAPHICAL_LASSO],
-    type=click.IntRange(min=100),
+    type=click.IntRange(100, 10_000),
     metavar="DRAWS",
     help="Draw so many releases, such as 500, from the law of the graph and its noise, learn from each, and say how "
     "often each edge is found and how stable centralities are.",

@@ -215,15 +215,15 @@ def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool 
                 f"  {said}"
                 for said in (describe_guarantee(bundle.release)[0], *describe_several(bundle.release.guarantee))
             ),
-            f"  {about}{bundle.release.n_rows} rows, whose correlations are as precise as those of {rows:.0f} rows "
-            f"without noise{'; below, it is ' + quote_name(name) if name.endswith(')') else ''}",
+            f"  {about}{bundle.release.n_rows} rows, whose correlations are as precise as those of {rows:.0f} "
+            f"Gaussian rows without noise{'; below, it is ' + quote_name(name) if name.endswith(')') else ''}",
         ]
     lines += [f"  {sentence}" for sentence in (*describe_left_out(result), *found.notes)]
     for place, one in enumerate(found.differences.each):
         lines += _describe_two(result, place, one)
     if len(found.differences.each) > 1:
         each = found.differences
-        lines.append(f"all releases have one network: {_describe_tests(each.largest, each.squares)}")
+        lines.append(f"that all releases have one network: {_describe_tests(each.largest, each.squares)}")
     files = ["differences.csv", "strengths.csv", *(["report.html"] if report else []), "summary.json"]
     return "\n".join([*lines, f"wrote {folder}/: {', '.join(files)}"])
 
@@ -248,7 +248,7 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
     lines = [
         f"{quote_name(names[one.second])} less {quote_name(names[one.first])}:",
         f"  that the networks are the same: {_describe_tests(one.largest, one.squares)}",
-        f"  {n_found} of {n_pairs} pairs differ at a false discovery rate of {found.fdr:g}"
+        f"  {n_found} of {n_pairs} pairs differ{'s' * (n_found == 1)} at a false discovery rate of {found.fdr:g}"
         + (f"; differences of partial correlations, with {100 * found.confidence:g} % intervals:" if n_found else ""),
     ]
     z = normal_quantile((1.0 + found.confidence) / 2.0)

@@ -36,6 +36,7 @@ from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
 
 _LARGER, _ATTEMPTS = 1.5, 8  # times the universal penalty, where that has no solution
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
+_LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.5, 0.999
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +110,11 @@ def compare_networks(
     MemoryLimitError
         It may need more memory than it may have.
     """
-    for name, value in (("fdr", fdr), ("confidence", confidence)):
-        if not 0.0 < value < 1.0:
-            raise ParameterError(name, "between 0 and 1", value)
+    if not 0.0 < fdr < 1.0:
+        raise ParameterError("fdr", "between 0 and 1", fdr)
+    if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
+        allowed = f"from {_LEAST_CONFIDENCE} to {_MOST_CONFIDENCE}, beyond which draws do not tell the limit of a test"
+        raise ParameterError("confidence", allowed, confidence)
     warnings = require_different_rows(bundles)
     require_learnable(shape_of(bundles[0].release), max_memory, estimator="comparison", n_bundles=len(bundles))
 
@@ -138,7 +141,7 @@ def require_different_rows(bundles: Sequence[Bundle]) -> list[str]:
         Releases share rows, by their manifests, so that their errors are not independent.
     """
     if len(bundles) < 2:
-        raise SchemaError("a comparison needs at least two bundles, and one is given")
+        raise SchemaError(f"a comparison needs at least two bundles, and {'one' if bundles else 'none'} is given")
     if len({bundle.manifest_sha256 for bundle in bundles}) < len(bundles):
         raise SchemaError("the same release is given twice: name each bundle once")
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dp_bundle.base.errors import DataError, PolicyError
-from dp_bundle.base.quoting import listed, require_one_line
+from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
 from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
@@ -24,7 +24,7 @@ from dp_publish.data.table import Source, Table, coded, open_table
 from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, with_numbers_in_text
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
-from dp_publish.policy.open_columns import Candidates, find_candidates, is_open
+from dp_publish.policy.open_columns import Candidates, find_candidates, is_open, require_printable
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
@@ -280,10 +280,7 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
     _require_no_index(policy, kinds)
     _require_size(policy, kinds)
     for name in kinds:
-        try:
-            require_one_line(name)
-        except ValueError as error:
-            raise PolicyError(f"the name of a column to be published, {error}, or set drop = true for it") from error
+        require_printable(name)
 
     if policy.privacy.release == "rows":
         _require_limits_of_rows(policy, kinds)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from dp_bundle.base.errors import PolicyError
-from dp_bundle.base.quoting import listed
+from dp_bundle.base.quoting import listed, require_one_line
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.column_survey import named_like_an_identifier
@@ -98,12 +98,28 @@ def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()
             left_out[name] = "neither numbers nor words"
         else:
             kept[name] = declared
+    for name in kept:
+        require_printable(name)
     looked = tuple(name for name, declared in kept.items() if declared is ColumnType.UNKNOWN)
     words = tuple(name for name, declared in kept.items() if declared in _WORDS)
     typed = {name: declared for name, declared in kept.items() if name not in {*looked, *words}}
     if not kept:
         raise PolicyError(f"there is no column to publish: {reasons(left_out)}")
     return Candidates(looked, typed, words, left_out)
+
+
+def require_printable(name: str) -> None:
+    """Refuse a column to be published whose name does not fit on a line, as a manifest takes it.
+
+    Raises
+    ------
+    PolicyError
+        The name, and what to do.
+    """
+    try:
+        require_one_line(name)
+    except ValueError as error:
+        raise PolicyError(f"the name of a column to be published, {error}, or set drop = true for it") from error
 
 
 def reasons(left_out: Mapping[str, str]) -> str:

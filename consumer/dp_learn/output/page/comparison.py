@@ -43,9 +43,11 @@ _OF_STRENGTHS = {
     "difference": (
         "Difference",
         "+.3f",
-        "of the sums of a column’s links, each with the sign that both releases show.",
+        "of the sums of a column’s links, each with the sign that the weighted mean of the releases has.",
     ),
-    **{name: _OF_DIFFERENCES[name] for name in ("ci_low", "ci_high", "p_value", "q_value")},
+    **{name: _OF_DIFFERENCES[name] for name in ("ci_low", "ci_high")},
+    "p_value": ("p-value", ".2g", "of no difference of this column."),
+    "q_value": ("q-value", ".2g", "the false discovery rate at which the column would just be found."),
     "strength_first": ("{first}", ".3f", ""),
     "strength_second": ("{second}", ".3f", ""),
 }
@@ -102,7 +104,7 @@ def summarize_comparison(result: ComparisonResult) -> list[str]:
             "differences cannot be seen in these data."
         )
     pairs = (
-        f"{n_found:,} of {n_tested:,} pairs differ at a false discovery rate of {found.fdr:g}."
+        f"{n_found:,} of {n_tested:,} pairs differ{'s' * (n_found == 1)} at a false discovery rate of {found.fdr:g}."
         if n_found
         else f"None of {n_tested:,} pairs differs at a false discovery rate of {found.fdr:g}."
     )
@@ -306,5 +308,5 @@ def _caption(result: ComparisonResult, number: int) -> str:
     return (
         "Links are wider where they are stronger, and dashed where they are negative. The partial correlation of blue "
         f"ones is larger here than in {figure_text(where, 60)}, that of orange ones smaller, at the stated false "
-        "discovery rate; of grey ones no difference was found."
+        "discovery rate; of grey ones no difference from there was found."
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
@@ -21,6 +22,7 @@ from dp_publish import publish
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table, open_table
 from dp_publish.policy.columns import choose_columns, prepare, require_bounds, resolve
+from dp_publish.policy.file import load_policy
 from dp_publish.policy.model import ColumnPolicy, Policy
 
 
@@ -391,3 +393,12 @@ def test_what_was_prepared_is_what_is_published(tmp_path: Path, key: Ed25519Priv
         receipt = publish(tmp_path / "t.parquet", policy, out=tmp_path / f"{name}.tar", key=key, prepared=each)
         told.append((receipt.release.columns, receipt.release.sources, receipt.left_out))
     assert told[0] == told[1]
+
+
+def test_a_name_of_two_lines_is_refused_where_columns_are_found(tmp_path: Path) -> None:
+    """A manifest takes names of one line; without a policy, too, that is one sentence before anything is read."""
+    data = tmp_path / "odd.parquet"
+    pd.DataFrame({"a\nb": np.arange(40.0), "c": np.arange(40.0)}).to_parquet(data)
+    policy = load_policy(None, "odd", {"release": "covariance"})
+    with pytest.raises(PolicyError, match="set drop = true for it"):
+        prepare(data, policy)
