@@ -4,6 +4,7 @@ import os
 import random
 import re
 import resource
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +21,7 @@ __all__ = ["run_lines"]
 
 COMMANDS = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-publish": dp_publish}
 _CODES = range(6)
-_PATIENCE = 300.0
+_PATIENCE, _SERVED = 300.0, 15.0  # seconds: of a command, and of one that serves until it is interrupted
 _MEMORY = 2 * 2**30  # of data, beyond which a line has read what it should not
 _NUMBERS = ["nan", "inf", "-1", "0", "1", "1e999", "1e-320", "-0", "0x10", "1_000", "9" * 5000, "½", "٣", "", " 1 "]
 _TEXTS = ["", " ", "x" * 5000, "a\nb", "\x1b[31m", "../x", b"\xff\xfe", "=1+1", "--", "a", "\u202e", "😀"]
@@ -78,14 +79,16 @@ def run_lines(folder: Path, count: int, *, seed: int = 1, report: Callable[[str]
 def _try(setting: Setting, words: list[str | bytes], codes: Counter[int]) -> str:
     """Run a line, and say what is wrong with how it ended."""
     booked = setting.booked()
-    process = setting.start(str(words[0]), *words[1:], COLUMNS="80")
+    serves = "desk" in words[1:2]
+    process = setting.start(str(words[0]), *words[1:], COLUMNS="80", BROWSER="true")
     resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     try:
-        out, err = process.communicate(timeout=_PATIENCE)
+        out, err = process.communicate(timeout=_SERVED if serves else _PATIENCE)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return "does not end"
+        process.send_signal(signal.SIGINT if serves else signal.SIGKILL)
+        out, err = process.communicate(timeout=_PATIENCE)
+        if not serves:
+            return "does not end"
     code, said = process.returncode, (out + err).decode(errors="replace")
     codes[code] += 1
     last = err.decode(errors="replace").strip().rsplit("\n", 1)[-1]
