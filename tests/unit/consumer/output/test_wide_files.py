@@ -43,7 +43,8 @@ def test_graphml_is_read_as_the_graph_that_was_written(tmp_path: Path) -> None:
         read = nx.read_graphml(tmp_path / "graph.graphml")
 
         assert list(read.nodes) == list(each.nodes)
-        assert dict(read.nodes(data="name")) == dict(read.nodes(data="label")) == {name: name for name in each.nodes}
+        for shown in ("name", "label"):  # networkx 3.2 reads an empty one as None
+            assert {name: said or "" for name, said in read.nodes(data=shown)} == {name: name for name in each.nodes}
         assert {frozenset(ends): data for *ends, data in read.edges(data=True)} == {
             frozenset(ends): data for *ends, data in each.edges(data=True)
         }
