@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import html
 import json
+import os
 import signal
+import socket
 import time
 import webbrowser
 from collections.abc import Callable, Iterator
@@ -200,22 +202,30 @@ def serve(asked: Asked, *, port: int, browse: bool, tell: Callable[[str], None])
     DpGraphError
         The policy cannot be read, or nothing can listen at the port.
     """
-    session = Session(asked)
-    with contextlib.closing(session):
-        asyncio.run(_serve(session, port, browse, tell))
+    with _listening(port) as own:
+        session = Session(asked)
+        with contextlib.closing(session):
+            asyncio.run(_serve(session, own, browse, tell))
     tell("the desk is closed")
+    if session.is_opening:  # Python would wait for what reads the table, and that for Python
+        os._exit(0)
 
 
-async def _serve(session: Session, port: int, browse: bool, tell: Callable[[str], None]) -> None:
+def _listening(port: int) -> socket.socket:
+    """Return a socket that listens on this machine alone."""
     try:
-        (socket,) = tornado.netutil.bind_sockets(port, "127.0.0.1")
+        (found,) = tornado.netutil.bind_sockets(port, "127.0.0.1")
     except OSError as error:
         raise DpGraphError(f"the desk cannot listen at port {port}: {error.strerror}; give another --port") from error
-    guard, over = Guard(socket.getsockname()[1]), asyncio.Event()
+    return found
+
+
+async def _serve(session: Session, own: socket.socket, browse: bool, tell: Callable[[str], None]) -> None:
+    guard, over = Guard(own.getsockname()[1]), asyncio.Event()
     server = tornado.httpserver.HTTPServer(
         application(guard, session, over.set), max_body_size=MOST, max_buffer_size=MOST, idle_connection_timeout=60
     )
-    server.add_sockets([socket])
+    server.add_sockets([own])
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(each, over.set)
