@@ -253,7 +253,8 @@ def test_progress_is_shown_on_a_terminal_alone(
     """The steps pass, one by one, until the last is over; elsewhere, and with --quiet, nothing is shown."""
     assert command("dp-learn", chain, "--alpha", "0.2").stderr == ""
     steps: list[tuple[str, bool]] = []
-    monkeypatch.setattr("dp_learn.cli.main.step", lambda what, *, quiet=False: steps.append((what, quiet)))
+    for module in ("main", "shared"):
+        monkeypatch.setattr(f"dp_learn.cli.{module}.step", lambda what, *, quiet=False: steps.append((what, quiet)))
     assert command("dp-learn", chain, "--alpha", "0.2").stderr == ""
 
     passed = [what for what, _ in steps]

@@ -24,8 +24,7 @@ from dp_bundle.cli.console import (
 )
 from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
-from dp_bundle.files.tar import end_in_name
-from dp_learn.cli.shared import require_result, spell_command
+from dp_learn.cli.shared import open_all, result_folder, spell_command
 
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -80,28 +79,18 @@ def compare(
     Example:
       dp-learn compare 2025.bundle.tar 2026.bundle.tar
     """
-    from dp_bundle import open_bundles
-    from dp_bundle.bundle.inspection import describe_copies
-    from dp_bundle.engines.dask import Dask
-    from dp_learn.pipeline.memory import require_learnable
-
-    names = [(end_in_name(file) if isinstance(file, Path) else file).name for file in files]
-    folder = out or Path("+".join(name.removesuffix(".tar").removesuffix(".bundle") for name in names) + ".comparison")
-    require_result(folder)
-
+    folder = result_folder(files, out, "comparison")
     with contextlib.ExitStack() as stack:
-        stack.callback(step, "")  # however the work ends
-        workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
-        here = workers.n_workers if workers is not None and scheduler is None else 0
-        require = partial(
-            require_learnable, limit=max_memory, estimator="comparison", n_bundles=len(files), n_workers=here
+        bundles, _, _ = open_all(
+            stack,
+            files,
+            estimator="comparison",
+            allow_older=allow_older,
+            engine=engine,
+            scheduler=scheduler,
+            max_memory=max_memory,
+            quiet=quiet,
         )
-        step("verifying", quiet=quiet)
-        opened = open_bundles(files, allow_older=allow_older, engine=workers, require_shape=require)
-        bundles = [stack.enter_context(bundle) for bundle in opened]
-        for note in (note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))):
-            tell(f"note: {note}", quiet=quiet)
-
         step("starting", quiet=quiet)
         from dp_learn.output.comparison import ComparisonResult, describe_comparison, write_comparison
         from dp_learn.pipeline.compare import compare_networks  # their libraries import slower than a refusal

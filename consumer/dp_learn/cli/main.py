@@ -38,9 +38,8 @@ from dp_bundle.cli.console import (
 )
 from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
-from dp_bundle.files.tar import end_in_name
 from dp_learn.cli.compare import compare
-from dp_learn.cli.shared import require_result, spell_command
+from dp_learn.cli.shared import open_all, result_folder, spell_command
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.selection.rules import Rule, Weights
@@ -183,34 +182,18 @@ def cli(
       dp-learn wine.bundle.tar --alpha 0.1 --out wine.graph
       dp-learn north.bundle.tar south.bundle.tar --fdr 0.05
     """
-    from dp_bundle import open_bundles
-    from dp_bundle.base.machine import describe_need
-    from dp_bundle.bundle.inspection import describe_copies
-    from dp_bundle.engines.dask import Dask
-    from dp_bundle.manifest.statement import shape_of
-    from dp_learn.pipeline.memory import require_learnable
-
-    penalty = _parse_alpha(alpha)
-
-    names = [(end_in_name(file) if isinstance(file, Path) else file).name for file in files]
-    folder = out or Path("+".join(name.removesuffix(".tar").removesuffix(".bundle") for name in names) + ".graph")
-    require_result(folder)
-
+    penalty, folder = _parse_alpha(alpha), result_folder(files, out, "graph")
     with contextlib.ExitStack() as stack:
-        stack.callback(step, "")  # however the work ends
-        workers = stack.enter_context(Dask(scheduler)) if engine == "dask" else None
-        here = workers.n_workers if workers is not None and scheduler is None else 0
-        require = partial(
-            require_learnable, limit=max_memory, estimator=estimator, n_bundles=len(files), n_workers=here
+        bundles, workers, needed = open_all(
+            stack,
+            files,
+            estimator=estimator,
+            allow_older=allow_older,
+            engine=engine,
+            scheduler=scheduler,
+            max_memory=max_memory,
+            quiet=quiet,
         )
-        step("verifying", quiet=quiet)
-        opened = open_bundles(files, allow_older=allow_older, engine=workers, require_shape=require)
-        bundles = [stack.enter_context(bundle) for bundle in opened]
-        needed = max(require(shape_of(bundle.release)) for bundle in bundles)
-        notes = [note for bundle in bundles for note in (*bundle.notes, *describe_copies(bundle))]
-        for note in (*(f"note: {note}" for note in notes), *describe_need(needed)):
-            tell(note, quiet=quiet)
-
         step("starting", quiet=quiet)
         from dp_learn.output.folder import write_results
         from dp_learn.output.messages import describe_result

@@ -129,7 +129,6 @@ def render_desk(answer: Answer, session: Session) -> str:
             "name": name,
             "seems": desk.opened.seems[name],
             "prefix": column_field(number, ""),
-            "declared": desk.opened.table.types[name].value,
         }
         for number, name in enumerate(desk.columns)
     ]
@@ -158,8 +157,9 @@ def state(answer: Answer, session: Session) -> dict[str, Any]:
     columns = {
         column_field(number, "state"): answer.left_out.get(name, "") for number, name in enumerate(session.desk.columns)
     }
+    filled = _parts(answer, session)
     return {
-        "parts": {name: _templates().get_template(f"{name}.html").render(_parts(answer, session)) for name in _PARTS},
+        "parts": {name: _templates().get_template(f"{name}.html").render(filled) for name in _PARTS},
         "objections": {where: " ".join(said) for where, said in answer.objections.items()},
         "columns": {where: _left_out(why) for where, why in columns.items()},
         "position": _position(answer),
