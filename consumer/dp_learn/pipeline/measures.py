@@ -200,8 +200,8 @@ def _describe_unknown(graph: GraphEstimate, columns: dict[str, Any], model: Firs
     said, unknown = [], int(np.isnan(columns["predictability"]).sum())
     if unknown:
         said.append(
-            f"of {unknown} of {len(graph.columns)} nodes, predictability is left empty: within its errors, the debiased "
-            "covariance is nearly singular, or chance alone would explain too much"
+            f"of {unknown} of {len(graph.columns)} nodes, predictability is left empty: within its errors, the "
+            "debiased covariance is nearly singular, or chance alone would explain too much"
         )
     if graph.categories and graph.adjacency.any():
         said.append(
