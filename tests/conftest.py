@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def repeatable_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a test the same noise in every run, so that a failure can be repeated.
+    """Give a test the same noise and the same chance in every run, so that a failure can be repeated.
 
     Commands in processes of their own draw new noise always, and every test does with --fresh-noise.
     """
@@ -64,7 +64,14 @@ def repeatable_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     def key_and_counter(_: SecureKeystream) -> tuple[bytes, bytes]:
         return hashlib.sha256(f"{request.node.nodeid} {next(numbers)}".encode()).digest(), bytes(16)
 
+    def seeded(seed: Any = None) -> np.random.Generator:
+        if seed is None:
+            seed = int.from_bytes(hashlib.sha256(f"{request.node.nodeid} {next(numbers)}".encode()).digest())
+        return default_rng(seed)
+
+    default_rng = np.random.default_rng
     monkeypatch.setattr(SecureKeystream, "_key_and_counter", key_and_counter)
+    monkeypatch.setattr(np.random, "default_rng", seeded)
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import platform
 import random
 import resource
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -174,6 +175,18 @@ def test_a_worker_takes_memory_from_the_system_once() -> None:
     with Dask(n_workers=1) as engine:
         (found,) = engine.map_unordered(_new_pages, [50])
     assert found < 5 * 2**23 / resource.getpagesize()
+
+
+@pytest.mark.slow
+def test_two_clusters_stand_side_by_side(recwarn: pytest.WarningsRecorder) -> None:
+    """Dask's own port for its pages is not asked for: a second run on a machine warned that it was taken."""
+    with socket.socket() as taken:
+        with contextlib.suppress(OSError):  # somebody else has it
+            taken.bind(("127.0.0.1", 8787))
+            taken.listen()
+        with Dask(n_workers=1) as engine:
+            assert list(engine.map_unordered(abs, [-1])) == [1]
+    assert not [each for each in recwarn if "8787" in str(each.message)]
 
 
 @pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "cluster:8786", "tcp://scheduler.example:8786"])

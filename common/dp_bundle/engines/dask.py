@@ -72,7 +72,8 @@ class Dask(contextlib.ExitStack):
             self._cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
                 n_workers=n_workers or count_cores(),
                 threads_per_worker=1,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # any free port: another cluster here may have Dask's own
+                scheduler_kwargs={"dashboard": False},
                 security=True,  # or every user of this machine could send it tasks
                 silence_logs=logging.CRITICAL,
             )
