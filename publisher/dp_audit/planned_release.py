@@ -53,7 +53,7 @@ def audit_planned_release(
     prepared = prepare(data, policy)
     policy, kinds = prepared.policy, prepared.kinds
     unbounded = [name for name in kinds if policy.column(name).bounds is None]
-    if unbounded and policy.privacy.release == "covariance":
+    if unbounded and policy.privacy.is_moments:
         raise PolicyError(
             f"an audit needs declared bounds, which are missing for {listed(unbounded)}: write a policy with "
             "`dp-publish policy DATA`, and fill in the bounds from public knowledge, or set drop = true"

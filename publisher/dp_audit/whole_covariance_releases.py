@@ -45,6 +45,7 @@ from dp_audit.replay import check_replay
 from dp_audit.report import AuditReport
 from dp_audit.step_attack import attack_steps
 from dp_bundle.base.errors import PrivacyError
+from dp_bundle.manifest.columns import Asinh
 from dp_bundle.manifest.matrix_noise import NoisyMatrix, WishartDifferenceNoise, WishartNoise
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_publish.covariance.calibration import set_mechanism
@@ -301,7 +302,7 @@ def _standardised(
 
     clipped = np.clip(values, low, high)
     for values_of, column in zip(clipped.T, columns, strict=True):
-        if column.transform is not None:
+        if isinstance(column.transform, Asinh):
             values_of[:] = np.arcsinh((values_of - column.transform.center) / column.transform.scale)
     clipped = np.clip(clipped, first_center - clip * first_scale, first_center + clip * first_scale)
     return (clipped - first_center) / first_scale, (clipped - center) / scale @ rounds.transform

@@ -21,7 +21,7 @@ from dp_bundle.describe.sentences import (
     describe_total,
     describe_transform,
 )
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, Scores
 from dp_bundle.manifest.release import Release
 
 _OLD_FORMAT = ["version 1, whose README and descriptions are not compared with the manifest: rely on these lines"]
@@ -120,6 +120,9 @@ def _describe_kept(column: Column, clip: float, unit: str) -> str:
     """Return the range that two rounds left to a column's values, and how that was obtained."""
     first, scale = column.standards[0], ""
     low, high = first.center - clip * first.scale, first.center + clip * first.scale
+    if isinstance(column.transform, Scores):
+        declared = "" if column.bounds is None else f" of values from {column.bounds[0]:g} to {column.bounds[1]:g}"
+        return f"normal scores from {low:.6g} to {high:.6g}{declared}"
     if column.transform is not None:
         ends = (column.transform.center + column.transform.scale * math.sinh(end) for end in (low, high))
         least, most = column.bounds or (-math.inf, math.inf)

@@ -35,7 +35,7 @@ from dp_bundle.files.windows import (
     digest_member,
     read_unchanged,
 )
-from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
+from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME, Release
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.judging import TrustedKey
 from dp_bundle.trust.signing import Envelope
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from dp_bundle.data.margins import Margin
     from dp_bundle.data.row_reader import RowGroup
 
 _KEPT = 4  # manifests, by a worker
@@ -250,6 +251,27 @@ class Bundle:
         """
         return self._matrix(TRANSFORM_NAME)
 
+    def margins(self) -> tuple[Margin, ...]:
+        """Return the histograms of a release by normal scores.
+
+        Returns
+        -------
+        tuple of Margin
+            One for each raw column, with noisy counts whose noise `release.margins` states.
+
+        Raises
+        ------
+        BundleFormatError
+            It is another release, or its data are not what the manifest says.
+        """
+        from dp_bundle.data.margin_file import read_margins
+
+        self._require_moments()
+        if MARGINS_NAME not in self.members:
+            raise BundleFormatError("this bundle has no histograms: it is no release by normal scores")
+        with self.open(MARGINS_NAME) as file:
+            return read_margins(file, self.release)
+
     def _views(self, name: str) -> Callable[[], BinaryIO]:
         """Return what opens a new view of a member: in memory, which threads share without a lock, if it is small."""
         if self.members[name].size > MOST_IN_MEMORY:
@@ -269,14 +291,18 @@ class Bundle:
     def _matrix(self, name: str) -> NDArray[np.float64]:
         from dp_bundle.data.matrix import read_triangle
 
-        if self.release.kind != "covariance":
-            raise BundleFormatError("this bundle is a release of rows, not of second moments: read its batches")
-        if [each for each in self.members if each.startswith("data/")] != self.release.matrix_names:
-            raise BundleFormatError("the bundle is a covariance release whose data are not its matrices alone")
+        self._require_moments()
         if name not in self.members:
             raise BundleFormatError("this covariance was released in one round, and has one matrix: its second moments")
         with self.open(name) as file:
             return read_triangle(file, self.release, name)
+
+    def _require_moments(self) -> None:
+        """Refuse a release of rows, and data that are not those of the second moments."""
+        if self.release.kind != "covariance":
+            raise BundleFormatError("this bundle is a release of rows, not of second moments: read its batches")
+        if [each for each in self.members if each.startswith("data/")] != self.release.moment_names:
+            raise BundleFormatError("the bundle is a covariance release whose data are not its matrices alone")
 
     def close(self) -> None:
         """Close the tar or the folder; a second time does nothing."""

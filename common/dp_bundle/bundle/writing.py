@@ -43,7 +43,7 @@ def write_bundle(
     release : Release
         The manifest's predicate.
     parts : list of binary files
-        The data members' content, seekable; of a covariance release, its `matrix_names`.
+        The data members' content, seekable; of a covariance release, its `moment_names`.
     key : Ed25519PrivateKey
         The publisher's key.
     digests : sequence of str, optional
@@ -77,7 +77,7 @@ def write_bundle(
 def data_names(release: Release, n_parts: int) -> list[str]:
     """Return the names of a release's data members."""
     if release.kind == "covariance":
-        return release.matrix_names
+        return release.moment_names
     return [f"data/part-{index:05d}.parquet" for index in range(n_parts)]
 
 

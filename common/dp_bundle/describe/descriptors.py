@@ -21,7 +21,7 @@ from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
+from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME, Release
 
 _PARQUET = "application/x-parquet"
 _NO_IDENTIFIER = re.compile(r"[^\w.-]+")
@@ -134,7 +134,7 @@ def _record_set(records: str, fields: Sequence[_Field], source: dict[str, Any]) 
 
 def _matrices(release: Release) -> list[str]:
     """Return the data members of a covariance release."""
-    return release.matrix_names if release.second_moments is not None else []
+    return release.moment_names if release.second_moments is not None else []
 
 
 def _stem(name: str) -> str:
@@ -189,6 +189,8 @@ _PARTS = {
 
 def _fields(release: Release, member: str) -> list[_Field]:
     """Return the columns of a data file: those of the rows, or the three of a covariance release's tables."""
+    if member == MARGINS_NAME:
+        return _MARGIN_FIELDS
     if release.second_moments is not None:
         return [
             _Field("row", "text", "The label of the entry's row: a column of the data, or (constant)."),
@@ -201,6 +203,15 @@ def _fields(release: Release, member: str) -> list[_Field]:
         said = (column.description, meanings.get(column.name), f"Noise: {describe_noise(column)}.")
         fields.append(_Field(column.name, column.kind, " ".join(filter(None, said)), column.unit))
     return fields
+
+
+_MARGIN_FIELDS = [
+    _Field("column", "text", "The column of the raw table."),
+    _Field("level", "text", "The level that is counted, or (no value); empty where it is none."),
+    _Field("low", "continuous", "The lower end of the cell, which it includes."),
+    _Field("high", "continuous", "The upper end of the cell, which it does not include."),
+    _Field("count", "integer", "The number of rows in the cell, with noise."),
+]
 
 
 def _value(moments: SecondMoments, columns: Sequence[Column], member: str) -> str:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from dp_bundle.base.quoting import counted, percent_at_most, quote, quote_name, round_up
-from dp_bundle.manifest.columns import Asinh, Column, source_names
+from dp_bundle.manifest.columns import Asinh, Column, Scores, source_names
 from dp_bundle.manifest.costs import cost_of_several, sound_mu
 from dp_bundle.manifest.discovery import Discovery
 from dp_bundle.manifest.guarantee import (
@@ -21,8 +21,8 @@ from dp_bundle.manifest.guarantee import (
     sound_conditional_mu,
 )
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
-from dp_bundle.manifest.moment_noise import SecondMoments
-from dp_bundle.manifest.release import TRANSFORM_NAME, Release
+from dp_bundle.manifest.moment_noise import Margins, SecondMoments
+from dp_bundle.manifest.release import MARGINS_NAME, TRANSFORM_NAME, Release
 from dp_bundle.privacy.normal import normal_tail
 
 SEVERAL_CELLS = (
@@ -82,15 +82,24 @@ def describe_bounds(column: Column, clip: float | None = None) -> str:
     return f"{column.bounds[0]:g} to {column.bounds[1]:g}{found}{change}"
 
 
-def describe_transform(transform: Asinh) -> str:
-    """Return what a column's values x were replaced by, as a formula."""
+def describe_transform(transform: Asinh | Scores) -> str:
+    """Return what a column's values x were replaced by, as a formula or a phrase."""
+    if isinstance(transform, Scores):
+        return "normal scores"
     sign = "-" if transform.center >= 0 else "+"
     return f"asinh((x {sign} {abs(transform.center):.6g}) / {transform.scale:.6g})"
 
 
 def describe_scale(columns: Sequence[Column]) -> list[str]:
     """Return a sentence on the columns with a transform, and on what is not known of them; or none."""
-    names = source_names([column for column in columns if column.transform is not None])
+    names = source_names([column for column in columns if isinstance(column.transform, Asinh)])
+    scored = source_names([column for column in columns if isinstance(column.transform, Scores)])
+    if scored:
+        return [
+            "Values were replaced by normal scores: the standard normal quantile of the middle rank of their cell in "
+            f"the column's histogram. All that is said and learned of {_named(scored)}, links included, is about these "
+            "scores: they keep who is above whom, and not by how much."
+        ]
     if not names:
         return []
     return [
@@ -178,7 +187,8 @@ def describe_moments(moments: SecondMoments | None, columns: Sequence[Column]) -
     if moments is None:
         return []
     if moments.first_round is not None:
-        return [*describe_scale(columns), *_describe_rounds(moments, moments.first_round)]
+        rounds = _describe_rounds(moments, moments.first_round)
+        return [*_describe_margins(moments.margins, columns), *describe_scale(columns), *rounds]
     held = (
         "A row is (z, c) with z_j = (x_j - center_j) / half_width_j from its column's bounds, shortened to a length "
         f"of {moments.radius:.6g} where it is longer, and the constant c = {moments.constant:g}."
@@ -196,10 +206,24 @@ def describe_moments(moments: SecondMoments | None, columns: Sequence[Column]) -
     return [held, f"{noise}, with a mean of {moments.bias:.6g} on the diagonal." if moments.bias else f"{noise}."]
 
 
+def _describe_margins(margins: Margins | None, columns: Sequence[Column]) -> list[str]:
+    """Return a sentence on the histograms of a release by normal scores; or none."""
+    if margins is None:
+        return []
+    n_raw = len(source_names(columns))
+    return [
+        f"Histograms: {MARGINS_NAME} has the number of rows in each cell of {counted(n_raw, 'column')} of the table; "
+        f"every number has Gaussian noise of standard deviation {margins.sigma:.6g}, rounded, of variance "
+        f"{margins.variance:.6g}."
+    ]
+
+
 def _describe_rounds(moments: SecondMoments, first: NoisyMatrix) -> list[str]:
     """Return the sentences of a release of two rounds."""
+    what = "values" if moments.margins is None else "scores"
     return [
-        f"Values were clipped to {moments.column_clip:.6g} scales of round 1 on either side of their column's center. "
+        f"{what.capitalize()} were clipped to {moments.column_clip:.6g} scales of round 1 "
+        "on either side of their column's center. "
         "The release was made in two rounds, which learning combines.",
         "Round 1: a row is (u, c) with u_j = (x_j - center_j) / scale_j, shortened to a length of "
         f"{first.radius:.6g} where it is longer, and the constant c = {first.constant:g}; "
@@ -207,8 +231,8 @@ def _describe_rounds(moments: SecondMoments, first: NoisyMatrix) -> list[str]:
         "Round 2: a row is (B u, c) with u from the centers and scales of round 2 and the symmetric matrix B of "
         f"{TRANSFORM_NAME}, shortened to a length of {moments.radius:.6g}, and c = {moments.constant:g}; "
         f"{moments.noise.label} noise of {_size_of_noise(moments)}.",
-        "Rows and values far from the center were shortened, so that variances come out low; correlations are "
-        "what this release is for.",
+        f"Rows and {what} far from the center were shortened, so that variances come out low; correlations are what "
+        "this release is for.",
     ]
 
 
@@ -236,7 +260,9 @@ def describe_size(release: Release, *, in_file: bool = False) -> str:
         return f"{rows}, {columns}"
     protected = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
     about = "about (a noisy estimate) " if protected else ""
-    return f"second moments of {columns}, over {about}{rows}; no rows"
+    scored = release.margins is not None
+    what = "a histogram of each column, and second moments of scores" if scored else "second moments"
+    return f"{what} of {columns}, over {about}{rows}; no rows"
 
 
 def count_columns(n_published: int, n_raw: int) -> str:

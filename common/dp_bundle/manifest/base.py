@@ -31,14 +31,16 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-FormatVersion = Literal["1", "2", "3", "4", "5", "6", "7"]
-FORMAT_VERSION: Literal["7"] = "7"
-VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3", "4", "5", "6", "7")
+FormatVersion = Literal["1", "2", "3", "4", "5", "6", "7", "8"]
+FORMAT_VERSION: Literal["8"] = "8"
+VERSIONS: tuple[FormatVersion, ...] = ("1", "2", "3", "4", "5", "6", "7", "8")
 PLAIN_VERSION: Literal["5"] = "5"  # of releases that need nothing of a later one, so that older readers take them
 
-_SINCE_7: dict[str, Any] = {"discovery": True, "guarantee": {"discovery_mu"}}
+_SINCE_8: dict[str, Any] = {"second_moments": {"margins"}}
+_SINCE_7: dict[str, Any] = {"discovery": True, "guarantee": {"discovery_mu"}, **_SINCE_8}
 _LATER_FIELDS: dict[FormatVersion, dict[str, Any]] = {  # of a release of this version, as pydantic's `exclude` has them
-    "7": {},
+    "8": {},
+    "7": _SINCE_8,
     "6": _SINCE_7,
     "5": {"columns": {"__all__": {"transform"}}, **_SINCE_7},
     "4": {"columns": {"__all__": {"transform"}}, **_SINCE_7},
@@ -46,13 +48,14 @@ _LATER_FIELDS: dict[FormatVersion, dict[str, Any]] = {  # of a release of this v
 }
 _LATER_FIELDS["2"] = _LATER_FIELDS["1"] = {
     "columns": {"__all__": {"standards", "standard_obtained", "block", "max_change", "transform"}},
-    "second_moments": {"first_round", "column_clip", "fourth_moment"},
     "sources": True,
     **_SINCE_7,
+    "second_moments": {"first_round", "column_clip", "fourth_moment", "margins"},
 }
 _CODE = re.compile(r"(?P<name>.+) \(code sha256:(?P<digest>[0-9a-f]{64})\)")  # how `software` states the code
 _FIRST_SOFTWARE_OF_5 = "dpgraph 0.2.0"  # which stated no code
 _WITHOUT_FURTHER: tuple[FormatVersion, ...] = ("1", "2")  # fields of the dataset that a reader does not know
+MARGINS = "margins"  # the word of a release by normal scores
 DISCOVERY = "discovery"  # the word of a release before which something was found of its columns
 _WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, noise, origins of bounds, gaps, kinds, units, transforms
     "two-round": "3",
@@ -64,6 +67,7 @@ _WORDS_SINCE: dict[str, FormatVersion] = {  # mechanisms, noise, origins of boun
     "number": "5",
     "asinh": "6",
     DISCOVERY: "7",
+    MARGINS: "8",
 }
 
 

@@ -159,6 +159,12 @@ class Asinh(Model):
     scale: Positive
 
 
+class Scores(Model):
+    """Normal scores: what the values of a column were replaced by, by their cells in its histogram."""
+
+    name: Literal["scores"]
+
+
 class Column(Model):
     """One column: bounds that its values were clipped to before the noise, and the noise on every cell.
 
@@ -173,13 +179,14 @@ class Column(Model):
     privately at a cost that is part of the guarantee, or they took the middle of the bounds, in two rounds the center
     of the first standard, and the column behind this one is 1 there, and 0 elsewhere (`indicator`).
     `standards` are those of a covariance that was released in two rounds, one for each; the first was declared, or
-    found by private quantiles, and the second follows from the first round.
+    found by private quantiles, or follows from histograms (`margins`), and the second follows from the first round.
     `block` names the raw table's column where several are published for it: one for each level of a category, or a
     number and the indicator of its gaps (see `sources`). `max_change` is how far one person's data can move a cell,
     where that is the unit of privacy.
     `transform` is what the values of a column of two rounds were replaced by, after they were clipped to the `bounds`
     and before all else. Its center and scale were obtained as `standard_obtained` says, and the `standards`, like
-    all that the release shows of the column, are on its scale.
+    all that the release shows of the column, are on its scale. "scores" are the normal scores of the cells of the
+    column's histogram: the standard normal quantile of the share of the cells below and of half its own.
     """
 
     name: Name
@@ -194,9 +201,9 @@ class Column(Model):
     max_change: Positive | None = None
     noise: Annotated[Noise | RandomizedResponse, Field(discriminator="distribution")] | None
     standards: Annotated[tuple[Standard, ...], Field(max_length=2)] = ()
-    standard_obtained: Literal["private-quantiles", "declared"] | None = None
+    standard_obtained: Literal["private-quantiles", "declared", "margins"] | None = None
     block: Name | None = None
-    transform: Asinh | None = None
+    transform: Annotated[Asinh | Scores, Field(discriminator="name")] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Column:

@@ -65,6 +65,30 @@ class FourthMoment(Model):
         return self
 
 
+class Margins(Model):
+    """Noisy counts of rows by cell, for each raw column: round(N(0, sigma^2)) is added to every count.
+
+    Replacing a row moves two counts of each raw column by 1.
+    """
+
+    sigma: Positive
+
+    @property
+    def variance(self) -> float:
+        """The exact variance of the noise on a count."""
+        return rounded_gaussian_variance(self.sigma)
+
+    def mu(self, n_raw: int, max_rows: int = 1) -> float:
+        """Return the mu of the histograms of so many raw columns, for so many rows."""
+        return max_rows * math.sqrt(2 * n_raw) / self.sigma
+
+    @model_validator(mode="after")
+    def _check(self) -> Margins:
+        if not 0.05 <= self.sigma <= _MOST:
+            raise ValueError("the noise on the histograms is none that counts can have")
+        return self
+
+
 class SecondMoments(NoisyMatrix):
     """The noise on a covariance release, in units of the released matrix.
 
@@ -74,7 +98,8 @@ class SecondMoments(NoisyMatrix):
     off-diagonal entries.
 
     Of a `two-round` release, this describes the final round. The `first_round` has a matrix of its own, and z is that
-    of `two_rounds`, after values were clipped to `column_clip` scales about their centers.
+    of `two_rounds`, after values were clipped to `column_clip` scales about their centers. With `margins`, values were
+    replaced by normal scores before all else, and `column_clip` is that of the first round's units.
     """
 
     mechanism: Literal[
@@ -92,6 +117,7 @@ class SecondMoments(NoisyMatrix):
     first_round: NoisyMatrix | None = None
     column_clip: Positive | None = None
     fourth_moment: FourthMoment | None = None
+    margins: Margins | None = None
 
     @model_validator(mode="after")
     def _check(self) -> SecondMoments:
@@ -105,6 +131,8 @@ class SecondMoments(NoisyMatrix):
         two_rounds = self.mechanism == "two-round"
         if any((each is not None) != two_rounds for each in (self.first_round, self.column_clip, self.fourth_moment)):
             raise ValueError("a first round, a column clip and a fourth moment are stated exactly with two rounds")
+        if self.margins is not None and not two_rounds:
+            raise ValueError("histograms go with two rounds")
         if self.first_round is not None and self.column_clip is not None:
             self._check_rounds(self.first_round, self.column_clip)
         return self
@@ -118,13 +146,21 @@ class SecondMoments(NoisyMatrix):
         if max(first.radius, self.radius, column_clip) > _MOST:
             raise ValueError("a radius or the column clip is larger than that of any release")
 
-    def check_guarantee(self, guarantee: Guarantee, n_features: int) -> None:
-        """Refuse, by ValueError, a guarantee that the noise cannot give."""
+    def check_guarantee(self, guarantee: Guarantee, n_features: int, n_raw: int) -> None:
+        """Refuse, by ValueError, a guarantee that the noise cannot give.
+
+        Parameters
+        ----------
+        guarantee : Guarantee
+            What is stated.
+        n_features, n_raw : int
+            The numbers of published columns, and of raw ones behind them.
+        """
         check_unit(guarantee)
         if guarantee.unit == "change":
             raise ValueError("changes of counts are no unit of privacy of second moments")
         if self.first_round is not None and self.fourth_moment is not None:
-            self._check_guarantee_of_rounds(guarantee, self.first_round, self.fourth_moment)
+            self._check_guarantee_of_rounds(guarantee, self.first_round, self.fourth_moment, n_raw)
             return
         if guarantee.unit == "cell" and not guarantee.neighbours.n_rows_public:
             raise ValueError("rows and entities may come and go, cells may not")
@@ -134,13 +170,17 @@ class SecondMoments(NoisyMatrix):
             raise ValueError("the number of rows is private, and can only be read from a constant that is not there")
         self.noise.check_guarantee(guarantee, self, n_features)
 
-    def _check_guarantee_of_rounds(self, guarantee: Guarantee, first: NoisyMatrix, fourth: FourthMoment) -> None:
+    def _check_guarantee_of_rounds(
+        self, guarantee: Guarantee, first: NoisyMatrix, fourth: FourthMoment, n_raw: int
+    ) -> None:
         """Refuse a guarantee better than that of all that was found privately and of both rounds."""
         if not guarantee.neighbours.n_rows_public:
             raise ValueError("two rounds are private for replaced rows")
         if not guarantee.bounds_mu or guarantee.centers_mu:
             raise ValueError("two rounds have radii that were found privately, at a cost, and no rows at a center")
         mus = [guarantee.bounds_mu, guarantee.discovery_mu, (guarantee.max_rows or 1) / fourth.sigma]
+        if self.margins is not None:
+            mus.append(self.margins.mu(n_raw, guarantee.max_rows or 1))
         for each in (first, self):
             noise = each.noise
             if not isinstance(noise, RoundedGaussian):

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from dp_bundle.manifest.base import (
     DISCOVERY,
+    MARGINS,
     PLAIN_VERSION,
     Digest,
     FormatVersion,
@@ -25,7 +26,7 @@ from dp_bundle.manifest.base import (
     check_words,
     wording_of,
 )
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Column, Scores, source_names
 from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.discovery import Discovery
@@ -40,7 +41,7 @@ from dp_bundle.manifest.guarantee import (
     check_rows_guarantee,
     check_rows_without_guarantee,
 )
-from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.moment_noise import Margins, SecondMoments
 from dp_bundle.manifest.sources import Source, check_sources
 
 MAX_COLUMNS = 20_000
@@ -48,6 +49,7 @@ _MOST_ROWS = 2**53  # float64 counts them exactly
 COVARIANCE_NAME = "data/covariance.parquet"  # the data member of a covariance release
 FIRST_ROUND_NAME = "data/first-round.parquet"  # and, where it was made in two rounds, the matrix of the first
 TRANSFORM_NAME = "data/transform.parquet"  # and what rows were multiplied by in the second
+MARGINS_NAME = "data/margins.parquet"  # and, of a release by normal scores, the histograms
 CONSTANT_LABEL = "(constant)"  # of the constant coordinate, among the columns' names
 
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"
@@ -176,11 +178,27 @@ class Release(Model):
         limited, limit = moments.first_round or moments, moments.column_clip or 1.0
         if limited.radius > math.sqrt(len(self.columns)) * limit * (1 + SLACK):
             raise ValueError("the radius is larger than any row")
-        moments.check_guarantee(self.guarantee, len(self.columns))
+        self._check_margins(moments.margins)
+        moments.check_guarantee(self.guarantee, len(self.columns), len(source_names(self.columns)))
         if self.guarantee.neighbours.n_rows_public != (NUMBER_PUBLIC in self.guarantee.public):
             raise ValueError("the number of rows is public exactly where rows are replaced and do not come or go")
         if not self.guarantee.neighbours.n_rows_public and ORDER_PUBLIC in self.guarantee.public:
             raise ValueError("the number of rows is protected, and named as public")
+
+    def _check_margins(self, margins: Margins | None) -> None:
+        """Refuse histograms without the scores that follow from them, and scores without histograms."""
+        if any((column.standard_obtained == MARGINS) != (margins is not None) for column in self.columns):
+            raise ValueError("standards follow from histograms exactly where there are histograms")
+        scored = [isinstance(column.transform, Scores) for column in self.columns]
+        if any(scored) and margins is None:
+            raise ValueError("normal scores are stated, and no histograms")
+        if margins is None:
+            return
+        by_level = {name for source in self.sources if source.has_level_columns for name in source.columns}
+        of_gaps = {source.columns[1] for source in self.sources if source.has_gap_column}
+        due = [column.name not in by_level | of_gaps for column in self.columns]
+        if scored != due:
+            raise ValueError("columns of numbers, and they alone, have normal scores where there are histograms")
 
     @property
     def _is_two_rounds(self) -> bool:
@@ -196,7 +214,13 @@ class Release(Model):
         words |= {self.cumulative.unit, self.guarantee.unit if self.guarantee is not None else ""}
         words |= {DISCOVERY} if self.discovery is not None else set()
         moments = self.second_moments
+        words |= {MARGINS} if self.margins is not None else set()
         return words | ({moments.mechanism, moments.distribution or ""} if moments is not None else set())
+
+    @property
+    def margins(self) -> Margins | None:
+        """The noise on the histograms of a release by normal scores; None of any other."""
+        return None if self.second_moments is None else self.second_moments.margins
 
     @property
     def wording(self) -> int:
@@ -221,6 +245,11 @@ class Release(Model):
         return [*names, CONSTANT_LABEL] if self.second_moments and self.second_moments.constant else names
 
     @property
+    def moment_names(self) -> list[str]:
+        """The data members of a covariance release: its matrices, and histograms if it has them."""
+        return [*self.matrix_names, *([MARGINS_NAME] if self.margins is not None else [])]
+
+    @property
     def matrix_names(self) -> list[str]:
-        """The data members of a covariance release."""
+        """The matrices among the data members of a covariance release."""
         return [COVARIANCE_NAME, *([FIRST_ROUND_NAME, TRANSFORM_NAME] if self._is_two_rounds else [])]

@@ -69,6 +69,7 @@ class Statement(Model):
         "dpgraph:release/v5",
         "dpgraph:release/v6",
         "dpgraph:release/v7",
+        "dpgraph:release/v8",
     ] = "dpgraph:release/v5"
     predicate: Release
 

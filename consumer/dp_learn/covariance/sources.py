@@ -15,7 +15,7 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
 from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.describe.sentences import describe_transform
-from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.columns import Asinh, Column
 from dp_learn.covariance.estimate import (
     NoisyCovariance,
     ReleasedCovariance,
@@ -240,7 +240,7 @@ def _require_usable_sizes(bundle: Bundle) -> None:
         low, high = column.bounds or (-1.0, 1.0)
         spread = [high - low] if column.noise is None else [column.noise_sigma]
         spread += [standard.scale for standard in column.standards]
-        if column.transform is not None:
+        if isinstance(column.transform, Asinh):
             spread.append(column.transform.scale)
         far = [abs(low), abs(high), *(abs(standard.center) for standard in column.standards)]
         if not (max(*far, *spread) <= LARGEST and min(spread) >= 1 / LARGEST):
@@ -257,6 +257,12 @@ def _require_same_columns(bundle: Bundle, like: Bundle, done: str) -> None:
             f"{quote_path(bundle.path)} and {quote_path(like.path)} do not have the same columns, so they cannot be "
             f"{done}: only one has {', '.join(map(quote_name, differing[:5]))}"
             f"{' and others' if len(differing) > 5 else ''}"
+        )
+    if bundle is not like and bundle.release.margins is not None:
+        raise SchemaError(
+            f"{quote_path(bundle.path)} and {quote_path(like.path)} have normal scores by a histogram of their own "
+            "each, so that equal scores are not equal values, and cannot be "
+            f'{done}: learn from each alone, or ask for releases with release = "covariance"'
         )
     for name, column in mine.items():
         if column.block != other[name].block:

@@ -114,7 +114,7 @@ def _require_classes(bundle: Bundle, name: str, target: str | None) -> None:
     """Refuse classes that are no longer 0 and 1."""
     transformed = [column.name for column in bundle.release.columns if column.transform is not None]
     if name == "lda" and target in transformed:
-        raise ParameterError("--target", "a column of 0 and 1, and not one on the scale of asinh", target)
+        raise ParameterError("--target", "a column of 0 and 1, and not one on another scale", target)
 
 
 def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
 
 
-class Transform(TypedDict):
-    """What a column's values x were replaced by: with the name "asinh", asinh((x - center) / scale)."""
+class Transform(TypedDict, total=False):
+    """What a column's values x were replaced by: "asinh", asinh((x - center) / scale), or "scores", without the two."""
 
     name: str
     center: float
@@ -268,11 +268,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
 
 def _transforms(release: Release) -> dict[str, Transform]:
     found = ((column.name, column.transform) for column in release.columns)
-    return {
-        name: {"name": each.name, "center": each.center, "scale": each.scale}
-        for name, each in found
-        if each is not None
-    }
+    return {name: cast(Transform, each.model_dump()) for name, each in found if each is not None}
 
 
 def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:

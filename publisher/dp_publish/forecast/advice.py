@@ -53,7 +53,7 @@ def changes_for_moments(policy: Policy, kinds: Mapping[str, str], mu: float) -> 
         What the policy promises to its unit of privacy.
     """
     privacy, changes = policy.privacy, []
-    if privacy.release == "covariance":
+    if privacy.is_moments:
         return []
     if any(policy.column(name).missing == "center" for name in kinds):
         changes.append('give missing = "drop" in place of "center"')
@@ -88,7 +88,7 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
         shown = f"would show partial correlations from about {row.moments.clearest:.2g} on, under the same guarantee"
         return [f"{first}publish second moments alone (--release covariance), which {shown}"]
 
-    ways = list(_other_settings(policy, kinds, n_rows)) if policy.privacy.release == "covariance" else []
+    ways = list(_other_settings(policy, kinds, n_rows)) if policy.privacy.is_moments else []
     most = _most_columns(policy, kinds, n_rows, row.mu)
     fewer = [f"{first}publish second moments (--release covariance) of at most {most} columns"] if most else []
     return ways[:1] if ways and ways[0].startswith("let dp-publish") else [*ways, *fewer]

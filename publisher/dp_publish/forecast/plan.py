@@ -160,7 +160,7 @@ def make_plan(
 
     own, why_not = _forecast_own(n_rows, policy, kinds, spread)
     notes += why_not
-    mechanism: str | None = policy.privacy.mechanism if policy.privacy.release == "covariance" else None
+    mechanism: str | None = policy.privacy.mechanism if policy.privacy.is_moments else None
     if own is not None and mechanism is not None:
         setting = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows)
         mechanism = setting.name
@@ -257,7 +257,7 @@ def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str,
         )
     if not missing or (privacy.l2_radius is not None and privacy.release == "rows"):
         return
-    if privacy.release == "covariance":
+    if privacy.is_moments:
         yield (
             f"The centers and scales of {listed(missing)} would be found privately over all numbers. Declare bounds to "
             "have them looked for within these, or centers and scales to spend nothing on them."

@@ -105,7 +105,7 @@ def why_pointless(
         return None
     if privacy.release == "rows" and _verbatim(calibrate_assumed(policy, kinds)[0], types):
         return "unchanged"
-    kind = mechanism_named(privacy.mechanism) if privacy.release == "covariance" else None
+    kind = mechanism_named(privacy.mechanism) if privacy.is_moments else None
     judged = privacy.neighbours.n_rows_public and (kind is None or kind.forecast_as is None)
     return "hidden" if judged and not shows_something(row, privacy.release, len(kinds)) else None
 
@@ -229,7 +229,7 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
 def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:
     """Return the warning for the publisher of a release by this policy."""
     narrow = "narrow the bounds"
-    if policy.privacy.release == "covariance" and policy.privacy.mechanism in ("auto", "two-round"):
+    if policy.privacy.is_moments and policy.privacy.mechanism in ("auto", "two-round"):
         narrow = "narrow the bounds or declare center and scale"
     return (
         f"the noise would hide {listed(list(names))}, as the values in the first {n_rows:,} rows fill too little of "
@@ -329,7 +329,7 @@ def check_in_advance(
     needed = require_publishing(table, len(kinds), len(names), policy.privacy.release, max_memory, n_workers=n_workers)
     for note in describe_need(needed):
         tell(note)
-    if policy.privacy.release == "covariance":
+    if policy.privacy.is_moments:
         set_mechanism(resolved, kinds, lambda: 1)  # refuses what does not go together, whatever the number of rows
         moment_columns(resolved, kinds)
 
@@ -374,7 +374,7 @@ def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> l
                 gaps[name] += pc.sum(pc.is_null(batch.column(name), nan_is_null=True)).as_py() or 0
     except DataError as error:
         return [error]
-    blocks, of_moments = blocks_of(policy.sources), policy.privacy.release == "covariance"
+    blocks, of_moments = blocks_of(policy.sources), policy.privacy.is_moments
     missing = {blocks.get(name, name): name in blocks for name in refusing if gaps[name]}
     return [MissingValuesError(name, of_moments=of_moments, has_levels=levels) for name, levels in missing.items()]
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
 DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of its bounds: see `forecast.assumptions`
 
-ReleaseKind: TypeAlias = Literal["rows", "covariance"]
+ReleaseKind: TypeAlias = Literal["rows", "covariance", "copula"]
 SoundMechanism: TypeAlias = Literal[
     "two-round", "gaussian", "laplace", "wishart-difference", "wishart", "eigenvectors", "sulq", "kapralov-talwar"
 ]

@@ -170,7 +170,7 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
         return own.model_copy(update={"drop": entry.drop})
 
     if not entry.holds.is_truth and name not in table.booleans:
-        whole = entry.kind is None and declared is ColumnType.INTEGER and privacy.release == "covariance"
+        whole = entry.kind is None and declared is ColumnType.INTEGER and privacy.is_moments
         return entry.model_copy(update={"kind": "integer"}) if whole else entry
     in_ball = privacy.l2_radius is not None and privacy.release == "rows"
     kind = entry.kind if not entry.holds.is_truth else "continuous" if in_ball else "integer"
@@ -206,7 +206,7 @@ def choose_columns(
             f"the unit of privacy is {entity!r}, which is not a column of the table: correct its name in the policy"
         )
 
-    covariance = policy.privacy.release == "covariance"
+    covariance = policy.privacy.is_moments
     whole = "continuous" if policy.privacy.l2_radius is not None else "integer"  # what integers are published as
     kinds: dict[str, str] = {}
     left_out: list[str] = []
@@ -235,7 +235,7 @@ def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
     """
     privacy = policy.privacy
     unbounded = [name for name in kinds if policy.column(name).bounds is None]
-    if unbounded and privacy.release == "covariance":
+    if unbounded and privacy.is_moments:
         raise PolicyError(
             "a covariance release by another mechanism than two rounds needs declared bounds, which are missing for "
             f"{listed(unbounded)}: write a policy with `dp-publish policy DATA`, and fill in the bounds from public "
@@ -346,6 +346,6 @@ def public_facts(policy: Policy, columns: Sequence[Column], partition: str | Non
     together = [TOGETHER_PUBLIC] if privacy.entity else []
     dropping = source_names([column for column in columns if column.missing == "drop"])
     gaps = [f"{GAPS_PUBLIC}{listed(dropping)}"] if dropping else []
-    if privacy.release == "covariance":
+    if privacy.is_moments:
         return (NUMBER_PUBLIC, *part, *together, *gaps)
     return (ORDER_PUBLIC, *together, *part, *gaps)

@@ -68,9 +68,10 @@ class EntityUnit(_Model):
 class Privacy(_Model):
     """The release, its unit of privacy, and its strength: exactly one of mu, epsilon, rho, sigma, snr_db.
 
-    Epsilon goes with delta, unless `release` is "covariance": the second moments of the columns instead of rows, by a
-    `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one row more or
-    less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
+    "copula" is a `release` of noisy histograms of all columns, and of second moments of the normal scores that follow
+    from these. Epsilon goes with delta, unless `release` is "covariance": the second moments of the columns instead of
+    rows, by a `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one
+    row more or less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
 
     `sigma` is a standard deviation in data units, the same for every column; `snr_db` sets each column's sigma to
     10^(-snr_db / 20) of that column's own standard deviation, which no guarantee covers. `budget_mu` limits all
@@ -101,8 +102,8 @@ class Privacy(_Model):
             raise ValueError(f"give exactly one strength (mu, epsilon with delta, rho, sigma or snr_db), not {found}")
         if self.delta is not None and self.epsilon is None:
             raise ValueError("epsilon and delta go together: give both")
-        if self.release == "covariance":
-            self._check_covariance()
+        if self.is_moments:
+            self._check_moments()
             return self
         if not (self.chooses_mechanism and self.neighbours.n_rows_public):
             raise ValueError(
@@ -116,7 +117,9 @@ class Privacy(_Model):
             raise ValueError("l2_radius needs a strength given as mu, epsilon and delta, or rho")
         return self
 
-    def _check_covariance(self) -> None:
+    def _check_moments(self) -> None:
+        if self.has_margins:
+            self._check_copula()
         if self.unit == "change":
             raise ValueError('unit = "change" is for rows: of second moments, give unit = "row"')
         if self.sigma is not None or self.snr_db is not None:
@@ -127,6 +130,28 @@ class Privacy(_Model):
             raise ValueError(
                 'with neighbours = "add-remove" whole rows are added or removed, not cells: give unit = "row"'
             )
+
+    def _check_copula(self) -> None:
+        """Refuse a release by normal scores that is not made in two rounds of replaced rows."""
+        if self.mechanism not in ("auto", "two-round") or self.l2_radius is not None:
+            raise ValueError('release = "copula" is made in two rounds: leave mechanism and l2_radius out')
+        if not self.neighbours.n_rows_public:
+            raise ValueError(
+                'release = "copula" needs the number of rows, which neighbours = "add-remove" protects: leave '
+                'neighbours out, or give release = "covariance"'
+            )
+        if self.epsilon is not None and self.delta is None:
+            raise ValueError('release = "copula" gives no pure epsilon: give delta as well, or mu, or rho')
+
+    @property
+    def is_moments(self) -> bool:
+        """True if second moments are released, of the columns or of their normal scores, and no rows."""
+        return self.release != "rows"
+
+    @property
+    def has_margins(self) -> bool:
+        """True if histograms of all columns are released, with second moments of normal scores."""
+        return self.release == "copula"
 
     @property
     def strength(self) -> Strength | None:
@@ -332,7 +357,7 @@ class Policy(_Model):
 
     @model_validator(mode="after")
     def _check(self) -> Policy:
-        covariance = self.privacy.release == "covariance"
+        covariance = self.privacy.is_moments
         weighted = [name for name, entry in self.columns.items() if "weight" in entry.model_fields_set]
         if weighted and covariance:
             raise ValueError(f"weight, of {listed(weighted)}, means nothing in a covariance release: leave it out")
@@ -396,7 +421,12 @@ class Policy(_Model):
         privacy = self.privacy
         named = [name for name, entry in self.columns.items() if entry.transform is not None]
         two_rounds = privacy.mechanism in ("auto", "two-round") and privacy.l2_radius is None
-        if named and not (privacy.release == "covariance" and two_rounds):
+        if named and privacy.has_margins:
+            raise ValueError(
+                f"transform, of {listed(named)}, means nothing to normal scores, which no such scale changes: leave it "
+                "out"
+            )
+        if named and not (privacy.is_moments and two_rounds):
             raise ValueError(
                 f'transform, of {listed(named)}, is for release = "covariance" with mechanism = "two-round" and '
                 "without l2_radius: leave it out"

@@ -57,7 +57,7 @@ def is_open(policy: Policy) -> bool:
     the search excepts a delta.
     """
     privacy = policy.privacy
-    moments = privacy.release == "covariance" and privacy.mechanism in ("auto", "two-round")
+    moments = privacy.is_moments and privacy.mechanism in ("auto", "two-round")
     return (
         (moments or policy.find != "")
         and privacy.neighbours.n_rows_public

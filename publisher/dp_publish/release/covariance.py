@@ -13,10 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DataError
+from dp_bundle.data.margin_file import write_margins
 from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.row_reader import to_numpy
-from dp_bundle.manifest.columns import Asinh, Column, Standard
-from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.columns import Asinh, Column, Scores, Standard
+from dp_bundle.manifest.moment_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
 from dp_publish.covariance.calibration import set_mechanism
@@ -110,15 +111,18 @@ class CovarianceMaker:
         return total
 
     def _write(self, noisy: NoisyMoments, making: Making) -> list[Part]:
-        """Write the matrices of the release, in the order of their members."""
+        """Write the data of the release, in the order of their members."""
         labels = [*self._kinds, CONSTANT_LABEL]
         matrices = [(noisy.matrix, labels)]
         if noisy.earlier is not None:
             matrices += [(noisy.earlier.moments.matrix, labels), (noisy.earlier.transform, labels[:-1])]
+        writers = [partial(write_triangle, matrix, names) for matrix, names in matrices]
+        if noisy.earlier is not None and noisy.earlier.scored is not None:
+            writers.append(partial(write_margins, noisy.earlier.scored.margins))
         parts = []
-        for place, (matrix, names) in enumerate(matrices):
+        for place, write in enumerate(writers):
             file = making.new_file()
-            write_triangle(matrix, names, file)
+            write(file)
             parts.append(Part(place, file, digest_of(file)))
         return parts
 
@@ -157,6 +161,7 @@ def state_moments(
         fourth = {"total": earlier.fourth_powers, "sigma": earlier.fourth_sigma, "granularity": earlier.fourth_step}
         stated |= {"first_round": _describe_matrix(earlier.moments), "fourth_moment": fourth}
         stated["column_clip"] = earlier.clip
+        stated["margins"] = None if earlier.scored is None else Margins(sigma=earlier.scored.sigma)
     return SecondMoments.model_validate(stated)
 
 
@@ -164,15 +169,18 @@ def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[
     """Return the columns, with the standards by which two rounds took them."""
     if released.earlier is None:
         return columns
+    scored = released.earlier.scored
     rounds, stated = (released.earlier.moments.scaling, released.scaling), []
     for index, (column, declared) in enumerate(zip(columns, released.earlier.declared, strict=True)):
         places = [(each.centers[index].item(), each.half_widths[index].item()) for each in rounds]
         standards = tuple(Standard(center=center, scale=scale) for center, scale in places)
-        obtained = "declared" if declared else "private-quantiles"
+        obtained = "margins" if scored is not None else "declared" if declared else "private-quantiles"
         said: dict[str, Any] = {"standards": standards, "standard_obtained": obtained}
         if index in released.earlier.transforms:
             center, scale = released.earlier.transforms[index]
             said["transform"] = Asinh(name="asinh", center=center, scale=scale)
+        if scored is not None and index in scored.maps:
+            said["transform"] = Scores(name="scores")
         stated.append(column.model_copy(update=said))
     return tuple(stated)
 

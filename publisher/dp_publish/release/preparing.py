@@ -88,7 +88,7 @@ def make_maker(order: Order, table: Table, tasks: ClusterJob | None = None) -> M
         work_at = partial(_work_at, order.policy, order.keystream is None)
         return DiscoveringMaker(order.policy, order.found, table, order.partition, work_at)
     work = tasks or _work_at(order.policy, order.keystream is None, table, len(order.kinds))
-    if order.policy.privacy.release == "covariance":
+    if order.policy.privacy.is_moments:
         return CovarianceMaker(order.policy, order.kinds, order.partition, work)
     return RowsMaker(order.policy, order.kinds, table, order.partition, work)
 

@@ -40,7 +40,7 @@ def _found(found: Result, network: Network | None, names: str) -> str:
     if network is None:
         pattern = _PREDICTED[found.summary["estimator"]]
         scaled = any(bundle["transforms"] for bundle in found.summary["bundles"])
-        on_scale = " Values count on the scale of asinh where the release has them on it." if scaled else ""
+        on_scale = " Values count on the scale that the release has them on." if scaled else ""
         return pattern.format(target=found.summary["target"], names=names) + on_scale
     pairs = f"the {math.comb(len(network.columns), 2):,} pairs of columns in {names}"
     if not network.n_edges:

@@ -26,6 +26,7 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments, merge, sum_moments
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, check_neighbours, correlation_noise
+from dp_publish.covariance.two_rounds.margins import Scored
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
@@ -110,6 +111,8 @@ class FirstRound:
         The mu of everything that was chosen privately, for the unit of privacy.
     transforms : dict of int to (float, float)
         By place, the center and the scale, in data units, of every column on the scale of asinh.
+    scored : Scored or None
+        Of a release by normal scores, the noisy histograms and what they make of the columns.
     """
 
     moments: NoisyMoments
@@ -121,6 +124,7 @@ class FirstRound:
     declared: tuple[bool, ...]
     choices_mu: float
     transforms: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    scored: Scored | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,9 @@ Where a column has a transform, its values become asinh((x - center) / scale) be
 the center and the scale that were found or declared: a function of a row alone, given what step 1 released, so that it
 costs nothing, and the rows of later steps are clipped and shortened as any others.
 
+A release by normal scores (`columns`) has histograms of all columns after step 1, and replaces values by the scores of
+their cells (`two_rounds.margins`), whose ends, means and deviations are public, so that no clip is chosen.
+
 Both matrices are published, and a reader combines them. The number of rows is public. Gaps that are published count for
 no center and no scale, and stand at their column's center.
 
@@ -36,7 +39,7 @@ Dong, Roth & Su (2022). Biswas, Dong, Kamath & Ullman (2020), CoinPress, for rec
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -45,6 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DataError, PrivacyError
+from dp_bundle.data.margins import Margin, Scores
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.manifest.matrix_noise import MatrixNoise, RoundedGaussian
 from dp_bundle.privacy.neighbours import Neighbours
@@ -54,11 +58,21 @@ from dp_publish.covariance.mechanisms.base import Batches, FirstRound, Mechanism
 from dp_publish.covariance.mechanisms.gaussian import Gaussian, check_mu
 from dp_publish.covariance.scaling import GRID_BITS, scaling_around
 from dp_publish.covariance.two_rounds.asinh import Transforms, on_scale, place_on_scale
+from dp_publish.covariance.two_rounds.margins import (
+    MarginCounts,
+    RawColumn,
+    Scored,
+    counts_of,
+    empty_margins,
+    place_of_whole,
+    score_columns,
+)
 from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place, transforms_of
 from dp_publish.covariance.two_rounds.rows import RoundMap, whiten
 from dp_publish.covariance.two_rounds.shares import (
     StepShares,
     clip_search,
+    least_clip,
     radii,
     radius_search,
     round_noise,
@@ -76,6 +90,7 @@ from dp_publish.covariance.two_rounds.steps import (
     Step,
 )
 from dp_publish.covariance.two_rounds.sums import BinnedSums
+from dp_publish.policy.coded_columns import blocks_of
 from dp_publish.policy.model import Policy
 from dp_publish.sampling.keystream import Keystream
 
@@ -150,6 +165,8 @@ class TwoRound(Mechanism):
         What is declared of every column.
     most_cells : int
         The most cells that a column's values are counted in.
+    columns : tuple of RawColumn
+        Of a release by normal scores, what is counted in histograms; else empty.
     """
 
     name: ClassVar[str] = "two-round"
@@ -158,11 +175,15 @@ class TwoRound(Mechanism):
     strength: GaussianDP
     places: tuple[Place, ...] = ()
     most_cells: int = MOST_CELLS
+    columns: tuple[RawColumn, ...] = ()
 
     @classmethod
     def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the policy declares of the columns' places."""
-        return {"places": tuple(declared_place(policy.column(name)) for name in kinds)}
+        """Return what the policy declares of the columns' places, and, of a release by scores, of the raw columns."""
+        places = tuple(declared_place(policy.column(name)) for name in kinds)
+        if not policy.privacy.has_margins:
+            return {"places": places}
+        return {"places": tuple(map(place_of_whole, places)), "columns": _raw_columns(policy, kinds)}
 
     @staticmethod
     def takes(n_columns: int, row_mu: float = 1.0) -> bool:
@@ -212,7 +233,7 @@ class TwoRound(Mechanism):
         """Return the mu of every step, for one row of so many."""
         searched = sum(not place.is_declared for place in self.places)
         everywhere = sum(place.is_searched_everywhere for place in self.places)
-        return share_out(self.row_mu, n_rows, len(self.places), searched, everywhere)
+        return share_out(self.row_mu, n_rows, len(self.places), searched, everywhere, with_margins=bool(self.columns))
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return both rounds, from three passes over the table; see `Mechanism`."""
@@ -232,14 +253,20 @@ class TwoRound(Mechanism):
         shares = self.shares(n_rows)
         witness.drawing()
         centers, scales = counts.find(shares.place, shares.range, play)
-        p = len(scales)
-        clips = counts.find_clips(centers, scales, clip_search(shares.clip, self.row_mu, n_rows, p), play)
+        p, scored, transforms = len(scales), None, {}
+        if self.columns:
+            scored = self._score(rows, centers, scales, n_rows, shares.margins, play)
+            low, high, centers, scales = scored.low, scored.high, scored.centers, scored.scales
+            clips = _clips_of(scored, least_clip(self.row_mu, n_rows, p))
+            rows = _mapped_rows(rows, scored.maps)
+        else:
+            clips = counts.find_clips(centers, scales, clip_search(shares.clip, self.row_mu, n_rows, p), play)
 
-        # from here on, what is said of columns with a transform is on its scale
-        low, high = counts.limits
-        transforms = transforms_of(self.places, centers, scales)
-        low, high, centers, scales = place_on_scale(transforms, low, high, centers, scales)
-        rows = _rows_on_scale(rows, transforms)
+            # from here on, what is said of columns with a transform is on its scale
+            low, high = counts.limits
+            transforms = transforms_of(self.places, centers, scales)
+            low, high, centers, scales = place_on_scale(transforms, low, high, centers, scales)
+            rows = _mapped_rows(rows, transforms)
 
         # the first round, in units that put all clips at the same place
         low, high = np.maximum(low, centers - clips * scales), np.minimum(high, centers + clips * scales)
@@ -276,8 +303,25 @@ class TwoRound(Mechanism):
             declared=tuple(place.is_declared for place in self.places),
             choices_mu=costs,
             transforms=transforms,
+            scored=scored,
         )
         return replace(second, earlier=earlier)
+
+    def _score(
+        self,
+        rows: RawRows,
+        centers: NDArray[np.float64],
+        scales: NDArray[np.float64],
+        n_rows: int,
+        mu: float,
+        play: Play,
+    ) -> Scored:
+        """Return what noisy histograms make of the columns, from one pass over the table."""
+        margins = empty_margins(self.columns, self.places, centers, scales, mu, n_rows)
+        counts = rows(partial(_count_margins, columns=self.columns, margins=margins), MarginCounts.merged)
+        step = counts_of(self.columns, mu)
+        noisy = play(step, counts.flat)
+        return score_columns(self.columns, margins, noisy, n_rows, step.sigma, len(self.places))
 
     def correlation_noise(self, n_rows: int, spread: float) -> float:
         """Return the noise on n times a correlation, by that of both rounds, and of centers if many are not found.
@@ -326,20 +370,54 @@ def _count(batches: Batches, *, places: tuple[Place, ...], most_cells: int) -> P
     return counts
 
 
-def _rows_on_scale(rows: RawRows, transforms: Transforms) -> RawRows:
-    """Return the rows of a table with transformed columns on their own scale, in every pass."""
-    if not transforms:
+def _count_margins(batches: Batches, *, columns: Sequence[RawColumn], margins: Sequence[Margin]) -> MarginCounts:
+    """Return how many rows are in each cell."""
+    counts = MarginCounts(columns, margins)
+    for values in batches:
+        counts.add(values)
+    return counts
+
+
+def _raw_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[RawColumn, ...]:
+    """Return the raw columns behind the published ones."""
+    place_of, sources = {name: place for place, name in enumerate(kinds)}, {each.name: each for each in policy.sources}
+    blocks, grouped = blocks_of(policy.sources), dict[str, list[int]]()
+    for name in kinds:
+        grouped.setdefault(blocks.get(name, name), []).append(place_of[name])
+    names, columns = list(kinds), []
+    for raw, places in grouped.items():
+        source = sources.get(raw)
+        labels, has_gap_column = (source.levels, source.has_gap_column) if source is not None else ((), False)
+        entry = policy.column(names[places[0]])
+        waits = entry.missing == "indicator" or (entry.missing == "midpoint" and entry.bounds is None)
+        columns.append(RawColumn(raw, tuple(places), labels, has_gap_column, waits))
+    return tuple(columns)
+
+
+def _clips_of(scored: Scored, least: float) -> NDArray[np.float64]:
+    """Return the clips of scores, in scales about their means: the least one, or where the farthest score is nearer.
+
+    A column that is no score has two values, and neither is clipped.
+    """
+    farthest = np.maximum(scored.high - scored.centers, scored.centers - scored.low) / scored.scales
+    is_score = np.isin(np.arange(len(farthest)), list(scored.maps))
+    return np.where(is_score, np.minimum(farthest, least), farthest)
+
+
+def _mapped_rows(rows: RawRows, maps: Transforms | Mapping[int, Scores]) -> RawRows:
+    """Return the rows of a table with columns on their own scale, or in their scores, in every pass."""
+    if not maps:
         return rows
 
     def mapped(add: Callable[[Batches], T], merge: Callable[[T, T], T], /) -> T:
-        return rows(partial(_add_on_scale, add=add, transforms=transforms), merge)
+        return rows(partial(_add_mapped, add=add, maps=maps), merge)
 
     return mapped
 
 
-def _add_on_scale(batches: Batches, *, add: Callable[[Batches], T], transforms: Transforms) -> T:
+def _add_mapped(batches: Batches, *, add: Callable[[Batches], T], maps: Mapping[int, Any]) -> T:
     """Return what comes of rows on their own scale; pickled where others run it."""
-    return add(on_scale(values, transforms) for values in batches)
+    return add(on_scale(values, maps) for values in batches)
 
 
 def _sum(batches: Batches, *, frame: RoundMap, least_radius: float, fills: NDArray[np.float64]) -> BinnedSums:

@@ -18,6 +18,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_bundle.data.margins import Scores
+
 Transforms: TypeAlias = Mapping[int, tuple[float, float]]
 _Floats: TypeAlias = NDArray[np.float64]
 SCALE = math.asinh(1.0)
@@ -45,9 +47,10 @@ def place_on_scale(
     return low, high, centers, scales
 
 
-def on_scale(values: _Floats, transforms: Transforms) -> _Floats:
+def on_scale(values: _Floats, transforms: Transforms | Mapping[int, Scores]) -> _Floats:
     """Return rows, shape (n, p) in data units, with transformed columns on their own scale."""
     mapped = values.copy(order="K")
-    for index, (center, scale) in transforms.items():
-        mapped[:, index] = to_asinh(values[:, index], center, scale)
+    for index, given in transforms.items():
+        own = values[:, index]
+        mapped[:, index] = given.of(own) if isinstance(given, Scores) else to_asinh(own, *given)
     return mapped

@@ -46,6 +46,7 @@ _LEAST_RANGES, _MOST_RANGES = 0.005, 0.1
 _CLIP = 0.015  # of all columns' clips
 _CHOICE = 0.0075  # of either radius
 _LENGTHS = 0.005
+_MARGINS = 0.1  # of the histograms of a release by scores
 _FIRST_ROUND = 0.3  # of what is left
 _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 _FAR = 3.0  # standard deviations from its median: a center there is lost
@@ -88,6 +89,8 @@ class StepShares:
         Of the noise on the sizes of a column's values, by which the search of its place is narrowed down.
     n_ranges : int
         How many columns have that.
+    margins : float
+        Of the noise on the histograms of all columns; a release that has them chooses no clips.
     """
 
     place: float
@@ -100,6 +103,7 @@ class StepShares:
     second: float
     range: float = 0.0
     n_ranges: int = 0
+    margins: float = 0.0
 
     @property
     def choices(self) -> float:
@@ -110,10 +114,12 @@ class StepShares:
     @property
     def total(self) -> float:
         """The mu of all steps together."""
-        return math.hypot(self.choices, self.lengths, self.first, self.second)
+        return math.hypot(self.choices, self.margins, self.lengths, self.first, self.second)
 
 
-def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_everywhere: int = 0) -> StepShares:
+def share_out(
+    mu: float, n_rows: int, n_columns: int, n_searched: int, n_everywhere: int = 0, *, with_margins: bool = False
+) -> StepShares:
     """Return the mu of every step.
 
     Parameters
@@ -126,17 +132,20 @@ def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_everywh
         How many columns have no declared center and scale.
     n_everywhere : int
         How many of these have no bounds either.
+    with_margins : bool
+        Whether columns are counted in histograms, from which their clips follow.
     """
     wanted = _PLACES * math.sqrt(n_columns) / (n_rows * mu)
     for_places = min(max(wanted, _LEAST_PLACES), _MOST_PLACES) * n_searched / n_columns
     wanted = n_columns * (_RANGES / (n_rows * mu)) ** 2
     for_ranges = min(max(wanted, _LEAST_RANGES), _MOST_RANGES) * n_everywhere / n_columns
-    left = 1 - for_places - for_ranges - _CLIP - 2 * _CHOICE - _LENGTHS
+    for_clips, for_margins = (0.0, _MARGINS) if with_margins else (_CLIP, 0.0)
+    left = 1 - for_places - for_ranges - for_clips - for_margins - 2 * _CHOICE - _LENGTHS
     mu *= _ROUND_DOWN
     return StepShares(
         place=mu * math.sqrt(for_places / (2 * n_searched)) if n_searched else 0.0,
         n_places=2 * n_searched,
-        clip=mu * math.sqrt(_CLIP / n_columns),
+        clip=mu * math.sqrt(for_clips / n_columns),
         n_columns=n_columns,
         choice=mu * math.sqrt(_CHOICE),
         lengths=mu * math.sqrt(_LENGTHS),
@@ -144,6 +153,7 @@ def share_out(mu: float, n_rows: int, n_columns: int, n_searched: int, n_everywh
         second=mu * math.sqrt(left * (1 - _FIRST_ROUND)),
         range=mu * math.sqrt(for_ranges / n_everywhere) if n_everywhere else 0.0,
         n_ranges=n_everywhere,
+        margins=mu * math.sqrt(for_margins),
     )
 
 

@@ -1,0 +1,145 @@
+"""The histograms of a release by normal scores: noisy counts of what each raw column holds, and what follows from them.
+
+A raw column is counted in cells: a number between two ends, a level, or a gap, each row in exactly one. Noisy counts
+become shares that are not negative and add up to 1, and a cell's normal score is the standard normal quantile of its
+middle rank: that of the share of the cells below it and of half its own, among rows with a value.
+
+References
+----------
+Liu, Lafferty & Wasserman (2009), The nonparanormal, JMLR 10. Duchi, Shalev-Shwartz, Singer & Chandra (2008), Efficient
+projections onto the l1-ball, ICML, for the projection onto the simplex.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+_MANY = 20  # cells, of which those at the ends may be empty
+_STANDS_OUT = 2.0  # standard deviations of a sum of counts, from an end of the cells on
+
+
+@dataclass(frozen=True, eq=False)
+class Margin:
+    """The noisy histogram of one raw column.
+
+    Attributes
+    ----------
+    name : str
+        The raw column.
+    edges : ndarray of float64, shape (m - 1,)
+        Between the m cells of numbers, ascending: a value is in the cell of index k if k of them are at most as large.
+        Empty where cells are levels without an order.
+    labels : tuple of str
+        The levels, one for each cell; empty where these are of numbers alone.
+    has_gaps : bool
+        Whether there is a last cell, of rows without a value.
+    counts : ndarray of int64, shape (m,) or (m + 1,)
+        With noise.
+    """
+
+    name: str
+    edges: Floats
+    labels: tuple[str, ...] = ()
+    has_gaps: bool = False
+    counts: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+
+    @property
+    def counts_numbers(self) -> bool:
+        """True if cells are of numbers, places of levels in an order among them."""
+        return bool(len(self.edges)) or not self.labels
+
+    @property
+    def n_filled(self) -> int:
+        """The number of cells of rows with a value."""
+        return len(self.counts) - self.has_gaps
+
+    def shares(self, n_rows: int, sigma: float) -> Floats:
+        """Return the share of all rows in each cell: not negative, and 1 together.
+
+        Cells at either end of many numbers are taken for empty until their sum stands out from the noise.
+
+        Parameters
+        ----------
+        n_rows : int
+            The number of rows, which is public.
+        sigma : float
+            The standard deviation of the noise on a count.
+        """
+        kept = np.ones(len(self.counts), dtype=bool)
+        if not self.labels and self.n_filled > _MANY:
+            filled = self.counts[: self.n_filled]
+            first, last = _empty(filled, sigma), _empty(filled[::-1], sigma)
+            if first + last < self.n_filled:
+                kept[:first] = kept[self.n_filled - last : self.n_filled] = False
+        shares = np.zeros(len(self.counts))
+        shares[kept] = _on_simplex(self.counts[kept] / n_rows)
+        return shares
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The map of one column of numbers to the scores of its cells: public.
+
+    Attributes
+    ----------
+    edges : ndarray of float64, shape (m - 1,)
+        Between the cells.
+    scores : ndarray of float64, shape (m,)
+        Of the cells, ascending.
+    """
+
+    edges: Floats
+    scores: Floats
+
+    def of(self, values: Floats) -> Floats:
+        """Return the scores of values; a gap, which is NaN, remains one."""
+        found: Floats = self.scores[np.searchsorted(self.edges, values, side="right")]
+        return np.where(np.isnan(values), np.nan, found)
+
+
+def middle_scores(shares: Floats, n_rows: int) -> Floats:
+    """Return the normal score of every cell, shape (m,): the standard normal quantile of its middle rank.
+
+    Parameters
+    ----------
+    shares : ndarray, shape (m,)
+        Of cells in their order, not negative.
+    n_rows : int
+        The number of rows: no rank is taken to be nearer to an end than half a row is.
+    """
+    total = float(shares.sum())
+    if total <= 0:
+        return np.zeros(len(shares))
+    ranks = (np.cumsum(shares) - 0.5 * shares) / total
+    scores: Floats = special.ndtri(np.clip(ranks, 0.5 / n_rows, 1 - 0.5 / n_rows))
+    return scores
+
+
+def mean_and_deviation(values: Floats, shares: Floats) -> tuple[float, float]:
+    """Return the mean and the standard deviation of values that have these shares, which need not add up to 1."""
+    weights = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
+    mean = float(weights @ values)
+    return mean, math.sqrt(max(0.0, float(weights @ (values - mean) ** 2)))
+
+
+def _empty(counts: Counts, sigma: float) -> int:
+    """Return how many cells at the beginning have counts whose sum does not stand out."""
+    sums = np.cumsum(counts)
+    found = np.flatnonzero(sums > _STANDS_OUT * sigma * np.sqrt(np.arange(1, len(counts) + 1)))
+    return int(found[0]) if found.size else len(counts)
+
+
+def _on_simplex(shares: Floats) -> Floats:
+    """Return the nearest shares that are not negative and add up to 1."""
+    falling = np.sort(shares)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
+    level = excess[np.flatnonzero(falling > excess)[-1]]
+    projected: Floats = np.maximum(shares - level, 0.0)
+    return projected
