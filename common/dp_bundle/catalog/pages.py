@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from dp_bundle.base.quoting import counted, name_columns, percent_at_most, quote_name
 from dp_bundle.catalog.label import SHOWN_COLUMNS, is_weak, worded_label
+from dp_bundle.catalog.moments import moments_values
 from dp_bundle.describe.meanings import first_columns
 from dp_bundle.describe.sentences import describe_bounds, describe_size, of_hundred
 from dp_bundle.describe.subject import Subject
@@ -106,6 +107,7 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
             for place, (column, counted) in enumerate(zip_longest(facts["columns"], facts["histograms"]))
         ],
         "preview": _preview(facts),
+        **moments_values(facts["moments"]),
         "markup": as_json(facts["schema_org"]),
     }
     heading = f"{facts['about']['title']}, release {facts['number']}"

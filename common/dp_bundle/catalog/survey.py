@@ -25,6 +25,7 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
+from dp_bundle.catalog.moments import survey_moments
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.sentences import describe_bounds, describe_size
@@ -180,7 +181,8 @@ def _show_values(bundle: Bundle) -> dict[str, Any]:
     Returns
     -------
     dict
-        `histograms`, one for each of the first columns; `heads` and `lines`, the preview, a list for each column.
+        `histograms`, one for each of the first columns; `heads` and `lines`, the preview, a list for each column;
+        `moments`, by `survey_moments`.
 
     Raises
     ------
@@ -188,7 +190,7 @@ def _show_values(bundle: Bundle) -> dict[str, Any]:
         The data are not what the manifest says.
     """
     if bundle.release.kind == "covariance":
-        return {"histograms": [], **_first_entries(bundle)}
+        return {"histograms": [], **_first_entries(bundle), "moments": survey_moments(bundle)}
     columns = bundle.release.columns
     counted: list[_Histogram] = []
     heads = [column.name for column in columns[:_ACROSS]]
@@ -200,7 +202,8 @@ def _show_values(bundle: Bundle) -> dict[str, Any]:
             histogram.add(found)
         for line, found in zip(lines, values, strict=False):
             line.extend(float(value) for value in found[: _ROWS - len(line)])
-    return {"histograms": [histogram.document() for histogram in counted], "heads": heads, "lines": lines}
+    drawn = [histogram.document() for histogram in counted]
+    return {"histograms": drawn, "heads": heads, "lines": lines, "moments": None}
 
 
 def _first_entries(bundle: Bundle) -> dict[str, Any]:

@@ -143,27 +143,44 @@ def inspect(file: Path | RemotePath, as_json: bool) -> None:
 @cli.command()
 @click.argument("file", type=BUNDLE)
 @option("--out", applies=ALWAYS, type=NewPath(), help="The CSV file; NAME.csv in this folder by default.")
+@option(
+    "--combined",
+    applies=ALWAYS,
+    is_flag=True,
+    help="Write the correlations without the noise's part, and their errors, in place of the noisy numbers.",
+)
 @reader_options
 @quiet_option
-def export(file: Path | RemotePath, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
+def export(
+    file: Path | RemotePath, out: Path | None, combined: bool, allow_older: bool, any_signer: bool, quiet: bool
+) -> None:
     """Write the noisy numbers of a verified bundle as CSV.
+
+    With --combined, the two rounds of second moments, or the rows, become one matrix of correlations without the
+    noise's part, in NAME-correlations.csv, with NAME-standard-errors.csv and, in NAME-combined.json, the number of rows
+    that they are worth.
 
     Names that a spreadsheet would take for formulas, because they begin with = + - or @, get an apostrophe in front.
 
     \b
     Example:
       dp-bundle export wine.bundle.tar --out wine.csv
+      dp-bundle export wine.bundle.tar --combined
     """
     from dp_bundle.bundle.inspection import describe_copies
     from dp_bundle.describe.sentences import describe_size
-    from dp_bundle.portals.export import export_csv
+    from dp_bundle.portals.export import describe_worth, export_combined, export_csv
 
     with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
         target = out or Path(f"{bundle.tar_path.name.removesuffix('.tar').removesuffix('.bundle')}.csv")
         note([*bundle.notes, *describe_copies(bundle)], quiet=quiet)
         step("writing numbers", quiet=quiet)
-        written = ", ".join(map(quote_path, export_csv(bundle, target)))
-        answer(f"wrote {written}, noise included: {describe_size(bundle.release)}", quiet=quiet)
+        if combined:
+            files, found = export_combined(bundle, target)
+            said = f"without the noise's part: {describe_worth(found)}"
+        else:
+            files, said = export_csv(bundle, target), f"noise included: {describe_size(bundle.release)}"
+        answer(f"wrote {', '.join(map(quote_path, files))}, {said}", quiet=quiet)
 
 
 @cli.command()

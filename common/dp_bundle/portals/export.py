@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DpGraphError
-from dp_bundle.base.quoting import guard_cell, quote_path
+from dp_bundle.base.quoting import counted, guard_cell, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.data.matrix import triangle_table
 from dp_bundle.data.rows import part_schema
 from dp_bundle.files.new_files import whole_file
 from dp_bundle.manifest.release import CONSTANT_LABEL, FIRST_ROUND_NAME, TRANSFORM_NAME
+from dp_bundle.portals.learned import Correlations, require_reader
 
 
 def export_csv(bundle: Bundle, path: Path) -> list[Path]:
@@ -41,8 +46,6 @@ def export_csv(bundle: Bundle, path: Path) -> list[Path]:
     DpGraphError
         There is a file of such a name already, no such folder, or it cannot be written.
     """
-    if not path.parent.is_dir():
-        raise DpGraphError(f"--out must be in a folder that exists: there is no folder {quote_path(path.parent)}")
     tables = {path: _batches(bundle)}
     if FIRST_ROUND_NAME in bundle.members:
         columns = [column.name for column in bundle.release.columns]
@@ -51,20 +54,87 @@ def export_csv(bundle: Bundle, path: Path) -> list[Path]:
             (TRANSFORM_NAME, bundle.transform, columns),
         ):
             tables[path.with_name(f"{path.stem}-{Path(name).stem}{path.suffix}")] = _triangle(matrix, labels)
-    taken = {target: f"there is a file at {quote_path(target)} already: give another --out" for target in tables}
+    return _write_all({target: partial(_write_batches, batches) for target, batches in tables.items()})
+
+
+def export_combined(bundle: Bundle, path: Path) -> tuple[list[Path], Correlations]:
+    """Write the correlations of a bundle without the noise's part, their standard errors, and what they are worth.
+
+    Both are square matrices with the names of the columns, which pass through `guard_cell`, on both sides; cells are
+    empty where noise drowns a column. Beside PATH.csv they are PATH-correlations.csv and PATH-standard-errors.csv, with
+    PATH-combined.json.
+
+    Returns
+    -------
+    list of Path, Correlations
+        The files, and what they say.
+
+    Raises
+    ------
+    EstimationError
+        Nothing can be estimated: the sentence says why.
+    BundleFormatError, DpGraphError
+        As in `export_csv`; or nobody on this machine learns from releases.
+    """
+    found = require_reader().correlations(bundle)
+    about = {
+        "dataset": bundle.release.dataset.name,
+        "release_number": bundle.release.lineage.number,
+        "manifest_sha256": bundle.manifest_sha256,
+        "kind": bundle.release.kind,
+        "n_rows": found.n_rows,
+        "effective_rows": found.effective_rows,
+        "errors_are_estimates": found.are_estimates,
+        "columns": list(found.columns),
+        "drowned_columns": found.drowned,
+    }
+    writers = {
+        "-correlations.csv": partial(_write_square, found.values, found.columns),
+        "-standard-errors.csv": partial(_write_square, found.standard_errors, found.columns),
+        "-combined.json": partial(_write_json, about),
+    }
+    named = {path.with_name(f"{path.stem}{ending}"): write for ending, write in writers.items()}
+    return _write_all(named), found
+
+
+def describe_worth(found: Correlations) -> str:
+    """Return what correlations are worth, as the end of a sentence."""
+    left = f"; {counted(len(found.drowned), 'column')} drowned by noise" if found.drowned else ""
+    n_columns = counted(len(found.columns), "column")
+    if found.effective_rows is None:
+        return f"correlations of {n_columns}, whose errors are unknown{left}"
+    worth = f"as precise as {found.effective_rows:.0f} Gaussian rows without noise"
+    return f"correlations of {n_columns} over {found.n_rows} rows, {worth}{left}"
+
+
+def _write_all(writers: Mapping[Path, Callable[[IO[bytes]], None]]) -> list[Path]:
+    """Write new files, once it is known that none of them exists."""
+    taken = {target: f"there is a file at {quote_path(target)} already: give another --out" for target in writers}
     for target, said in taken.items():
+        if not target.parent.is_dir():
+            raise DpGraphError(f"--out must be in a folder that exists: there is no folder {quote_path(target.parent)}")
         if os.path.lexists(target):
             raise DpGraphError(said)
-    for target, batches in tables.items():
-        first = next(batches)
-        with (
-            errors_of_writing(target, taken[target]),
-            whole_file(target) as file,
-            pa_csv.CSVWriter(file, first.schema) as writer,
-        ):
-            for batch in itertools.chain([first], batches):
-                writer.write_batch(batch)
-    return list(tables)
+    for target, write in writers.items():
+        with errors_of_writing(target, taken[target]), whole_file(target) as file:
+            write(file)
+    return list(writers)
+
+
+def _write_batches(batches: Iterator[pa.RecordBatch], file: IO[bytes]) -> None:
+    first = next(batches)
+    with pa_csv.CSVWriter(file, first.schema) as writer:
+        for batch in itertools.chain([first], batches):
+            writer.write_batch(batch)
+
+
+def _write_square(matrix: NDArray[np.float64], names: Sequence[str], file: IO[bytes]) -> None:
+    labels = [guard_cell(name) for name in names]
+    pd.DataFrame(matrix, labels, labels).to_csv(file, lineterminator="\n")
+
+
+def _write_json(document: dict[str, Any], file: IO[bytes]) -> None:
+    file.write(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
 def _batches(bundle: Bundle) -> Iterator[pa.RecordBatch]:

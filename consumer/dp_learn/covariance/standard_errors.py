@@ -321,6 +321,15 @@ def typical_errors(pooled: PooledCovariance) -> tuple[float, float] | None:
     return math.sqrt(median), math.sqrt(pooled.sampling_factor)
 
 
+def rows_without_noise(pooled: PooledCovariance) -> float | None:
+    """Return n such that 1/n is the squared error of a correlation that is zero, the median; None if unknown.
+
+    For software that knows no noise; `sample.effective_rows` is of all entries as they are, for choosing alpha.
+    """
+    errors = typical_errors(pooled)
+    return None if errors is None else errors[0] ** -2.0
+
+
 def universal_penalty(pooled: PooledCovariance) -> tuple[float, FloatArray]:
     """Return the universal penalty, sqrt(2 log p) standard errors of every entry, as alpha and weights.
 

@@ -14,7 +14,7 @@ from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 from dp_learn.covariance.estimate import PooledCovariance
-from dp_learn.covariance.standard_errors import typical_errors
+from dp_learn.covariance.standard_errors import rows_without_noise, typical_errors
 from dp_learn.inference.communities import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate
@@ -260,7 +260,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
         "same_rows": pooled.same_rows,
         "n_rows": pooled.n_rows,
         "correlation_standard_error": None if errors is None else {"with_noise": errors[0], "without": errors[1]},
-        "effective_rows": None if errors is None else 1.0 / errors[0] ** 2,
+        "effective_rows": rows_without_noise(pooled),
         "errors_are_estimates": pooled.has_errors and not pooled.has_error_law,
         "kurtosis_factor": pooled.kurtosis,
     }

@@ -6,6 +6,7 @@ release is fitted again without the penalty; see `inference.releases` for why.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,9 @@ from dp_bundle.manifest.statement import shape_of
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged
-from dp_learn.covariance.sample import Sample, effective_rows
+from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
-from dp_learn.covariance.standard_errors import null_standard_errors
+from dp_learn.covariance.standard_errors import null_standard_errors, rows_without_noise
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.glasso.whitening import whiten_nodes
@@ -52,7 +53,7 @@ class Comparison:
     left_out : dict of str to list of int
         The columns that cannot be compared, and which releases' noise hides them.
     effective_rows : list of float
-        The rows without noise that each release is worth.
+        The rows without noise that each release is worth for a correlation that is zero, as `dp-learn` says of it.
     n_edges : int
         How many edges the common graph has.
     differences : Differences
@@ -202,7 +203,7 @@ def compare_samples(
         names,
         frozenset(name for name, number in Counter(own).items() if number > 1),
         left_out,
-        [effective_rows(each) for each in pooled],
+        [rows_without_noise(sample.pooled) or math.nan for sample in samples],  # known, as all are testable
         int(np.count_nonzero(np.triu(edges, 1))),
         found,
         fdr,

@@ -1,0 +1,103 @@
+"""What can be learned from a release, as far as files and pages here show it.
+
+No number is estimated in this package. Whoever estimates offers a module by an entry point of the group
+`dp_bundle.reader`, and that module is found when it is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_bundle.base.errors import DpGraphError
+
+if TYPE_CHECKING:
+    from dp_bundle.bundle.opened import Bundle
+
+_GROUP = "dp_bundle.reader"
+
+
+@dataclass(frozen=True, eq=False)
+class Correlations:
+    """The correlations of the columns before the noise, and how sure they are.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The published columns, p of them.
+    values : ndarray of shape (p, p)
+        With a unit diagonal. An entry may be beyond 1 in size, and is NaN where noise drowns a column.
+    standard_errors : ndarray of shape (p, p)
+        Sampling and noise together, of first order; zero on the diagonal, NaN where they are unknown.
+    n_rows : int
+        How many rows, as stated or estimated.
+    effective_rows : float or None
+        How many Gaussian rows without noise would show as much of a correlation that is zero; None where unknown.
+    are_estimates : bool
+        Whether errors are only the publisher's estimates.
+    """
+
+    columns: tuple[str, ...]
+    values: NDArray[np.float64]
+    standard_errors: NDArray[np.float64]
+    n_rows: int
+    effective_rows: float | None
+    are_estimates: bool
+
+    @property
+    def drowned(self) -> list[str]:
+        """The columns that the noise hides."""
+        known = np.isfinite(np.diagonal(self.values))
+        return [name for name, is_known in zip(self.columns, known, strict=True) if not is_known]
+
+
+class Link(NamedTuple):
+    """A link of two nodes, by their places: its weight, and the 95 % interval of the partial correlation, if known."""
+
+    source: int
+    target: int
+    weight: float
+    low: float | None
+    high: float | None
+
+
+class Network(NamedTuple):
+    """A graph as it is drawn: its nodes, where they are from -1 to 1 both ways (None without a link), and its links."""
+
+    nodes: tuple[str, ...]
+    places: tuple[tuple[float, float] | None, ...]
+    links: tuple[Link, ...]
+
+
+class Reader(Protocol):
+    """Who learns from a verified bundle; everything may raise EstimationError, BundleFormatError, MemoryLimitError."""
+
+    def correlations(self, bundle: Bundle) -> Correlations:
+        """Return the correlations of the columns before the noise."""
+
+    def network(self, bundle: Bundle) -> Network:
+        """Return the graph that is learned by default."""
+
+
+def find_reader() -> Reader | None:
+    """Return who learns from releases on this machine, if anybody does."""
+    return next((cast(Reader, each.load()) for each in entry_points(group=_GROUP)), None)
+
+
+def require_reader() -> Reader:
+    """Return who learns from releases on this machine.
+
+    Raises
+    ------
+    DpGraphError
+        Nobody does.
+    """
+    if (reader := find_reader()) is None:
+        raise DpGraphError(
+            "nothing on this machine subtracts the noise of a release: install dpgraph whole (pip install dpgraph)"
+        )
+    return reader

@@ -1,0 +1,110 @@
+"""What dp_bundle is told of a release: correlations that others find, and errors as large as they are."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
+from tests.two_rounds import release_in_two_rounds, write_rounds
+
+from dp_bundle import open_bundle
+from dp_bundle.portals.learned import Correlations, require_reader
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_learn.output import reader
+from dp_publish import publish
+
+R = np.array([[1.0, 0.7, 0.0, -0.3], [0.7, 1.0, 0.2, 0.0], [0.0, 0.2, 1.0, 0.0], [-0.3, 0.0, 0.0, 1.0]])
+NAMES = ["a", "b", "c", "d"]
+PAIRS = np.triu_indices(4, 1)
+BOUNDS = {name: [-6.0, 6.0] for name in NAMES}
+
+
+def draw(n_rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Return Gaussian rows with these correlations."""
+    return pd.DataFrame(rng.multivariate_normal(np.zeros(4), R, size=n_rows), columns=NAMES)
+
+
+def read(path: Path) -> Correlations:
+    """Return what is told of a bundle."""
+    with open_bundle(path) as bundle:
+        return reader.correlations(bundle)
+
+
+def test_the_reader_is_found_where_the_distribution_is_installed() -> None:
+    """The entry point that the distribution declares leads to the module."""
+    assert require_reader() is reader
+
+
+def test_errors_of_rows_are_those_of_leaving_out_one_row_at_a_time(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Correlations are those of the noisy rows less the noise's variance, and errors agree with the jackknife's."""
+    receipt = publish(
+        draw(1500, np.random.default_rng(1)),
+        make_policy(BOUNDS, unit="cell", mu=12.0),
+        out=tmp_path / "t.tar",
+        key=key,
+    )
+    found = read(receipt.path)
+    with open_bundle(receipt.path) as bundle:
+        rows = bundle.to_pandas().to_numpy()
+        noise = [column.cell_noise.variance for column in bundle.release.columns]
+
+    def correlations(kept: np.ndarray) -> np.ndarray:
+        covariance = np.cov(kept.T) - np.diag(noise)
+        scale = np.sqrt(np.diagonal(covariance))
+        return (covariance / np.outer(scale, scale))[PAIRS]
+
+    n = len(rows)
+    left = np.array([correlations(np.delete(rows, row, axis=0)) for row in range(n)])
+    jackknife = np.sqrt((n - 1) * left.var(axis=0))
+    np.testing.assert_allclose(found.values[PAIRS], correlations(rows), atol=1e-12)
+    np.testing.assert_allclose(found.standard_errors[PAIRS], jackknife, rtol=0.06)
+    assert np.diagonal(found.standard_errors).tolist() == [0.0] * 4
+    assert found.effective_rows is not None
+    assert 300 < found.effective_rows < n
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_errors_of_second_moments_are_as_large_as_errors(rounds: int, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Over releases of new rows, correlations miss the truth by one standard error in the root of the mean square."""
+    rng, scores = np.random.default_rng(5), []
+    one_round = make_policy(BOUNDS, unit="row", mu=1.5, release="covariance", mechanism="gaussian")
+    for number in range(60 if rounds == 1 else 200):
+        rows, path = draw(2000, rng), tmp_path / f"{number}.tar"
+        if rounds == 1:
+            publish(rows, one_round, out=path, key=key)
+        else:
+            write_rounds(path, release_in_two_rounds(rows.to_numpy(), 1.0, rng, clip=12.0, radius=8.0), NAMES, key)
+        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+            found = reader.correlations(bundle)
+        scores.append((found.values - R)[PAIRS] / found.standard_errors[PAIRS])
+    each = np.array(scores)
+    assert abs(each.mean()) < 0.25
+    assert 0.85 < np.sqrt((each**2).mean()) < 1.15
+    assert 0.75 < np.sqrt((each**2).mean(axis=0)).min() <= np.sqrt((each**2).mean(axis=0)).max() < 1.3
+
+
+def test_columns_that_noise_hides_are_unknown(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A column of constants has no correlation, and is named."""
+    table = draw(500, np.random.default_rng(3)).assign(b=0.0)
+    receipt = publish(table, make_policy(BOUNDS, unit="cell", mu=12.0), out=tmp_path / "t.tar", key=key)
+    found = read(receipt.path)
+    assert found.drowned == ["b"]
+    assert np.isnan(found.values[1]).all()
+    assert np.isfinite(np.delete(np.delete(found.standard_errors, 1, 0), 1, 1)).all()
+
+
+def test_the_network_is_that_of_dp_learn(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Links and intervals are those of edges.csv, every node with a link has a place, and no other."""
+    policy = make_policy(BOUNDS, unit="row", mu=5.0, release="covariance")
+    receipt = publish(draw(3000, np.random.default_rng(4)), policy, out=tmp_path / "t.tar", key=key)
+    with open_bundle(receipt.path) as bundle:
+        found = reader.network(bundle)
+    linked = {place for link in found.links for place in link[:2]}
+    assert {tuple(sorted(link[:2])) for link in found.links} >= {(0, 1), (0, 3)}
+    assert [place is not None for place in found.places] == [node in linked for node in range(4)]
+    for link in found.links:
+        assert link.low is not None
+        assert link.high is not None
+        assert link.low < link.weight < link.high
