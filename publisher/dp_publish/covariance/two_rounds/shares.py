@@ -46,7 +46,7 @@ _LEAST_RANGES, _MOST_RANGES = 0.005, 0.1
 _CLIP = 0.015  # of all columns' clips
 _CHOICE = 0.0075  # of either radius
 _LENGTHS = 0.005
-_MARGINS = 0.1  # of the histograms of a release by scores
+_MARGINS, _MORE_IN_MANY = 0.1, 0.1  # of the histograms of a release by scores, and more where rows are many
 _FIRST_ROUND = 0.3  # of what is left
 _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
 _FAR = 3.0  # standard deviations from its median: a center there is lost
@@ -139,7 +139,8 @@ def share_out(
     for_places = min(max(wanted, _LEAST_PLACES), _MOST_PLACES) * n_searched / n_columns
     wanted = n_columns * (_RANGES / (n_rows * mu)) ** 2
     for_ranges = min(max(wanted, _LEAST_RANGES), _MOST_RANGES) * n_everywhere / n_columns
-    for_clips, for_margins = (0.0, _MARGINS) if with_margins else (_CLIP, 0.0)
+    for_margins = _MARGINS + _MORE_IN_MANY * (1 - scarcity(mu, n_rows, n_columns)) if with_margins else 0.0
+    for_clips = 0.0 if with_margins else _CLIP
     left = 1 - for_places - for_ranges - for_clips - for_margins - 2 * _CHOICE - _LENGTHS
     mu *= _ROUND_DOWN
     return StepShares(
