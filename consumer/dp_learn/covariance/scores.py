@@ -1,0 +1,127 @@
+"""The normal variables behind normal scores: their covariance, and its errors.
+
+A column of scores is a step function of a standard normal variable Z, whose correlation with it is c, at most 1: of a
+truth value that is true in a fifth of the rows, .7. To first order it is c Z and a rest that is independent of all
+other columns, as noise on each row would be. So the variance of the rest comes off the diagonal, and errors are those of
+rows with so much noise. Off the diagonal the exact series is inverted (`dp_bundle.data.latent`). A column that shows
+too little of its Z, as one whose ones are rare, stays as it is.
+
+References
+----------
+Liu, Lafferty & Wasserman (2009), The nonparanormal, JMLR 10. Lancaster (1957), Biometrika 44, for the series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dp_bundle import Bundle
+from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficients
+from dp_bundle.data.margins import middle_scores
+from dp_bundle.manifest.columns import Column, Scores
+from dp_learn.covariance.estimate import FormErrors, NoiseLaw, NoisyCovariance, Part, ReleasedCovariance, sum_errors
+from dp_learn.matrices.linalg import FloatArray, draw_symmetric
+
+LEAST_SHOWN = 0.2  # of a column's variance that is of its normal variable
+
+
+@dataclass(frozen=True)
+class NoiseAndSteps:
+    """The law of the noise on second moments of scores, and of the rest that each column has beside its variable.
+
+    Attributes
+    ----------
+    noise : NoiseLaw
+        That of the release.
+    rest : NoisyCovariance
+        The rest, as noise on as many rows.
+    """
+
+    noise: NoiseLaw
+    rest: NoisyCovariance
+
+    def form_errors(self, c: FloatArray, b: Any) -> Part:
+        """Return the errors of the forms B S^ B'."""
+        one, other = self.noise.form_errors(c, b), self.rest.form_errors(c, b)
+
+        def part(rows: slice) -> FormErrors:
+            return sum_errors([one(rows), other(rows)])
+
+        return part
+
+    def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
+        """Return the variances of entries divided by both deviations."""
+        rest = self.rest.entry_variances(deviations, correlation)
+        return self.noise.entry_variances(deviations, correlation) + rest
+
+    def variances_of_variances(self) -> FloatArray:
+        """Return the variances of the variances of columns of noise alone."""
+        return self.noise.variances_of_variances() + self.rest.variances_of_variances()
+
+    def sum_over_pairs(self, b: Any, c: Any) -> float:
+        """Return the sum over i < j of the variances of b_i' S^ b_j."""
+        return self.noise.sum_over_pairs(b, c) + self.rest.sum_over_pairs(b, c)
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> NoiseAndSteps:
+        """Return the law of some of the columns."""
+        return NoiseAndSteps(self.noise.keep(kept), self.rest.keep(kept))
+
+    def of_share(self, share: float) -> NoiseAndSteps:
+        """Return the law of a share of the rows."""
+        return NoiseAndSteps(self.noise.of_share(share), self.rest.of_share(share))
+
+    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
+        """Return noise drawn from the law: of the release, and of the rest as of independent rows."""
+        p, spread = len(covariance), np.sqrt(self.rest.noise_variance)
+        values, vectors = np.linalg.eigh(covariance)
+        crossed = (vectors * np.sqrt(np.maximum(values, 0.0))) @ rng.standard_normal((p, p)) * spread
+        own = np.outer(spread, spread) * draw_symmetric(rng, p)
+        return self.noise.draw(rng, covariance) + (crossed + crossed.T + own) / np.sqrt(self.rest.n_rows - 1)
+
+
+def behind_scores(bundle: Bundle, columns: Sequence[Column], released: ReleasedCovariance) -> ReleasedCovariance:
+    """Return the covariance of the normal variables behind a release's scores, in the units of these.
+
+    Parameters
+    ----------
+    bundle : Bundle
+        A release by normal scores.
+    columns : sequence of Column
+        Its columns, in the order of the covariance.
+    released : ReleasedCovariance
+        Of the scores.
+    """
+    steps = steps_of(bundle)
+    coefficients = np.array([steps[column.name].coefficients() if column.name in steps else linear_coefficients() for column in columns])
+    weak = coefficients[:, 0] ** 2 < LEAST_SHOWN
+    coefficients[weak] = linear_coefficients()
+    shown = coefficients[:, 0] ** 2
+
+    variances = np.diagonal(released.debiased)
+    deviations = np.sqrt(np.maximum(variances, np.finfo(float).tiny))
+    observed = released.debiased / np.outer(deviations, deviations)
+    latent = latent_correlations(observed, coefficients) * np.outer(*[deviations * np.sqrt(shown)] * 2)
+    np.fill_diagonal(latent, variances * shown)
+    rest = np.maximum(variances * (1.0 - shown), 0.0)
+    noise = NoisyCovariance(released.n_rows, latent, rest, np.zeros(len(rest)))
+    return replace(released, debiased=latent, noise=NoiseAndSteps(released.known_noise, noise))
+
+
+def steps_of(bundle: Bundle) -> dict[str, Steps]:
+    """Return the step function of every column of scores, by its name."""
+    stated = bundle.release.margins
+    if stated is None:
+        return {}
+    margins = {margin.name: margin for margin in bundle.margins()}
+    found = {}
+    for column in bundle.release.columns:
+        if isinstance(column.transform, Scores):
+            margin = margins[column.source_name]
+            shares = margin.shares(bundle.release.n_rows, stated.sigma)[: margin.n_filled]
+            found[column.name] = Steps.of_shares(shares, middle_scores(shares, bundle.release.n_rows))
+    return found
