@@ -8,6 +8,7 @@ and tables have the numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from dp_bundle.base.quoting import counted, escape
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.page.colours import DIVERGING, Shade
 from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_bundle.portals.histograms import draw_margins
 from dp_bundle.portals.learned import Correlations, Network, find_reader
 
 MAPPED = 40  # columns
@@ -41,7 +43,8 @@ def survey_moments(bundle: Bundle) -> Facts | None:
     -------
     dict
         `map`, the first columns with correlations and errors; `pairs`, those that are surest; `n_columns`, `worth`; and
-        `graph` for few columns. `why` is a sentence on what could not be learned, or nothing.
+        `graph` for few columns; `histograms`, of a release by normal scores, with `more` on those that are not drawn.
+        `why` is a sentence on what could not be learned, or nothing.
 
     Raises
     ------
@@ -51,6 +54,10 @@ def survey_moments(bundle: Bundle) -> Facts | None:
     if (reader := find_reader()) is None:
         return None
     facts: Facts = {"map": None, "pairs": [], "graph": None, "why": "", "n_columns": len(bundle.release.columns)}
+    facts |= {"histograms": [], "more": ""}
+    if bundle.release.margins is not None:
+        pictures, facts["more"] = draw_margins(bundle.margins(), bundle.release)
+        facts["histograms"] = [asdict(picture) for picture in pictures]
     try:
         facts |= _correlations(reader.correlations(bundle))
         if len(bundle.release.columns) <= LINKED:

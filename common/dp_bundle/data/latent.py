@@ -1,7 +1,7 @@
 """Correlations of normal variables behind columns that are steps of them: a Gaussian copula from what is observed.
 
-A column of scores s(Z) is a step function of a standard normal Z. With its Hermite coefficients a_n, of which the sum of
-squares is 1, two columns whose Z have the correlation r have themselves
+A column of scores s(Z) is a step function of a standard normal Z. With its Hermite coefficients a_n, of which the sum
+of squares is 1, two columns whose Z have the correlation r have themselves
 
     sum_n a_n b_n r^n,
 

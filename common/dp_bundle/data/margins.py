@@ -21,8 +21,9 @@ from scipy import special
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+_PART_OF_NEXT = 0.6  # that a cell far out has of the one beside it
 _MANY = 20  # cells, of which those at the ends may be empty
-_STANDS_OUT = 2.0  # standard deviations of a sum of counts, from an end of the cells on
+_STANDS_OUT = 3.0  # standard deviations of a sum of counts, from an end of the cells on
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,8 @@ class Margin:
     def shares(self, n_rows: int, sigma: float) -> Floats:
         """Return the share of all rows in each cell: not negative, and 1 together.
 
-        Cells at either end of many numbers are taken for empty until their sum stands out from the noise.
+        The counts of cells at either end of many numbers are taken together until their sum stands out from the noise,
+        and that sum is shared out over them, most to the innermost.
 
         Parameters
         ----------
@@ -72,15 +74,14 @@ class Margin:
         sigma : float
             The standard deviation of the noise on a count.
         """
-        kept = np.ones(len(self.counts), dtype=bool)
+        counts = self.counts.astype(np.float64)
         if not self.labels and self.n_filled > _MANY:
-            filled = self.counts[: self.n_filled]
-            first, last = _empty(filled, sigma), _empty(filled[::-1], sigma)
+            filled = counts[: self.n_filled]
+            first, last = _not_alone(filled, sigma), _not_alone(filled[::-1], sigma)
             if first + last < self.n_filled:
-                kept[:first] = kept[self.n_filled - last : self.n_filled] = False
-        shares = np.zeros(len(self.counts))
-        shares[kept] = _on_simplex(self.counts[kept] / n_rows)
-        return shares
+                _share_out(filled[:first])
+                _share_out(filled[::-1][:last])
+        return _on_simplex(counts / n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +130,17 @@ def mean_and_deviation(values: Floats, shares: Floats) -> tuple[float, float]:
     return mean, math.sqrt(max(0.0, float(weights @ (values - mean) ** 2)))
 
 
-def _empty(counts: Counts, sigma: float) -> int:
-    """Return how many cells at the beginning have counts whose sum does not stand out."""
+def _not_alone(counts: Floats, sigma: float) -> int:
+    """Return how many cells at the beginning are taken together, for their sum to stand out."""
     sums = np.cumsum(counts)
     found = np.flatnonzero(sums > _STANDS_OUT * sigma * np.sqrt(np.arange(1, len(counts) + 1)))
-    return int(found[0]) if found.size else len(counts)
+    return int(found[0]) + 1 if found.size else len(counts)
+
+
+def _share_out(counts: Floats) -> None:
+    """Share out the sum of counts at a beginning over their cells, each having a part of the next one's; in place."""
+    parts = _PART_OF_NEXT ** np.arange(len(counts))[::-1]
+    counts[:] = counts.sum() * parts / parts.sum()
 
 
 def _on_simplex(shares: Floats) -> Floats:

@@ -196,6 +196,7 @@ def cli(
         )
         step("starting", quiet=quiet)
         from dp_learn.output.folder import write_results
+        from dp_learn.output.margins import read_histograms
         from dp_learn.output.messages import describe_result
         from dp_learn.output.summary import Result, summarize
         from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
@@ -214,7 +215,14 @@ def cli(
                 drawn = measure_stability(
                     learned, stability, engine=workers or Processes(), progress=describe_progress(show)
                 )
-            found = Result(bundles, summarize(learned, bundles, drawn), learned.estimate, learned, stability=drawn)
+            found = Result(
+                bundles,
+                summarize(learned, bundles, drawn),
+                learned.estimate,
+                learned,
+                stability=drawn,
+                histograms=read_histograms(bundles),
+            )
         else:
             from dp_learn.output.estimator_results import learn_alternative
 

@@ -2,8 +2,8 @@
 
 A column of scores is a step function of a standard normal variable Z, whose correlation with it is c, at most 1: of a
 truth value that is true in a fifth of the rows, .7. To first order it is c Z and a rest that is independent of all
-other columns, as noise on each row would be. So the variance of the rest comes off the diagonal, and errors are those of
-rows with so much noise. Off the diagonal the exact series is inverted (`dp_bundle.data.latent`). A column that shows
+other columns, as noise on each row would be. So the variance of the rest comes off the diagonal, and errors are those
+of rows with so much noise. Off the diagonal the exact series is inverted (`dp_bundle.data.latent`). A column that shows
 too little of its Z, as one whose ones are rare, stays as it is.
 
 References
@@ -27,7 +27,7 @@ from dp_bundle.manifest.columns import Column, Scores
 from dp_learn.covariance.estimate import FormErrors, NoiseLaw, NoisyCovariance, Part, ReleasedCovariance, sum_errors
 from dp_learn.matrices.linalg import FloatArray, draw_symmetric
 
-LEAST_SHOWN = 0.2  # of a column's variance that is of its normal variable
+LEAST_SHOWN = 0.3  # of a column's variance that is of its normal variable
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class NoiseAndSteps:
 
     def variances_of_variances(self) -> FloatArray:
         """Return the variances of the variances of columns of noise alone."""
-        return self.noise.variances_of_variances() + self.rest.variances_of_variances()
+        variances: FloatArray = self.noise.variances_of_variances() + self.rest.variances_of_variances()
+        return variances
 
     def sum_over_pairs(self, b: Any, c: Any) -> float:
         """Return the sum over i < j of the variances of b_i' S^ b_j."""
@@ -81,7 +82,10 @@ class NoiseAndSteps:
         values, vectors = np.linalg.eigh(covariance)
         crossed = (vectors * np.sqrt(np.maximum(values, 0.0))) @ rng.standard_normal((p, p)) * spread
         own = np.outer(spread, spread) * draw_symmetric(rng, p)
-        return self.noise.draw(rng, covariance) + (crossed + crossed.T + own) / np.sqrt(self.rest.n_rows - 1)
+        drawn: FloatArray = self.noise.draw(rng, covariance) + (crossed + crossed.T + own) / np.sqrt(
+            self.rest.n_rows - 1
+        )
+        return drawn
 
 
 def behind_scores(bundle: Bundle, columns: Sequence[Column], released: ReleasedCovariance) -> ReleasedCovariance:
@@ -97,7 +101,9 @@ def behind_scores(bundle: Bundle, columns: Sequence[Column], released: ReleasedC
         Of the scores.
     """
     steps = steps_of(bundle)
-    coefficients = np.array([steps[column.name].coefficients() if column.name in steps else linear_coefficients() for column in columns])
+    coefficients = np.array(
+        [steps[column.name].coefficients() if column.name in steps else linear_coefficients() for column in columns]
+    )
     weak = coefficients[:, 0] ** 2 < LEAST_SHOWN
     coefficients[weak] = linear_coefficients()
     shown = coefficients[:, 0] ** 2

@@ -29,6 +29,7 @@ from dp_bundle.base.quoting import guard_cell, quote_path
 from dp_bundle.data.row_reader import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
 from dp_learn.matrices.linalg import FloatArray
+from dp_learn.output.margins import margin_tables
 from dp_learn.output.messages import title_of
 from dp_learn.output.pairs import write_pairs, write_stability
 from dp_learn.output.summary import Result
@@ -134,7 +135,8 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
         if result.stability is not None:
             write_stability(result.graph, result.stability, new / "stability.csv")
         draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
-    for name, table in result.tables.items():
+    tables = {**result.tables, **margin_tables(result.histograms, result.bundles[0].release)}
+    for name, table in tables.items():
         write_table(_columns_of(table), new / name)
     text = json.dumps(result.summary, indent=1, ensure_ascii=False, allow_nan=False)
     (new / "summary.json").write_text(text + "\n", encoding="utf-8")

@@ -32,7 +32,18 @@ _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes
 _CLOSE = 3.0  # standard deviations from a center, where clipping is worth a line
 _TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
-_GRAPH_FILES = "edges", "ranking", "pairs", "nodes", "stability", "loadings", "precision", "covariance"  # in order
+_GRAPH_FILES = (
+    "edges",
+    "ranking",
+    "pairs",
+    "nodes",
+    "stability",
+    "loadings",
+    "precision",
+    "covariance",
+    "margins",
+    "quantiles",
+)  # in order
 _FILES = (*(f"{name}.csv" for name in _GRAPH_FILES), "graph.graphml", "graph.png", "report.html", "summary.json")
 
 

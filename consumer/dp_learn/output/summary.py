@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.data.margins import Margin
 from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
@@ -154,6 +155,8 @@ class Result:
         What another estimator than the graphical lasso has to say to a person.
     stability : Stability or None
         Of the graph, where it was asked for.
+    histograms : tuple of Margin
+        Of a release by normal scores.
     """
 
     bundles: Sequence[Bundle]
@@ -163,6 +166,7 @@ class Result:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     lines: Sequence[str] = ()
     stability: Stability | None = None
+    histograms: tuple[Margin, ...] = ()
 
 
 def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability | None = None) -> Summary:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from dp_bundle import Bundle
+from dp_bundle.data.margins import Margin
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_learn.output.layout import place_nodes
+from dp_learn.output.margins import read_histograms
 from dp_learn.output.picture import draw_graph
 from dp_learn.output.summary import Result, summarize
 from dp_learn.pipeline import learn
@@ -37,6 +39,8 @@ class Learned(learn.Learned):
     ----------
     bundles : tuple of Bundle
         What it was learned from. A view needs nothing of them but what their manifests say, so that they may be closed.
+    histograms : tuple of Margin
+        Those of a release by normal scores.
 
     Notes
     -----
@@ -44,6 +48,7 @@ class Learned(learn.Learned):
     """
 
     bundles: tuple[Bundle, ...] = ()
+    histograms: tuple[Margin, ...] = ()
 
     def __repr__(self) -> str:
         """Return the size of the graph in one line."""
@@ -148,7 +153,7 @@ class Learned(learn.Learned):
         return target
 
     def _result(self) -> Result:
-        return Result(self.bundles, summarize(self, self.bundles), self.estimate, self)
+        return Result(self.bundles, summarize(self, self.bundles), self.estimate, self, histograms=self.histograms)
 
     def _title(self) -> str:
         return " + ".join(dict.fromkeys(bundle.release.dataset.name for bundle in self.bundles))
@@ -168,7 +173,8 @@ def learn_graph(
         bundles, fdr=fdr, error_bars=error_bars, progress=progress, max_memory=max_memory, **settings
     )
     opened = (bundles,) if isinstance(bundles, Bundle) else tuple(bundles)
-    return Learned(**{each.name: getattr(learned, each.name) for each in fields(learned)}, bundles=opened)
+    found = {each.name: getattr(learned, each.name) for each in fields(learned)}
+    return Learned(**found, bundles=opened, histograms=read_histograms(opened))
 
 
 learn_graph.__doc__ = learn.learn_graph.__doc__

@@ -22,6 +22,7 @@ from dp_bundle.describe.sentences import (
 from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
+from dp_bundle.portals.histograms import draw_margins
 from dp_learn.output.page import curves
 from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.links import columns_table, draw_forest, edges_table, frame_table, loadings_table, nodes_table
@@ -183,6 +184,7 @@ def make_report(found: Result, command: str) -> str:
         "alpha": curves.explain_alpha(found),
         "visible": [] if seen is None else curves.describe_visibility(seen),
         "visible_table": None if seen is None else curves.visibility_table(seen),
+        "margins": draw_margins(found.histograms, found.bundles[0].release),
         "promises": [(bundle, describe_promise(bundle)) for bundle in found.bundles],
         "releases": [(bundle, describe_release(bundle)) for bundle in found.bundles],
         "prediction": describe_prediction(found),

@@ -1,0 +1,177 @@
+"""What noisy histograms say of the columns of a table: shares, quantiles and means, with intervals.
+
+A count has the noise that the manifest states, and the rows are a sample: both are in every interval, at 95 %. The
+number of rows is public, so that the sum of a histogram's counts is known, which makes sums of many of them surer: of k
+out of m cells, the noise on the rest is regressed out, and its variance is k (m - k) / m times that of a count.
+
+An interval of a quantile ends at cells. It leaves out the edges below which significantly less than its share lies, as
+far as that holds of all edges before them, and so at the other end: the first edge beyond the true quantile is left out
+wrongly with a probability of 2.5 % at the most.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dp_bundle.data.margins import Floats, Margin
+
+QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
+_NORMAL = 1.959964
+_MOST_BARS = 24
+_SHOWN = 0.995  # of the values, between the ends of a picture
+
+
+class Estimate(NamedTuple):
+    """A number with its 95 % interval, which may be infinite on a side."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+class Bar(NamedTuple):
+    """A bar of a picture: what it stands for, its ends if these are numbers, and its share of the rows."""
+
+    label: str
+    low: float
+    high: float
+    share: float
+
+
+def cell_shares(margin: Margin, n_rows: int, variance: float) -> tuple[Floats, Floats, Floats]:
+    """Return the share of rows in each cell, shape (m,), and the ends of its 95 % interval.
+
+    Parameters
+    ----------
+    margin : Margin
+        The histogram.
+    n_rows : int
+        The number of rows.
+    variance : float
+        Of the noise on a count.
+    """
+    shares = margin.shares(n_rows, math.sqrt(variance))
+    raw = np.clip(margin.counts / n_rows, 0.0, 1.0)
+    away = _NORMAL * np.sqrt(variance / n_rows**2 + raw * (1 - raw) / n_rows)
+    noisy = margin.counts / n_rows
+    low, high = np.clip(noisy - away, 0.0, 1.0), np.clip(noisy + away, 0.0, 1.0)
+    return shares, np.minimum(low, shares), np.maximum(high, shares)
+
+
+def summarize_margin(margin: Margin, n_rows: int, variance: float) -> list[Estimate]:
+    """Return what a histogram says of its column: quantiles of numbers, the mean of few whole ones, the share of gaps.
+
+    The parameters are those of `cell_shares`.
+    """
+    found = []
+    if margin.counts_numbers and len(margin.edges) and not margin.labels:
+        values = _whole_values(margin)
+        if values is None or len(values) > 2:
+            found += [_quantile(margin, n_rows, variance, name, share) for name, share in QUANTILES.items()]
+        if values is not None:
+            found.append(_mean(margin, values, n_rows, variance))
+    if margin.has_gaps:
+        shares, low, high = cell_shares(margin, n_rows, variance)
+        found.append(Estimate("(no value)", float(shares[-1]), float(low[-1]), float(high[-1])))
+    return found
+
+
+def bars_of(margin: Margin, n_rows: int, variance: float) -> list[Bar]:
+    """Return the bars of a picture of a histogram: of levels each, of few cells each, and else of equal width."""
+    shares = margin.shares(n_rows, math.sqrt(variance))
+    filled = shares[: margin.n_filled]
+    if margin.labels:
+        return [
+            Bar(label, math.nan, math.nan, share) for label, share in zip(margin.labels, filled.tolist(), strict=True)
+        ]
+    values = _whole_values(margin)
+    if values is not None and len(values) <= _MOST_BARS:
+        return [
+            Bar(f"{value:g}", value - 0.5, value + 0.5, share)
+            for value, share in zip(values, filled.tolist(), strict=True)
+        ]
+    low, high = (_at(margin, filled, share) for share in (1 - _SHOWN, _SHOWN))
+    edges = margin.edges
+    cells = np.searchsorted(edges, [low, high])
+    if bool((edges % 1.0 == 0.5).all()) and len(edges) > 1 and cells[1] - cells[0] < _MOST_BARS:
+        return [
+            _whole_bar(edges, filled, cell) for cell in range(max(int(cells[0]), 1), min(int(cells[1]) + 1, len(edges)))
+        ]
+    if not low < high:
+        return []
+    ends = np.linspace(low, high, _MOST_BARS + 1)
+    below = np.interp(ends, margin.edges, np.cumsum(filled)[:-1])
+    return [
+        Bar(f"{start:.4g} to {end:.4g}", start, end, share)
+        for start, end, share in zip(ends[:-1].tolist(), ends[1:].tolist(), np.diff(below).tolist(), strict=True)
+    ]
+
+
+def _whole_bar(edges: Floats, filled: Floats, cell: int) -> Bar:
+    """Return the bar of a cell of whole numbers that has both ends."""
+    low, high = float(edges[cell - 1]), float(edges[cell])
+    label = f"{low + 0.5:g}" if high - low == 1.0 else f"{low + 0.5:g} to {high - 0.5:g}"
+    return Bar(label, low, high, float(filled[cell]))
+
+
+def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: float) -> Estimate:
+    """Return a quantile of the rows with a value."""
+    filled = margin.counts[: margin.n_filled]
+    m = len(filled)
+    n_filled = (
+        n_rows
+        if not margin.has_gaps
+        else max(1.0, float(margin.shares(n_rows, math.sqrt(variance))[:m].sum() * n_rows))
+    )
+    k = np.arange(1, m)
+    below = (np.cumsum(filled)[:-1] - k / m * (float(filled.sum()) - n_filled)) / n_filled
+    clipped = np.clip(below, 0.0, 1.0)
+    away = _NORMAL * np.sqrt(variance * k * (m - k) / m / n_filled**2 + clipped * (1 - clipped) / n_filled)
+
+    reached, left = np.flatnonzero(below + away >= share), np.flatnonzero(below - away <= share)
+    first, last = (int(reached[0]) if reached.size else m - 1) - 1, (int(left[-1]) if left.size else -1) + 1
+    edges, shares = margin.edges, margin.shares(n_rows, math.sqrt(variance))[:m]
+    if (values := _whole_values(margin)) is not None:
+        cells = first + 1, int(np.searchsorted(np.cumsum(shares) / shares.sum(), share)), last
+        low, value, high = (float(values[min(max(cell, 0), m - 1)]) for cell in cells)
+        return Estimate(name, value, min(low, value), max(high, value))
+    low = float(edges[first]) if first >= 0 else -math.inf
+    high = float(edges[last]) if last < len(edges) else math.inf
+    value = _at(margin, shares, share)
+    if bool((edges % 1.0 == 0.5).all()):  # whole numbers, several of which may be in a cell
+        low, value, high = low + 0.5, float(np.rint(value)), high - 0.5
+    return Estimate(name, value, min(low, value), max(high, value))
+
+
+def _at(margin: Margin, filled: Floats, share: float) -> float:
+    """Return a quantile by the shares of the cells, evenly spread in each; at most the outermost edge."""
+    sums = np.cumsum(filled)
+    sums = sums / max(float(sums[-1]), np.finfo(np.float64).tiny)
+    cell = int(np.searchsorted(sums, share))
+    edges = margin.edges
+    if cell <= 0 or cell >= len(edges):
+        return float(edges[0] if cell <= 0 else edges[-1])
+    before = float(sums[cell - 1])
+    part = (share - before) / max(float(sums[cell]) - before, np.finfo(np.float64).tiny)
+    return float(edges[cell - 1] + part * (edges[cell] - edges[cell - 1]))
+
+
+def _whole_values(margin: Margin) -> Floats | None:
+    """Return the number that each cell holds, where every cell holds one."""
+    edges = margin.edges
+    single = bool(len(edges)) and bool((np.diff(edges) == 1.0).all()) and float(edges[0] % 1.0) == 0.5
+    return np.append(edges - 0.5, edges[-1] + 0.5) if single else None
+
+
+def _mean(margin: Margin, values: Floats, n_rows: int, variance: float) -> Estimate:
+    """Return the mean of whole numbers that are counted one by one."""
+    shares = margin.shares(n_rows, math.sqrt(variance))[: len(values)]
+    shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
+    mean = float(shares @ values)
+    spread = float(shares @ (values - mean) ** 2)
+    away = _NORMAL * math.sqrt(variance * float(np.sum((values - values.mean()) ** 2)) / n_rows**2 + spread / n_rows)
+    return Estimate("mean", mean, mean - away, mean + away)

@@ -1,0 +1,104 @@
+"""Pictures of the histograms of a release by normal scores: plain drawings, which need no script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dp_bundle.data.margin_summary import Bar, Estimate, bars_of, summarize_margin
+from dp_bundle.data.margins import Margin
+from dp_bundle.manifest.release import Release
+from dp_bundle.page.tables import MINUS
+
+_MOST = 60  # pictures on a page
+_MOST_LEVELS = 12
+_HEIGHT, _WIDTH, _GAP = 60.0, 240.0, 0.12
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """A bar as it is drawn, from the upper left corner, and what it says."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    says: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One histogram.
+
+    Attributes
+    ----------
+    name : str
+        The raw column.
+    rectangles : sequence of Rectangle
+        Its bars.
+    ends : tuple of str
+        What stands below both ends, if cells are numbers.
+    says : str
+        The column in words: levels with their shares, or quantiles with intervals.
+    """
+
+    name: str
+    rectangles: Sequence[Rectangle]
+    ends: tuple[str, str]
+    says: str
+
+
+def draw_margins(margins: Sequence[Margin], release: Release) -> tuple[list[Picture], str]:
+    """Return the pictures of a release's histograms, and a sentence on those that are not drawn; none without any."""
+    stated, n_rows = release.margins, release.n_rows
+    if stated is None or not margins:
+        return [], ""
+    left = len(margins) - _MOST
+    more = f"The histograms of the other {left:,} columns are in the file." if left > 0 else ""
+    return [_draw(margin, n_rows, stated.variance) for margin in margins[:_MOST]], more
+
+
+def _draw(margin: Margin, n_rows: int, variance: float) -> Picture:
+    bars = bars_of(margin, n_rows, variance)
+    tallest = max((bar.share for bar in bars), default=0.0) or 1.0
+    each = _WIDTH / max(len(bars), 1)
+    rectangles = [
+        Rectangle(
+            round(place * each + 0.5 * _GAP * each, 2),
+            round(_HEIGHT * (1 - bar.share / tallest), 2),
+            round(each * (1 - _GAP), 2),
+            round(_HEIGHT * bar.share / tallest, 2),
+            f"{bar.label}: {bar.share:.1%}",
+        )
+        for place, bar in enumerate(bars)
+    ]
+    ends = (_number(bars[0].low), _number(bars[-1].high)) if bars and not margin.labels else ("", "")
+    if bars and not margin.labels and all(bar.low % 1.0 == 0.5 for bar in bars):  # whole numbers
+        ends = (bars[0].label, bars[-1].label)
+    return Picture(margin.name, rectangles, ends, _in_words(margin, bars, summarize_margin(margin, n_rows, variance)))
+
+
+def _in_words(margin: Margin, bars: Sequence[Bar], found: Sequence[Estimate]) -> str:
+    known = {each.name: each for each in found}
+    said = []
+    if margin.labels:
+        shown = bars[:_MOST_LEVELS]
+        said += [f"{bar.label} {bar.share:.1%}" for bar in shown]
+        said += [f"{len(bars) - len(shown)} more"] if len(bars) > len(shown) else []
+    for name in ("mean", "median"):
+        if name in known and not margin.labels:
+            said.append(
+                f"{name} {_number(known[name].value)} ({_number(known[name].low)} to {_number(known[name].high)})"
+            )
+    if {"25 %", "75 %"} <= known.keys() and not margin.labels:
+        said.append(f"middle half from {_number(known['25 %'].value)} to {_number(known['75 %'].value)}")
+    if "(no value)" in known:
+        said.append(f"no value in {known['(no value)'].value:.1%}")
+    return "; ".join(said)
+
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "no end" if value > 0 else "no beginning"
+    return f"{value:.4g}".replace("-", MINUS)
