@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
 
 T = TypeVar("T")
+_ENOUGH = 60  # n mu / p, from which on histograms cost correlations next to nothing
 _STATED_OF_NOISE = ("granularity", "distribution", "parameters", "diagonal_variance", "off_diagonal_variance", "bias")
 
 
@@ -88,8 +89,21 @@ class CovarianceMaker:
         columns = state_columns(self._columns, noisy)
         if noisy.earlier is not None:
             guarantee = guarantee.model_copy(update={"bounds_mu": noisy.earlier.choices_mu})
-        contents = Contents(n_rows, columns, guarantee, report, mechanism.reason, second_moments=stated)
+        remark = mechanism.reason if noisy.earlier is None or noisy.earlier.scored is None else self._remark(n_rows)
+        contents = Contents(n_rows, columns, guarantee, report, remark, second_moments=stated)
         return contents, self._write(noisy, making)
+
+    def _remark(self, n_rows: int) -> str | None:
+        """Return a sentence where rows are so few that the histograms' part of mu is better kept for correlations."""
+        privacy = self._policy.privacy
+        strength = privacy.strength
+        mu = math.inf if strength is None else strength.mu / privacy.max_rows
+        if n_rows * mu >= _ENOUGH * len(self._kinds):
+            return None
+        return (
+            f"with {n_rows:,} rows, {len(self._kinds)} columns and mu = {mu:g} of a row, the histograms are coarse: "
+            "--release covariance shows the links of columns without long tails better"
+        )
 
     def _pass(
         self,

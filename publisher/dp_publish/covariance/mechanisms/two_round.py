@@ -397,11 +397,13 @@ def _raw_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[RawColumn, .
 def _clips_of(scored: Scored, least: float) -> NDArray[np.float64]:
     """Return the clips of scores, in scales about their means: the least one, or where the farthest score is nearer.
 
-    A column that is no score has two values, and neither is clipped.
+    Of a column of two values neither is clipped.
     """
     farthest = np.maximum(scored.high - scored.centers, scored.centers - scored.low) / scored.scales
-    is_score = np.isin(np.arange(len(farthest)), list(scored.maps))
-    return np.where(is_score, np.minimum(farthest, least), farthest)
+    many = [place for place, each in scored.maps.items() if len(each.scores) > 2]
+    clips = farthest.copy()
+    clips[many] = np.minimum(farthest[many], least)
+    return clips
 
 
 def _mapped_rows(rows: RawRows, maps: Transforms | Mapping[int, Scores]) -> RawRows:

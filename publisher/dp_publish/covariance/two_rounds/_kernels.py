@@ -1,4 +1,4 @@
-"""The passes over the rows of narrow tables, compiled: one row at a time, and nothing kept of it but its sums."""
+"""The passes over rows, compiled: of narrow tables one row at a time, and nothing kept of it but its sums."""
 
 from __future__ import annotations
 
@@ -114,3 +114,33 @@ def add_rows(
         if i % BLOCK == BLOCK - 1 or i == n - 1:
             move_to_limbs(products.ravel(), block.ravel())
             move_to_limbs(fourths.ravel(), lengths)
+
+
+@njit(nogil=True)
+def find_cells(
+    values: NDArray[np.float64],
+    edges: NDArray[np.float64],
+    center: float,
+    factor: float,
+    guide: NDArray[np.int64],
+    gap: int,
+    cells: NDArray[np.int64],
+) -> None:
+    """Put the number of edges that are at most as large as each value into `cells`, and `gap` for NaN.
+
+    A guide says where about it is: of u = y / (1 + |y|), y = (value - center) * factor, for equal parts of (-1, 1).
+    """
+    half, last, n = 0.5 * len(guide), len(guide) - 1, len(edges)
+    for i in range(len(values)):
+        value = values[i]
+        if value != value:
+            cells[i] = gap
+            continue
+        y = (value - center) * factor
+        u = y / (1.0 + abs(y)) if abs(y) < 1e300 else math.copysign(1.0, y)
+        cell = guide[min(max(int((u + 1.0) * half), 0), last)]
+        while cell > 0 and edges[cell - 1] > value:
+            cell -= 1
+        while cell < n and edges[cell] <= value:
+            cell += 1
+        cells[i] = cell

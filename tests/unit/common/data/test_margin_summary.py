@@ -1,0 +1,85 @@
+"""What noisy histograms say: intervals cover, whole numbers stay whole, and pictures add up."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_bundle.data.margin_summary import QUANTILES, bars_of, cell_shares, summarize_margin
+from dp_bundle.data.margins import Margin
+
+N, SIGMA = 3000, 12.0
+VARIANCE = SIGMA**2
+EDGES = 1 + 1.2 * np.sinh(np.arange(-30, 31) * 0.2)
+
+
+def noisy(edges: np.ndarray, values: np.ndarray, rng: np.random.Generator, **said: object) -> Margin:
+    """Return the noisy histogram of values, NaN being gaps."""
+    cells = np.searchsorted(edges, values[~np.isnan(values)], side="right")
+    counts = np.bincount(cells, minlength=len(edges) + 1)
+    if said.get("has_gaps"):
+        counts = np.append(counts, np.isnan(values).sum())
+    noise = np.rint(rng.normal(0, SIGMA, len(counts))).astype(np.int64)
+    return Margin("x", edges, counts=counts + noise, **said)  # type: ignore[arg-type]
+
+
+def test_intervals_of_quantiles_cover_the_truth() -> None:
+    """Of 200 histograms of lognormal values, hardly any quantile is outside of its interval."""
+    rng, missed = np.random.default_rng(1), 0
+    for _ in range(200):
+        found = summarize_margin(noisy(EDGES, rng.lognormal(0, 1, N), rng), N, VARIANCE)
+        assert [each.name for each in found] == list(QUANTILES)
+        missed += sum(not each.low <= stats.lognorm.ppf(QUANTILES[each.name], 1) <= each.high for each in found)
+        assert all(each.low <= each.value <= each.high for each in found)
+    assert missed <= 0.05 * 200 * len(QUANTILES)
+
+
+def test_means_of_few_whole_numbers_cover_and_quantiles_are_whole() -> None:
+    """Counted one by one, whole numbers have a mean, with an interval of the right length."""
+    rng, edges, missed, away = np.random.default_rng(2), np.arange(10) + 0.5, 0, []
+    for _ in range(300):
+        found = {
+            each.name: each for each in summarize_margin(noisy(edges, rng.binomial(10, 0.3, N) * 1.0, rng), N, VARIANCE)
+        }
+        missed += not found["mean"].low <= 3.0 <= found["mean"].high
+        away.append((found["mean"].value - 3.0) / (found["mean"].high - found["mean"].low))
+        assert all(found[name].value.is_integer() and found[name].low.is_integer() for name in QUANTILES)
+    assert 300 * 0.01 <= missed <= 300 * 0.11
+    assert 0.7 < np.std(away) * 2 * 1.96 < 1.2
+
+
+def test_shares_of_gaps_and_levels() -> None:
+    """Gaps and levels have shares with intervals, and no quantiles."""
+    rng = np.random.default_rng(3)
+    values = np.where(rng.random(N) < 0.2, np.nan, rng.normal(size=N))
+    found = {each.name: each for each in summarize_margin(noisy(EDGES, values, rng, has_gaps=True), N, VARIANCE)}
+    share = float(np.isnan(values).mean())
+    assert found["(no value)"].low <= share <= found["(no value)"].high
+    assert abs(found["median"].value) < 0.15
+
+    levels = Margin("town", np.empty(0), ("a", "b", "c"), counts=np.array([1500, 1000, 505]))
+    assert summarize_margin(levels, N, VARIANCE) == []
+    shares, low, high = cell_shares(levels, N, VARIANCE)
+    assert shares.sum() == pytest.approx(1)
+    assert (low <= shares).all()
+    assert (shares <= high).all()
+    assert [bar.label for bar in bars_of(levels, N, VARIANCE)] == ["a", "b", "c"]
+
+
+def test_bars_are_of_equal_width_and_hold_nearly_all_rows() -> None:
+    """A picture of a skewed column is a density between its half-percent points."""
+    rng = np.random.default_rng(4)
+    bars = bars_of(noisy(EDGES, rng.lognormal(0, 1, N), rng), N, VARIANCE)
+    widths = [bar.high - bar.low for bar in bars]
+    assert len(bars) == 24
+    assert max(widths) - min(widths) < 1e-9 * max(widths)
+    assert 0.95 < math.fsum(bar.share for bar in bars) <= 1.0
+    assert np.argmax([bar.share for bar in bars]) < 8
+
+
+def test_ends_are_not_lost() -> None:
+    """Counts at the ends are too small to stand out one by one, and their sum is kept."""
+    rng = np.random.default_rng(5)
+    found = [summarize_margin(noisy(EDGES, rng.normal(0, 1, N), rng), N, VARIANCE)[-1].value for _ in range(60)]
+    assert abs(np.mean(found) - 1.645) < 0.12  # of the 95 % point; without the sums at the ends it is 0.3 too low
