@@ -60,6 +60,7 @@ from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.policy.model import Policy
 
 _RELEASES, _ROWS = 30, 25
+_COUNTED = 400  # rows, where their histograms are released
 _FOLLOWS_FROM_CHOICES = (  # in a release of two rounds, as each is of rows in the units that were chosen
     "transform",  # of a column
     *("README.md", "standards", "column_clip", "radius", "constant", "granularity", "parameters", "fourth_moment"),
@@ -146,7 +147,11 @@ def check_whole(
     # a made-up table of rows within their bounds
     columns = moment_columns(policy, kinds)
     as_raw = policy.privacy.has_margins and bool(raw.sources)
-    table, values = _raw_rows(raw, moment_columns(raw, kinds)) if as_raw else _rows_of_numbers(policy, columns)
+    n_rows = _COUNTED if policy.privacy.has_margins else _ROWS
+    if as_raw:
+        table, values = _raw_rows(raw, moment_columns(raw, kinds), n_rows)
+    else:
+        table, values = _rows_of_numbers(policy, columns, n_rows)
 
     # whole releases, and the same by neighbours with the same random bits
     law, depends_on_data = entry_law(mechanism.noise), mechanism.draws_depend_on_data
@@ -188,17 +193,17 @@ def check_whole(
     ), *checks
 
 
-def _rows_of_numbers(policy: Policy, columns: Sequence[Column]) -> tuple[pa.Table, NDArray[np.float64]]:
+def _rows_of_numbers(policy: Policy, columns: Sequence[Column], n_rows: int) -> tuple[pa.Table, NDArray[np.float64]]:
     """Return a table of numbers within their bounds, and its rows."""
-    values = np.column_stack(values_inside(columns, _ROWS, np.random.default_rng(1))).astype(np.float64)
+    values = np.column_stack(values_inside(columns, n_rows, np.random.default_rng(1))).astype(np.float64)
     names = [column.name for column in columns]
     return in_batches(raw_table(policy, dict(zip(names, map(pa.array, values.T), strict=True)))), values
 
 
-def _raw_rows(policy: Policy, columns: Sequence[Column]) -> tuple[pa.Table, NDArray[np.float64]]:
+def _raw_rows(policy: Policy, columns: Sequence[Column], n_rows: int) -> tuple[pa.Table, NDArray[np.float64]]:
     """Return a raw table of cells in any of their states, and its rows as numbers, with NaN in gaps that are shown."""
     cells = raw_cells(policy.sources, columns)
-    states = any_states(cells, _ROWS, np.random.default_rng(1))
+    states = any_states(cells, n_rows, np.random.default_rng(1))
     numbers = [cell.numbers[own] for cell, own in zip(cells, states.T, strict=True)]
     for cell, found in zip(cells, numbers, strict=True):
         if cell.columns[0].missing == "indicator":
