@@ -168,11 +168,11 @@ def test_a_row_becomes_the_same_in_every_pass() -> None:
 
 
 def test_steps_come_to_mu_with_histograms_among_them() -> None:
-    """A tenth of mu squared goes to the histograms, none to clips, and all steps to all of it."""
+    """A tenth of mu squared and more goes to the histograms, none to clips, and all steps come to all of it."""
     for n_rows, searched, everywhere in ((50, 4, 2), (10**5, 4, 0), (10**5, 0, 0)):
         shares = share_out(1.3, n_rows, 4, searched, everywhere, with_margins=True)
         assert shares.clip == 0.0
-        assert shares.margins == pytest.approx(1.3 * math.sqrt(0.1))
+        assert 0.1 <= (shares.margins / 1.3) ** 2 * (1 + 1e-9) < 0.35
         assert 1.3 * (1 - 1e-9) < shares.total <= 1.3
         steps = [shares.margins, shares.choice, shares.choice, shares.lengths, shares.first, shares.second]
         steps += [shares.place] * shares.n_places + [shares.range] * shares.n_ranges
