@@ -25,6 +25,7 @@ from dp_publish.rows import mechanism as rows
 from dp_publish.sampling import places
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
+from faults_of_margins import FAULTS_OF_MARGINS
 from faults_of_tables import FAULTS_OF_TABLES
 from faults_of_two_rounds import FAULTS_OF_TWO_ROUNDS
 
@@ -320,4 +321,5 @@ FAULTS: dict[str, Plant] = {
     "clipped rows are dropped": _clipped_rows_dropped,
     **FAULTS_OF_TWO_ROUNDS,
     **FAULTS_OF_TABLES,
+    **FAULTS_OF_MARGINS,
 }

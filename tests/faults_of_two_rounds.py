@@ -24,7 +24,11 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def _limit_scores_doubled(patch: pytest.MonkeyPatch) -> None:
     for search in (shares.ClipSearch, shares.RadiusSearch):
         honest = search.scores
-        patch.setattr(search, "scores", lambda self, beyond, honest=honest: 2 * honest(self, beyond))
+
+        def scores(self: Any, beyond: np.ndarray, honest: Any = honest, **named: bool) -> np.ndarray:
+            return 2 * np.asarray(honest(self, beyond, **named))
+
+        patch.setattr(search, "scores", scores)
 
 
 def _radii_scored_on_both_sides(patch: pytest.MonkeyPatch) -> None:
@@ -185,8 +189,8 @@ def _rounds_share_random_bits(patch: pytest.MonkeyPatch) -> None:
 def _choices_for_nothing(patch: pytest.MonkeyPatch) -> None:
     honest = two_round.share_out
 
-    def share_out(mu: float, *rest: int) -> Any:
-        shares = honest(mu, *rest)
+    def share_out(mu: float, *rest: int, **named: bool) -> Any:
+        shares = honest(mu, *rest, **named)
         more = mu / math.hypot(shares.lengths, shares.first, shares.second)
         return replace(shares, lengths=more * shares.lengths, first=more * shares.first, second=more * shares.second)
 
@@ -194,7 +198,7 @@ def _choices_for_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _center_of_asinh_for_nothing(patch: pytest.MonkeyPatch) -> None:
-    honest = two_round._rows_on_scale
+    honest = two_round._mapped_rows
 
     def rows_on_scale(rows: Any, transforms: dict[int, tuple[float, float]]) -> Any:
         for index, (_, scale) in list(transforms.items()):
@@ -202,7 +206,7 @@ def _center_of_asinh_for_nothing(patch: pytest.MonkeyPatch) -> None:
             transforms[index] = float(np.nanmedian(column)), scale
         return honest(rows, transforms)
 
-    patch.setattr(two_round, "_rows_on_scale", rows_on_scale)
+    patch.setattr(two_round, "_mapped_rows", rows_on_scale)
 
 
 def _column(batches: Any, *, index: int) -> list[np.ndarray]:

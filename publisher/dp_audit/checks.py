@@ -273,12 +273,14 @@ def check_whole_releases(
     around : str
         The sums, in words.
     """
+    found = list(found)
+    share = alpha / (len(found) + len(signs))
     faults = [
         f"the noise {where} of whole releases has {total / freedom:.4g} times its stated size"
         for where, total, freedom in found
-        if 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom)) < alpha / 4
+        if 2 * min(stats.chi2.cdf(total, freedom), stats.chi2.sf(total, freedom)) < share
     ]
-    checks = [check_signs([part], alpha / 4) for part in signs]
+    checks = [check_signs([part], share) for part in signs]
     faults += [check.detail for check in checks if not check.passed]
     return make_check("whole releases", faults, f"{n} whole releases carry the noise stated around {around}")
 

@@ -83,6 +83,24 @@ def all_neighbours(places: Sequence[Place], max_rows: int, rng: np.random.Genera
         yield _replacing("rows of a unit", typical, *rows)
 
 
+def in_other_cells(
+    places: Sequence[Place], blocks: Sequence[Sequence[int]], max_rows: int, rng: np.random.Generator
+) -> Iterator[NeighbouringTables]:
+    """Yield tables in which the rows of a unit come to another cell of every histogram: no count moves more.
+
+    `blocks` are the places of levels that have a column each, of which a row has one.
+    """
+    columns = _Columns(places)
+    one, other = columns.at(-1.0), columns.at(1.0)
+    for block in blocks:
+        one[list(block)], other[list(block)] = 0.0, 0.0
+        one[block[0]] = other[block[-1]] = 1.0
+    typical = columns.typical(_N_TYPICAL, rng)
+    for n_rows in {1, max_rows}:
+        rows = (np.tile(row, (min(n_rows, _N_TYPICAL // 4), 1)) for row in (one, other))
+        yield _replacing("other cells of all columns", typical, *rows)
+
+
 def unlike_tables(places: Sequence[Place], rng: np.random.Generator) -> list[_Floats]:
     """Return tables of as many rows that differ in all of them: ordinary, heavy, equal, far out, and with gaps."""
     columns = _Columns(places)

@@ -29,6 +29,7 @@ from dp_audit.raw_cells import RawCell, raw_arrays
 from dp_bundle.base.errors import DpGraphError, MissingValuesError
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish.accounting.conversions import Cost
@@ -61,6 +62,8 @@ class Published:
         group, and the README.
     rounds : Rounds or None
         The other matrices, where a covariance was released in two rounds.
+    margins : tuple of Margin
+        The histograms, of a release by normal scores.
     """
 
     release: Release
@@ -68,6 +71,7 @@ class Published:
     cost: Cost
     seen: dict[str, Any] = field(repr=False)
     rounds: Rounds | None = None
+    margins: tuple[Margin, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +97,8 @@ def publish_made_up(press: Press, table: pa.Table, policy: Policy, keystream: Ke
         stated, rounds = bundle.release.second_moments, None
         if stated is not None and stated.first_round is not None:
             rounds = Rounds(bundle.first_round(), bundle.transform())
-        return Published(bundle.release, values, cost, _seen(bundle), rounds)
+        margins = bundle.margins() if bundle.release.margins is not None else ()
+        return Published(bundle.release, values, cost, _seen(bundle), rounds, margins)
 
 
 def not_published(error: Exception) -> str:
@@ -216,7 +221,7 @@ class Replayer:
     def same(self, one: pa.Table, other: pa.Table, what: str) -> None:
         """Compare releases that should be equal."""
         pair = self.pair(one, other, what)
-        if pair and not np.array_equal(pair[0].values, pair[1].values):
+        if pair and not _are_equal(*pair):
             self.faults.append(f"{what} do not come out alike with the same random bits")
 
     def neighbours(self, one: pa.Table, other: pa.Table, limit: Limit) -> tuple[Published, Published] | None:
@@ -286,10 +291,11 @@ def replay_crowds(replayer: Replayer, cells: Sequence[RawCell]) -> None:
 
 
 def _are_equal(one: Published, other: Published) -> bool:
-    """Return True if two releases have the same matrices."""
-    pairs = [(one.values, other.values)]
+    """Return True if two releases have the same values, matrices and histograms."""
+    pairs: list[tuple[NDArray[Any], NDArray[Any]]] = [(one.values, other.values)]
     if one.rounds is not None and other.rounds is not None:
         pairs += [(one.rounds.first, other.rounds.first), (one.rounds.transform, other.rounds.transform)]
+    pairs += [(own.counts, others.counts) for own, others in zip(one.margins, other.margins, strict=True)]
     return all(np.array_equal(own, others) for own, others in pairs)
 
 

@@ -10,7 +10,8 @@ sum, too.
 Of two rounds the exact sums are computed here from what a release states, and nothing of `covariance.two_rounds` is
 used: raw values are clipped, standardised, transformed and shortened in plain floating-point arithmetic, as the format
 says it of bounds, asinh, standards, column clip, transform and radius. That differs from the release's integers by far
-less than the noise.
+less than the noise. Of a release by normal scores, counts and scores are computed first (`normal_scores`), and where it
+has levels, rows are raw ones.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dp_audit.checks import Check, check_confidence, check_whole_releases, make_
 from dp_audit.coding import check_coding, without_sources
 from dp_audit.covariance_attack import attack_moments
 from dp_audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
+from dp_audit.normal_scores import in_scores, noise_of_margins
 from dp_audit.press import (
     UNPUBLISHED,
     Limit,
@@ -41,11 +43,13 @@ from dp_audit.press import (
     not_published,
     publish_made_up,
 )
+from dp_audit.raw_cells import any_states, raw_cells, tables_of
 from dp_audit.replay import check_replay
 from dp_audit.report import AuditReport
 from dp_audit.step_attack import attack_steps
+from dp_audit.step_noise import noise_of_counts
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.manifest.columns import Asinh
+from dp_bundle.manifest.columns import Asinh, Column
 from dp_bundle.manifest.matrix_noise import NoisyMatrix, WishartDifferenceNoise, WishartNoise
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_publish.covariance.calibration import set_mechanism
@@ -56,6 +60,7 @@ from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.policy.model import Policy
 
 _RELEASES, _ROWS = 30, 25
+_COUNTED = 400  # rows, where their histograms are released
 _FOLLOWS_FROM_CHOICES = (  # in a release of two rounds, as each is of rows in the units that were chosen
     "transform",  # of a column
     *("README.md", "standards", "column_clip", "radius", "constant", "granularity", "parameters", "fourth_moment"),
@@ -141,19 +146,27 @@ def check_whole(
 
     # a made-up table of rows within their bounds
     columns = moment_columns(policy, kinds)
-    values = np.column_stack(values_inside(columns, _ROWS, np.random.default_rng(1))).astype(np.float64)
-    table = in_batches(raw_table(policy, dict(zip(kinds, map(pa.array, values.T), strict=True))))
+    as_raw = policy.privacy.has_margins and bool(raw.sources)
+    n_rows = _COUNTED if policy.privacy.has_margins else _ROWS
+    if as_raw:
+        table, values = _raw_rows(raw, moment_columns(raw, kinds), n_rows)
+    else:
+        table, values = _rows_of_numbers(policy, columns, n_rows)
 
     # whole releases, and the same by neighbours with the same random bits
     law, depends_on_data = entry_law(mechanism.noise), mechanism.draws_depend_on_data
     two_rounds = isinstance(mechanism, TwoRound)
     differences = issubclass(mechanism.noise, WishartDifferenceNoise)
     try:
-        released = [publish_made_up(press, table, policy) for _ in range(_RELEASES if law or differences else 1)]
+        released = [
+            publish_made_up(press, table, raw if as_raw else policy)
+            for _ in range(_RELEASES if law or differences else 1)
+        ]
     except UNPUBLISHED as error:
         return (make_check("books", [not_published(error)], ""),)
     hidden = ["README.md", "estimated_diagonal_error", "estimated_off_diagonal_error"] if depends_on_data else []
-    steering = _FOLLOWS_FROM_CHOICES if two_rounds else ()
+    steering: tuple[str, ...] = _FOLLOWS_FROM_CHOICES if two_rounds else ()
+    steering += ("row groups",) if policy.privacy.has_margins else ()  # of cells around what was found
     hidden += steering
     public_rows = policy.privacy.neighbours.n_rows_public
     hidden += [] if public_rows else ["README.md", "n_rows"]
@@ -178,6 +191,24 @@ def check_whole(
     return _check_entries(
         released, law, exact, len(np.triu_indices(len(exact))[0]) - bool(exact_corner), alpha
     ), *checks
+
+
+def _rows_of_numbers(policy: Policy, columns: Sequence[Column], n_rows: int) -> tuple[pa.Table, NDArray[np.float64]]:
+    """Return a table of numbers within their bounds, and its rows."""
+    values = np.column_stack(values_inside(columns, n_rows, np.random.default_rng(1))).astype(np.float64)
+    names = [column.name for column in columns]
+    return in_batches(raw_table(policy, dict(zip(names, map(pa.array, values.T), strict=True)))), values
+
+
+def _raw_rows(policy: Policy, columns: Sequence[Column], n_rows: int) -> tuple[pa.Table, NDArray[np.float64]]:
+    """Return a raw table of cells in any of their states, and its rows as numbers, with NaN in gaps that are shown."""
+    cells = raw_cells(policy.sources, columns)
+    states = any_states(cells, n_rows, np.random.default_rng(1))
+    numbers = [cell.numbers[own] for cell, own in zip(cells, states.T, strict=True)]
+    for cell, found in zip(cells, numbers, strict=True):
+        if cell.columns[0].missing == "indicator":
+            found[found[:, 1] == 1.0, 0] = math.nan
+    return tables_of(policy, cells, states)[0], np.hstack(numbers)
 
 
 def _limit(policy: Policy, mechanism: Mechanism, law: EntryLaw | None) -> Limit:
@@ -260,6 +291,12 @@ def _check_rounds(released: Sequence[Published], values: NDArray[np.float64], al
     parts = [np.array(part) for part in zip(*(_noise_of_rounds(one, values) for one in released), strict=True)]
     where = ("on the diagonal", "beside the diagonal", "on lengths")
     sizes = [(name, float(np.sum(noise**2)), noise.size) for name, noise in zip(where, parts, strict=True)]
+    margins = released[0].release.margins
+    if margins is not None:
+        counts, rng = [noise_of_margins(one, values) for one in released], np.random.default_rng()
+        noise = noise_of_counts(np.concatenate([part for run in counts for part in run]), margins.sigma, rng)
+        sizes.append(("on counts", float(noise @ noise), len(noise)))
+        parts.append(np.array([[part[0] for part in run] for run in counts]))  # of each column's first cell
     signs = np.sign(np.column_stack(parts)).astype(np.int8)
     return check_whole_releases(len(released), sizes, [signs], alpha, "the exact sums of both rounds")
 
@@ -300,11 +337,12 @@ def _standardised(
     places = np.array([[(each.center, each.scale) for each in column.standards or ()] for column in columns])
     (first_center, first_scale), (center, scale) = places.transpose(1, 2, 0)
 
-    clipped = np.clip(values, low, high)
+    clipped = in_scores(published, values) if published.margins else np.clip(values, low, high)
     for values_of, column in zip(clipped.T, columns, strict=True):
         if isinstance(column.transform, Asinh):
             values_of[:] = np.arcsinh((values_of - column.transform.center) / column.transform.scale)
     clipped = np.clip(clipped, first_center - clip * first_scale, first_center + clip * first_scale)
+    clipped = np.where(np.isnan(clipped), first_center, clipped)
     return (clipped - first_center) / first_scale, (clipped - center) / scale @ rounds.transform
 
 

@@ -108,7 +108,7 @@ def test_workers_sum_and_cap_as_one_process_does(tmp_path: Path, key: Ed25519Pri
     numbers = pa.array(x, mask=x > 2)
     pq.write_table(pa.table({"x": numbers, "y": x + y, "who": who}), tmp_path / "raw.parquet", row_group_size=150_000)
     columns = {"x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}
-    release, unit = {"release": "covariance", "mu": 1.0}, {"unit": {"entity": "who", "max_rows": 5}}
+    unit = {"unit": {"entity": "who", "max_rows": 5}}
 
     def policy(privacy: dict[str, object], **others: object) -> Policy:
         document = {"dataset": {"name": "d"}, "privacy": privacy, "columns": columns | others}
@@ -116,13 +116,15 @@ def test_workers_sum_and_cap_as_one_process_does(tmp_path: Path, key: Ed25519Pri
 
     with Dask(n_workers=2) as engine:
         cluster = Cluster(engine, str(tmp_path / "staging"))
-        found = []
-        for place, name in ((None, "here"), (cluster, "there")):
-            given = {"out": tmp_path / f"{name}.tar", "key": key, "keystream": insecure_keystream(1), "cluster": place}
-            receipt = publish(tmp_path / "raw.parquet", policy(release, who={"drop": True}), **given)
-            with open_bundle(receipt.path) as opened:
-                found.append((opened.second_moments().tobytes(), receipt.report))
-        assert found[0] == found[1]
+        for release in ("covariance", "copula"):
+            asked, found = policy({"release": release, "mu": 1.0}, who={"drop": True}), []
+            for place, name in ((None, "here"), (cluster, "there")):
+                given = {"key": key, "keystream": insecure_keystream(1), "cluster": place}
+                receipt = publish(tmp_path / "raw.parquet", asked, out=tmp_path / f"{release}-{name}.tar", **given)
+                with open_bundle(receipt.path) as opened:
+                    digests = [opened.sha256(each) for each in receipt.release.moment_names]
+                    found.append((opened.second_moments().tobytes(), digests, receipt.report))
+            assert found[0] == found[1]
 
         raw = tmp_path / "raw.parquet"
         receipt = publish(raw, policy({"sigma": 0.01, **unit}), out=tmp_path / "rows.tar", key=key, cluster=cluster)

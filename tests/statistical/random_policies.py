@@ -11,7 +11,8 @@ _GAPS = {"midpoint": 5, "drop": 2, "center": 3, "indicator": 4}
 _RANGES = [(0.0, 1.0), (-4.0, 4.0), (10.0, 90.0), (-1e6, 3e6), (1e15, 1e15 + 64), (0.0, 1e-120), (-8e299, 8e299)]
 _WHOLE = [(0, 1), (0, 1), (0, 2), (0, 5), (-3, 4), (0, 40), (0, 1000), (-(2**40), 2**40)]
 _MOMENTS = ["gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors", "sulq"]
-_MOMENTS += ["kapralov-talwar", "auto", "gaussian", "two-round", "wishart-difference"]
+_MOMENTS += ["kapralov-talwar", "auto", "gaussian", "two-round", "wishart-difference", "copula"]
+_COUNTED = ["number", "number", "count", "category", "boolean", "ordered", "date", "duration"]
 Entry = dict[str, Any]
 
 
@@ -30,10 +31,12 @@ class Policies:
     ----------
     seed : int
         Of all that is random.
+    of_scores : bool
+        Whether all are releases by normal scores.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
+    def __init__(self, seed: int, *, of_scores: bool = False) -> None:
+        self._rng, self._of_scores = np.random.default_rng(seed), of_scores
         self._number, self._left, self._kind, self._weighed = 0, 0, "", False
 
     def __call__(self) -> Planned:
@@ -41,7 +44,8 @@ class Policies:
         if not self._left:
             self._number += 1
             self._left = int(self._rng.choice([1, 2, 3]))
-            self._kind = str(self._rng.choice(["cell", "change", "moments", "row", "row", "entity", "ball", "whole"]))
+            kinds = ["cell", "change", "moments", "row", "row", "entity", "ball", "whole"]
+            self._kind = str(self._rng.choice(["cell", "row", "entity"] if self._of_scores else kinds))
             self._parts = bool(self._rng.random() < 0.1)
             self._limits: dict[str, int] = {}
         self._left -= 1
@@ -50,11 +54,16 @@ class Policies:
     def _planned(self) -> Planned:
         rng, name = self._rng, _spell(self._number)
         moments = self._kind == "moments" or (self._kind in ("row", "entity") and rng.random() < 0.2)
+        moments = moments or self._of_scores
         self._weighed = not moments and self._kind in ("row", "entity", "whole")
         if moments:
-            columns, privacy = self._columns(["number"], found=False), self._moments()
+            privacy = self._moments()
+            scored = privacy["release"] == "copula"
+            columns = self._columns(_COUNTED if scored else ["number"], found=False)
             for entry in columns.values():
-                entry["missing"] = str(rng.choice(["refuse", "midpoint", "drop", "indicator"]))
+                gaps = {"count": 3, "integer": 3, "boolean": 1, "category": 1}.get(entry["kind"], 4)
+                entry["missing"] = str(rng.choice(["refuse", "drop", "midpoint", "indicator"][:gaps]))
+                entry.pop("mechanism", None)
         else:
             columns, privacy = self._rows()
         n_rows = int(rng.integers(8, 30)) if not moments else int(rng.integers(20, 60))
@@ -154,10 +163,10 @@ class Policies:
 
     def _moments(self) -> dict[str, Any]:
         """Return the mechanism and the strength of second moments."""
-        rng, mechanism = self._rng, str(self._rng.choice(_MOMENTS))
+        rng, mechanism = self._rng, "copula" if self._of_scores else str(self._rng.choice(_MOMENTS))
         unit: Any = {"entity": "who", "max_rows": int(rng.choice([2, 5]))} if self._kind == "entity" else "row"
         unit = "cell" if self._kind == "cell" else unit
-        removes = rng.random() < 0.4 and unit != "cell" and mechanism != "two-round"
+        removes = rng.random() < 0.4 and unit != "cell" and mechanism not in ("two-round", "copula")
         mu = self._log(0.05, 20.0)
         strength: dict[str, Any] = {"mu": mu} if rng.random() < 0.6 else {"rho": mu * mu / 2}
         if mechanism in ("wishart", "sulq"):
@@ -168,7 +177,8 @@ class Policies:
         elif rng.random() < 0.3:
             strength = {"epsilon": self._log(0.1, 20.0), "delta": 10 ** -float(rng.uniform(2, 12))}
         neighbours = {"neighbours": "add-remove"} if removes else {}
-        return {"release": "covariance", "mechanism": mechanism, "unit": unit, **strength, **neighbours}
+        how = {"release": "copula"} if mechanism == "copula" else {"release": "covariance", "mechanism": mechanism}
+        return {**how, "unit": unit, **strength, **neighbours}
 
     def _log(self, low: float, high: float) -> float:
         return float(math.exp(self._rng.uniform(math.log(low), math.log(high))))

@@ -13,7 +13,9 @@ from dp_bundle.manifest.release import Release
 _ROWS_TRIED = 60
 
 
-def law_of_moments(release: Release, choices: Sequence[float], rows: int, *, replaced: bool, sharper: float) -> Law:
+def law_of_moments(
+    release: Release, choices: Sequence[float], rows: int, *, replaced: bool, sharper: float, counts: Sequence[float]
+) -> Law:
     """Return what rows move a noisy sum of (z, c)(z, c)^T, in the worst case that is found here."""
     moments, guarantee = release.second_moments, release.guarantee
     if moments is None or guarantee is None:
@@ -23,6 +25,9 @@ def law_of_moments(release: Release, choices: Sequence[float], rows: int, *, rep
     if moments.distribution == "rounded-gaussian":
         shifts = [_gaussian_shift(each, swaps) for each in rounds]
         shifts += [1 / moments.fourth_moment.sigma] if moments.fourth_moment else []
+        if moments.margins:  # a row leaves one cell of every raw column, and comes to another one
+            n_raw = len({column.block or f"\0{column.name}" for column in release.columns})
+            shifts.append(math.sqrt(2 * n_raw) / counts[-2])
         return product([gaussian(sharper * rows * math.hypot(*shifts)), *(choice(rows * e) for e in choices)])
     if moments.distribution == "discrete-laplace":
         moved = _largest_l1(moments.radius, moments.constant, p, swaps=swaps)

@@ -23,6 +23,7 @@ from dp_bundle.manifest.release import Release
 from dp_publish.sampling.exponential import ExponentialMechanism
 
 Alternatives = dict[str, Law]
+TWO_ROUNDS = "dp_publish.covariance.two_rounds"
 
 
 @dataclass
@@ -37,11 +38,14 @@ class Drawn:
         Of every private choice: how far the log-ratios of its probabilities can vary when a row moves.
     sums_sigma : float
         The noise on the sums for means, in half-widths.
+    counts : list of float
+        The standard deviation of the noise on counts of rows, and last, on lengths, of a release in two rounds.
     """
 
     noise: list[tuple[str, float]] = field(default_factory=list)
     choices: list[float] = field(default_factory=list)
     sums_sigma: float = math.inf
+    counts: list[float] = field(default_factory=list)
 
 
 @contextmanager
@@ -75,12 +79,15 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawn]:
         noting(f"{rows}.noise", "sample_discrete_gaussian", lambda s, *_: drawn.noise.append(("discrete-gaussian", s)))
         noting(f"{rows}.response", "sample_replacements", lambda _n, r, *_: drawn.noise.append(("response", r / 2**32)))
         noting("dp_publish.release.rows", "find_centers", note_sums)
+        noting(f"{TWO_ROUNDS}.steps", "sample_rounded_gaussian", lambda s, *_: drawn.counts.append(s))
         patch.setattr(ExponentialMechanism, "choose", chooses)
         yield drawn
 
 
 def require_as_stated(release: Release, drawn: Drawn) -> None:
-    """Fail unless the noise on rows was drawn with the parameters that the manifest states."""
+    """Fail unless the noise on rows, or on histograms, was drawn with the parameters that the manifest states."""
+    if release.margins is not None:
+        assert math.isclose(release.margins.sigma, drawn.counts[-2], rel_tol=1e-12)
     stated: list[tuple[str, float]] = []
     before: str | None = None
     for column in release.columns:
@@ -117,7 +124,9 @@ def real_laws(
         Factor on the distance that everything moves: of a wrong judge, who must be told from a right one.
     """
     if release.second_moments is not None:
-        return {"*": law_of_moments(release, drawn.choices, rows, replaced=replaced, sharper=sharper)}
+        return {
+            "*": law_of_moments(release, drawn.choices, rows, replaced=replaced, sharper=sharper, counts=drawn.counts)
+        }
     columns = release.columns
     centered = any(column.missing == "center" for column in columns)
     laws = _of_ball(columns, sharper) if columns[0].ball is not None else _of_cells(columns, unit, sharper)

@@ -47,6 +47,8 @@ _OF_MOMENTS: list[dict[str, Any]] = [
     {"mechanism": "two-round", "epsilon": 1.0, "delta": 1e-6},
     {"mechanism": "laplace", "epsilon": 1.0},
     {"mechanism": "wishart-difference", "epsilon": 2.0},
+    {"release": "copula", "mu": 1.0},
+    {"release": "copula", "epsilon": 2.0, "delta": 1e-6},
 ]
 
 

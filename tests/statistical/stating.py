@@ -70,6 +70,7 @@ def kinds_of(judged: Judged) -> set[str]:
         name, neighbours = release.second_moments.mechanism, "replace-one"
         if judged.guarantee is not None and not judged.guarantee.neighbours.n_rows_public:
             neighbours = "add-remove"
+        name = "scores" if release.margins is not None else name
         return {f"moments, {name}", f"moments, {neighbours}", f"moments, {judged.unit}"}
     kinds = {
         f"rows, {judged.unit}",
@@ -138,9 +139,9 @@ class Stated:
         self.tally.kinds.update(kinds_of(judged))
         return judged
 
-    def publish_many(self, seed: int, number: int, every: int = _PLANNED) -> None:
-        """Publish so many random policies."""
-        policies, published = Policies(seed), 0
+    def publish_many(self, seed: int, number: int, every: int = _PLANNED, *, of_scores: bool = False) -> None:
+        """Publish so many random policies; with `of_scores`, all of them by normal scores."""
+        policies, published = Policies(seed, of_scores=of_scores), 0
         while published < number:
             published += self.publish(policies(), with_plan=published % every == 0) is not None
 

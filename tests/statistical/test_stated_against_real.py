@@ -13,9 +13,9 @@ KINDS = """
 ball, continuous; bounds found, continuous; bounds found, whole numbers; category, gaussian; continuous, cell;
 continuous, entity; continuous, row; gaps, center; gaps, drop; gaps, indicator; gaps, midpoint; moments,
 add-remove; moments, eigenvectors; moments, entity; moments, gaussian; moments, kapralov-talwar; moments,
-laplace; moments, replace-one; moments, row; moments, sulq; moments, two-round; moments, wishart; moments,
-wishart-difference; partition; randomised response, cell; randomised response, entity; randomised response, row;
-rows, cell; rows, change; rows, entity; rows, row; strength, epsilon; strength, mu; strength, rho; strength,
+laplace; moments, replace-one; moments, row; moments, scores; moments, sulq; moments, two-round; moments, wishart;
+moments, wishart-difference; partition; randomised response, cell; randomised response, entity; randomised response,
+row; rows, cell; rows, change; rows, entity; rows, row; strength, epsilon; strength, mu; strength, rho; strength,
 sigma; whole numbers, cell; whole numbers, change; whole numbers, entity; whole numbers, row
 """
 
@@ -55,6 +55,31 @@ def test_no_figure_of_500_policies_is_smaller_than_the_real_one(
     assert stated.tally.not_judged < 0.01 * sum(stated.tally.places.values())
     record_property("largest", {kind: (each.ratio, each.claim.kind) for kind, each in stated.tally.by_kind.items()})
     assert stated.tally.kinds.keys() >= {" ".join(kind.split()) for kind in KINDS.split(";")}
+
+
+def test_no_figure_of_scores_is_smaller_than_the_real_one(
+    monkeypatch: pytest.MonkeyPatch, key: Ed25519PrivateKey, tmp_path: Path
+) -> None:
+    """The same for four releases by normal scores."""
+    stated = Stated(monkeypatch, key, tmp_path)
+    stated.publish_many(6, 4, every=4, of_scores=True)
+    stated.read_books()
+    require_true(stated.tally)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [7, 8])
+def test_no_figure_of_300_releases_by_scores_is_smaller_than_the_real_one(
+    monkeypatch: pytest.MonkeyPatch, key: Ed25519PrivateKey, tmp_path: Path, seed: int
+) -> None:
+    """The same for 150 each, for rows, cells and entities; and what is drawn is nearly all that is stated."""
+    stated = Stated(monkeypatch, key, tmp_path)
+    stated.publish_many(seed, 150, of_scores=True)
+    stated.read_books()
+    stated.read_pages()
+    require_true(stated.tally)
+    assert stated.tally.kinds.keys() >= {"moments, scores", "moments, row", "moments, cell", "moments, entity"}
+    assert stated.tally.by_kind["moments, scores"].ratio > 0.9
 
 
 def test_a_figure_in_unknown_words_is_an_error() -> None:

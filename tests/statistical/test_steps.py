@@ -6,11 +6,13 @@ from scipy import stats
 
 from dp_audit.checks import check_guesses
 from dp_audit.neighbouring_tables import worst_neighbours
-from dp_audit.step_attack import attack_steps, check_steps, log_ratio, record, replay
+from dp_audit.step_attack import attack_steps, check_steps
+from dp_audit.transcripts import log_ratio, record, replay
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import scaling_for
+from dp_publish.covariance.two_rounds.margins import RawColumn
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -19,15 +21,32 @@ KINDS = {
     "lattice": (Place(0.0, 40.0, floor=0.5), Place(-3.0, 3.0, floor=0.5)),
     "declared": (Place(-30.0, 30.0, 1.0, 2.0), Place(-30.0, 30.0)),
     "everywhere": (Place(), Place(floor=0.5), Place(transform="asinh"), Place(-30.0, 30.0)),
+    "scores": (
+        Place(-30.0, 30.0),
+        *(3 * (Place(-1.0, 1.0, 0.0, 1.0),)),  # a category
+        Place(0.0, 40.0, floor=0.5),
+        *(Place(-5.0, 1e6), Place(-1.0, 1.0, 0.0, 1.0)),  # a number and its gaps
+    ),
     "asinh": (Place(-5.0, 1e6, transform="asinh"), Place(0.0, 9.0), Place(-30.0, 30.0, 1.0, 2.0, transform="asinh")),
 }
+
+
+COUNTED = (
+    RawColumn("a", (0,)),
+    RawColumn("b", (1, 2, 3), ("x", "y", "z")),
+    RawColumn("c", (4,)),
+    RawColumn("d", (5, 6), has_gap_column=True, may_have_gaps=True),
+)
 
 
 def _mechanism(p: int, mu: float = 1.0, max_rows: int = 1, kind: str = "found") -> TwoRound:
     places = tuple(KINDS[kind][index % len(KINDS[kind])] for index in range(p))
     scaling = scaling_for([(place.low, place.high) for place in places])
     strength = GaussianDP(mu)
-    return TwoRound(scaling, Neighbours.REPLACE_ONE, strength, max_rows, places=places, most_cells=1 << 10)
+    columns = COUNTED if kind == "scores" else ()
+    return TwoRound(
+        scaling, Neighbours.REPLACE_ONE, strength, max_rows, places=places, most_cells=1 << 10, columns=columns
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +59,10 @@ def _mechanism(p: int, mu: float = 1.0, max_rows: int = 1, kind: str = "found") 
 )
 @pytest.mark.parametrize(
     ("p", "kind"),
-    [(2, "found"), (3, "found"), (3, "lattice"), (4, "declared"), (10, "found"), (3, "asinh"), (4, "everywhere")],
+    [
+        *((2, "found"), (3, "found"), (3, "lattice"), (4, "declared"), (10, "found"), (3, "asinh")),
+        *((4, "everywhere"), (7, "scores")),
+    ],
 )
 def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, max_rows: int) -> None:
     """On ordinary and on the worst made-up neighbours, each step keeps to its sensitivity and its mu, and all to mu."""
@@ -49,11 +71,11 @@ def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [2, 5])
-def test_steps_follow_their_laws(p: int) -> None:
+@pytest.mark.parametrize(("p", "kind"), [(2, "found"), (5, "found"), (7, "scores")])
+def test_steps_follow_their_laws(p: int, kind: str) -> None:
     """Noise and choices of 1000 releases pass all tests against the laws of the steps."""
     keystream, rng = insecure_keystream(2), np.random.default_rng(2)
-    checks = attack_steps(_mechanism(p), n_runs=1000, new_keystream=lambda: keystream, rng=rng).checks
+    checks = attack_steps(_mechanism(p, kind=kind), n_runs=1000, new_keystream=lambda: keystream, rng=rng).checks
     assert [check for check in checks if not check.passed] == []
 
 

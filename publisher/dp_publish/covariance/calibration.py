@@ -64,7 +64,7 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
         The mechanism has no guarantee.
     """
     privacy, strength, reason = policy.privacy, policy.privacy.strength, None
-    kind = mechanism_named(privacy.mechanism)
+    kind = _kind_of(privacy)
     scaling = _scaling(policy, kinds)
     if strength is None:
         raise PolicyError("a covariance release is made at mu, epsilon with or without delta, or rho: give one")
@@ -87,10 +87,15 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
 def in_two_rounds(policy: Policy, kinds: Mapping[str, str]) -> bool:
     """Return whether a covariance release would be made in two rounds, which find centers and scales privately."""
     privacy, strength = policy.privacy, policy.privacy.strength
-    kind = mechanism_named(privacy.mechanism)
+    kind = _kind_of(privacy)
     if kind is not None or strength is None:
         return kind is TwoRound
     return _prefers_two_rounds(privacy, strength, len(kinds))
+
+
+def _kind_of(privacy: Privacy) -> type[Mechanism] | None:
+    """Return the mechanism that a policy names, or that alone makes what it asks for; None if it is to be chosen."""
+    return TwoRound if privacy.has_margins else mechanism_named(privacy.mechanism)
 
 
 def _prefers_two_rounds(privacy: Privacy, strength: Strength, n_columns: int) -> bool:

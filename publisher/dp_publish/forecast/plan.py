@@ -54,7 +54,7 @@ class Plan:
     unit : str
         The unit of privacy.
     release : {"rows", "covariance"}
-        What the policy would release.
+        What the policy would release; of normal scores the second moments are forecast.
     mechanism : str or None
         The mechanism of a covariance release; "auto" only where the policy's own strength would be refused.
     spread : float
@@ -193,7 +193,7 @@ def make_plan(
         n_rows=n_rows,
         kinds=kinds,
         unit=policy.privacy.unit_name,
-        release=policy.privacy.release,
+        release="covariance" if policy.privacy.is_moments else "rows",
         mechanism=mechanism,
         spread=spread,
         assumed=describe_spread(policy, kinds, spread),

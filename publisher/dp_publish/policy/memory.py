@@ -72,7 +72,7 @@ def publishing_memory(
     of_pages = _OF_PIECE * min(_NUMBER * (piece_rows or 0), _PAGE) * (n_columns if n_read is None else n_read)
     of_cores = (_OF_BATCH * batch * n_columns + of_pages) * max(count_threads(n_columns), n_workers)
     own = _LIBRARIES + _PER_COLUMN * n_columns + of_cores
-    of_pairs = _MOMENTS * n_columns**2 if release == "covariance" else 0
+    of_pairs = _MOMENTS * n_columns**2 if release != "rows" else 0
     return own + of_pairs + _WORKER * n_workers + (_TEXT if piece_rows is None else 0)
 
 
@@ -91,6 +91,6 @@ def require_publishing(
 ) -> int:
     """Return the bytes that `dp-publish` may need for a table, or raise `MemoryLimitError`."""
     piece_rows, n_rows = table.pieces()
-    what = "second moments" if release == "covariance" else "rows"
+    what = "second moments" if release != "rows" else "rows"
     needed = publishing_memory(n_columns, release, piece_rows, n_rows=n_rows, n_read=n_read, n_workers=n_workers)
     return require_memory(needed + table.held, limit, f"publishing {what} of {n_columns:,} columns")

@@ -43,7 +43,7 @@ _ALLOWED = {
     "dataset.related": 'a list of at most 100, such as [{ relation = "IsDerivedFrom", identifier = "10.1000/182" }]; '
     f"a relation is one of {', '.join(get_args(Relation))}",
     "privacy": "a table: [privacy] on a line of its own, and its entries below",
-    "privacy.release": '"rows" or "covariance"',
+    "privacy.release": '"rows", "covariance" or "copula"',
     "privacy.mechanism": _ONE_OF.format(", ".join(f'"{name}"' for name in ("auto", *get_args(SoundMechanism)))),
     "privacy.neighbours": '"replace-one" or "add-remove"',
     "privacy.unit": '"cell", "row", "change", or { entity = "COLUMN", max_rows = 10 }',

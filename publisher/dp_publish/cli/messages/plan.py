@@ -75,7 +75,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "n_rows": plan.n_rows,
         "columns": plan.kinds,
         "unit": plan.unit,
-        "release": plan.release,
+        "release": plan.policy.privacy.release,
         "mechanism": plan.mechanism,
         "assumed_spread": plan.spread,
         "own_mu": None if plan.own is None else plan.own.mu,

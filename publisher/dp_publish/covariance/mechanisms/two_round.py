@@ -64,7 +64,7 @@ from dp_publish.covariance.two_rounds.margins import (
     Scored,
     counts_of,
     empty_margins,
-    place_of_whole,
+    places_of_whole,
     score_columns,
 )
 from dp_publish.covariance.two_rounds.places import MOST_CELLS, Place, PlaceCounts, declared_place, transforms_of
@@ -183,7 +183,8 @@ class TwoRound(Mechanism):
         places = tuple(declared_place(policy.column(name)) for name in kinds)
         if not policy.privacy.has_margins:
             return {"places": places}
-        return {"places": tuple(map(place_of_whole, places)), "columns": _raw_columns(policy, kinds)}
+        columns = _raw_columns(policy, kinds)
+        return {"places": places_of_whole(columns, places), "columns": columns}
 
     @staticmethod
     def takes(n_columns: int, row_mu: float = 1.0) -> bool:
@@ -198,15 +199,15 @@ class TwoRound(Mechanism):
     def check_strength(self) -> None:
         """Refuse a mu for one row outside [1e-3, 1e6], one column or too many, and rows that may come and go."""
         check_mu(self.row_mu)
+        other = 'release = "covariance"' if self.columns else 'mechanism = "gaussian"'
         if self.row_mu < _LEAST_MU:
             raise PrivacyError(
                 f"two rounds take a mu of at least {_LEAST_MU:g} for one row, not {self.row_mu:.6g}: give a weaker "
-                'guarantee, or mechanism = "gaussian"'
+                f"guarantee, or {other}"
             )
         if not self.takes(self.scaling.n_features):
             raise PrivacyError(
-                f"two rounds take 2 to {_MOST_COLUMNS} columns, not {self.scaling.n_features}: give mechanism = "
-                '"gaussian"'
+                f"two rounds take 2 to {_MOST_COLUMNS} columns, not {self.scaling.n_features}: give {other}"
             )
         if not self.neighbours.n_rows_public:
             raise PrivacyError(

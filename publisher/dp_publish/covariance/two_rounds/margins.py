@@ -85,12 +85,15 @@ class Scored:
     scales: Floats
 
 
-def place_of_whole(place: Place) -> Place:
-    """Return the place of a column of few whole numbers as declared: its cells are known, and nothing is looked for."""
-    few = place.floor and place.is_bounded and place.high - place.low < MOST_WHOLE
-    if not few or place.is_declared:
-        return place
-    return replace(place, center=0.5 * (place.low + place.high), scale=0.5 * (place.high - place.low))
+def places_of_whole(columns: Sequence[RawColumn], places: Sequence[Place]) -> tuple[Place, ...]:
+    """Return places, those of levels and of few whole numbers as declared: their cells are known without a search."""
+    found = list(places)
+    for column in columns:
+        place = places[column.places[0]]
+        if _has_known_cells(column, place) and not place.is_declared:
+            middle, half = 0.5 * (place.low + place.high), 0.5 * (place.high - place.low)
+            found[column.places[0]] = replace(place, center=middle, scale=half)
+    return tuple(found)
 
 
 def empty_margins(
@@ -103,7 +106,7 @@ def empty_margins(
     for column in columns:
         first, edges = column.places[0], np.empty(0)
         if not column.has_level_columns:
-            edges = _edges(places[first], float(centers[first]), float(scales[first]), step)
+            edges = _edges(column, places[first], float(centers[first]), float(scales[first]), step)
         gaps = column.may_have_gaps
         size = (len(column.places) if column.has_level_columns else len(edges) + 1) + gaps
         margins.append(Margin(column.name, edges, column.labels, gaps, np.zeros(size, dtype=np.int64)))
@@ -181,9 +184,15 @@ def score_columns(
     return Scored(tuple(margins), sigma, maps, low, high, centers, scales)
 
 
-def _edges(place: Place, center: float, scale: float, step: float) -> Floats:
+def _has_known_cells(column: RawColumn, place: Place) -> bool:
+    """Return True if each level in an order, or each of few whole numbers, has a cell."""
+    few = bool(place.floor) and place.is_bounded and place.high - place.low < MOST_WHOLE
+    return not column.has_level_columns and (bool(column.labels) or few)
+
+
+def _edges(column: RawColumn, place: Place, center: float, scale: float, step: float) -> Floats:
     """Return what is between the cells of a column of numbers."""
-    if place.floor and place.is_bounded and place.high - place.low < MOST_WHOLE:
+    if _has_known_cells(column, place):
         return np.arange(math.ceil(place.low), math.floor(place.high), dtype=np.float64) + 0.5
     n_steps = math.ceil(_SPAN / step)
     edges = center + scale * np.sinh(np.arange(-n_steps, n_steps + 1) * step)

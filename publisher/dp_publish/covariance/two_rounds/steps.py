@@ -22,6 +22,7 @@ from dp_publish.sampling.keystream import Keystream
 
 _LENGTH_BITS = 20  # of a length to the fourth, unless its noise would be so many times as wide:
 _MOST_SIGMA_BITS = 29
+_LEAST_SIGMA = 0.05  # of counts, which is as little as whole numbers may be given
 _UP = 1 + 2.0**-48  # far above the rounding of the few operations on a sigma
 
 Statistic = TypeVar("Statistic", contravariant=True)
@@ -125,8 +126,8 @@ class NoisyCounts:
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the noise on a count."""
-        return self.sensitivity / self.mu * _UP
+        """The standard deviation of the noise on a count; more than it has to be where mu hides nothing anyway."""
+        return max(self.sensitivity / self.mu * _UP, _LEAST_SIGMA)
 
     @staticmethod
     def moved(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:

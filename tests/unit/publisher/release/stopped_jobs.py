@@ -29,7 +29,7 @@ class KilledError(BaseException):
 def policy_of(**privacy: Any) -> Policy:
     """Return a policy that leaves out the bounds, unless second moments are released."""
     columns = {"x": {}, "y": {"missing": "center"}}
-    if privacy.get("release") == "covariance":
+    if privacy.get("release") in ("covariance", "copula"):
         columns = {"x": {"bounds": [-4, 4]}, "y": {"bounds": [-4, 4], "missing": "midpoint"}}
     return Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 4.0, **privacy}, "columns": columns})
 

@@ -1,0 +1,106 @@
+"""The histograms of a release by normal scores, and what rows become by them, computed afresh from what it states.
+
+Nothing of `covariance.two_rounds` or `data.margins` is used: rows are counted by comparing each with every end of a
+cell, noisy counts become shares by bisection, and a cell's score is the normal quantile of its middle rank, as the
+format says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from dp_audit.press import Published
+from dp_bundle.data.margins import Margin
+from dp_bundle.manifest.columns import Scores
+
+_Floats = NDArray[np.float64]
+_MANY_CELLS, _STANDS_OUT = 20, 2.0  # as the format says of cells at the ends
+_HALVINGS = 200
+
+
+def cells_of(margin: Margin, rows: _Floats) -> NDArray[np.int64]:
+    """Return the cell of every row, given the published columns of the margin's raw column, with NaN in gaps."""
+    if rows.shape[1] > 1 and not margin.counts_numbers:
+        cells = (rows * np.arange(rows.shape[1])).sum(axis=1)  # of its level, which alone is 1
+    else:
+        cells = (margin.edges[None, :] <= rows[:, :1]).sum(axis=1)
+    if margin.has_gaps:
+        cells = np.where(np.isnan(rows[:, 0]), len(margin.counts) - 1, cells)
+    return np.asarray(cells, dtype=np.int64)
+
+
+def noise_of_margins(published: Published, values: _Floats) -> list[NDArray[np.int64]]:
+    """Return what the noisy counts of every raw column are away from those of the rows that were published."""
+    return [
+        margin.counts - np.bincount(cells_of(margin, rows), minlength=len(margin.counts))
+        for margin, rows in _rows_of_margins(published, values)
+    ]
+
+
+def in_scores(published: Published, values: _Floats) -> _Floats:
+    """Return the rows with what was replaced by scores in these; gaps remain NaN."""
+    stated = published.release.margins
+    scored = values.copy()
+    starts = _starts(published)
+    for (margin, rows), start in zip(_rows_of_margins(published, values), starts, strict=True):
+        if stated is not None and isinstance(published.release.columns[start].transform, Scores):
+            scores = _scores(margin, published.release.n_rows, stated.sigma)
+            cells = np.minimum(cells_of(margin, rows), len(scores) - 1)
+            scored[:, start] = np.where(np.isnan(rows[:, 0]), np.nan, scores[cells])
+    return scored
+
+
+def _rows_of_margins(published: Published, values: _Floats) -> list[tuple[Margin, _Floats]]:
+    starts = _starts(published)
+    parts = zip(published.margins, starts, [*starts[1:], values.shape[1]], strict=True)
+    return [(margin, values[:, start:end]) for margin, start, end in parts]
+
+
+def _starts(published: Published) -> list[int]:
+    """Return the place of the first published column of every raw one."""
+    names: Sequence[str] = [column.source_name for column in published.release.columns]
+    return [place for place, name in enumerate(names) if not place or name != names[place - 1]]
+
+
+def _scores(margin: Margin, n_rows: int, sigma: float) -> _Floats:
+    shares = _shares(margin, n_rows, sigma)
+    filled = shares[: len(shares) - 1] if margin.has_gaps else shares
+    if not filled.sum() > 0:
+        return np.zeros(len(filled))
+    below = np.array([filled[:place].sum() for place in range(len(filled))])
+    ranks = (below + filled / 2) / filled.sum()
+    scores: _Floats = stats.norm.ppf(np.minimum(np.maximum(ranks, 0.5 / n_rows), 1 - 0.5 / n_rows))
+    return scores
+
+
+def _shares(margin: Margin, n_rows: int, sigma: float) -> _Floats:
+    """Return the nearest shares that are not negative and add up to 1, without the cells that are taken for empty."""
+    shares = margin.counts / n_rows
+    n_filled = len(shares) - margin.has_gaps
+    first, last = 0, n_filled
+    if not margin.labels and n_filled > _MANY_CELLS:
+        first, last = (
+            _n_empty(margin.counts[:n_filled], sigma),
+            n_filled - _n_empty(margin.counts[:n_filled][::-1], sigma),
+        )
+        first, last = (first, last) if first < last else (0, n_filled)
+    kept = np.r_[first:last, n_filled : len(shares)]
+
+    low, high = shares[kept].min() - 1, shares[kept].max()  # of the level that is taken off
+    for _ in range(_HALVINGS):
+        level = (low + high) / 2
+        low, high = (level, high) if np.maximum(shares[kept] - level, 0).sum() > 1 else (low, level)
+    projected = np.zeros(len(shares))
+    projected[kept] = np.maximum(shares[kept] - (low + high) / 2, 0)
+    return projected
+
+
+def _n_empty(counts: NDArray[np.int64], sigma: float) -> int:
+    for place in range(len(counts)):
+        if counts[: place + 1].sum() > _STANDS_OUT * sigma * (place + 1) ** 0.5:
+            return place
+    return len(counts)

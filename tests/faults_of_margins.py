@@ -1,0 +1,135 @@
+"""Faults of a release by normal scores, each planted in its histograms or in what follows from them."""
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dp_bundle.data.margins import Scores
+from dp_publish.covariance.mechanisms import two_round
+from dp_publish.covariance.two_rounds import margins, steps
+
+__all__ = ["FAULTS_OF_MARGINS"]
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+_TENTHS = np.arange(1, 10) / 10
+
+
+def _values(batches: Any) -> list[np.ndarray]:
+    return [values.copy() for values in batches]
+
+
+def _cells_of_the_data(patch: pytest.MonkeyPatch) -> None:
+    honest_score, honest_cells = two_round.TwoRound._score, two_round.empty_margins
+
+    def score(self: Any, rows: Any, *rest: Any) -> Any:
+        table = np.concatenate(rows(_values, operator.add))
+
+        def cells(columns: Any, *rest: Any) -> Any:
+            made = []
+            for column, margin in zip(columns, honest_cells(columns, *rest), strict=True):
+                own = table[:, column.places[0]]
+                own = own[np.isfinite(own)]
+                if column.has_level_columns or not own.size:
+                    made.append(margin)
+                    continue
+                edges = np.unique(np.quantile(own, _TENTHS))
+                made.append(replace(margin, edges=edges, counts=np.zeros(len(edges) + 1 + margin.has_gaps, np.int64)))
+            return tuple(made)
+
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(two_round, "empty_margins", cells)
+            return honest_score(self, rows, *rest)
+
+    patch.setattr(two_round.TwoRound, "_score", score)
+
+
+def _scores_with_jitter(patch: pytest.MonkeyPatch) -> None:
+    honest, rng = Scores.of, np.random.default_rng()
+    patch.setattr(Scores, "of", lambda self, values: honest(self, values) + rng.uniform(-0.1, 0.1, np.shape(values)))
+
+
+def _gaps_in_no_cell(patch: pytest.MonkeyPatch) -> None:
+    honest = margins.MarginCounts.add
+
+    def add(self: Any, values: np.ndarray) -> None:
+        honest(self, values)
+        for column, margin, counts in zip(self._columns, self._margins, self._counts, strict=True):
+            if margin.has_gaps:
+                counts[-1] -= np.count_nonzero(np.isnan(values[:, column.places[0]]))
+
+    patch.setattr(margins.MarginCounts, "add", add)
+
+
+def _sensitivity_of_one_column(patch: pytest.MonkeyPatch) -> None:
+    for owner in (two_round, margins):
+        patch.setattr(owner, "counts_of", lambda _columns, mu: steps.NoisyCounts("margins", mu))
+
+
+def _counted_twice(patch: pytest.MonkeyPatch) -> None:
+    honest = margins.MarginCounts.add
+
+    def add(self: Any, values: np.ndarray) -> None:
+        before = self._counts[0].copy()
+        honest(self, values)
+        self._counts[0] += self._counts[0] - before
+
+    patch.setattr(margins.MarginCounts, "add", add)
+
+
+def _no_noise_in_one_column(patch: pytest.MonkeyPatch) -> None:
+    honest = steps.NoisyCounts.draw
+
+    def draw(self: Any, statistic: np.ndarray, rng: Any) -> np.ndarray:
+        noisy = honest(self, statistic, rng)
+        first = statistic.size // 3 if self.name == "margins" else 0
+        return np.concatenate([statistic[:first], noisy[first:]])
+
+    patch.setattr(steps.NoisyCounts, "draw", draw)
+
+
+def _scores_of_clean_counts(patch: pytest.MonkeyPatch) -> None:
+    honest_score, honest_columns, clean = two_round.TwoRound._score, two_round.score_columns, {}
+
+    def score(self: Any, *rest: Any) -> Any:
+        *others, play = rest
+
+        def noting(step: Any, statistic: Any) -> Any:
+            clean["counts"] = statistic
+            return play(step, statistic)
+
+        return honest_score(self, *others, noting)
+
+    def score_columns(columns: Any, cells: Any, noisy: Any, *rest: Any) -> Any:
+        published = honest_columns(columns, cells, noisy, *rest)
+        return replace(honest_columns(columns, cells, clean["counts"], *rest), margins=published.margins)
+
+    patch.setattr(two_round.TwoRound, "_score", score)
+    patch.setattr(two_round, "score_columns", score_columns)
+
+
+def _histograms_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    honest = two_round.share_out
+
+    def share_out(mu: float, *rest: int, **named: bool) -> Any:
+        shares = honest(mu, *rest, **named)
+        more = mu / math.hypot(shares.choices, shares.lengths, shares.first, shares.second)
+        return replace(shares, first=more * shares.first, second=more * shares.second)
+
+    patch.setattr(two_round, "share_out", share_out)
+
+
+FAULTS_OF_MARGINS: dict[str, Plant] = {
+    "the cells of histograms are read off the data": _cells_of_the_data,
+    "scores have jitter that is drawn anew in each pass": _scores_with_jitter,
+    "a gap is in no cell of its histogram": _gaps_in_no_cell,
+    "histograms have the sensitivity of one column": _sensitivity_of_one_column,
+    "a histogram counts every row twice": _counted_twice,
+    "one column's histogram has no noise": _no_noise_in_one_column,
+    "scores follow from the counts without noise": _scores_of_clean_counts,
+    "histograms cost nothing": _histograms_for_nothing,
+}

@@ -1,0 +1,108 @@
+"""Noisy histograms become shares, and shares scores: against brute force and ranks."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from dp_bundle.data.margins import Margin, Scores, mean_and_deviation, middle_scores
+
+
+def of(counts: list[int], *, labels: tuple[str, ...] = (), has_gaps: bool = False) -> Margin:
+    """Return a histogram of these counts in cells of width 1."""
+    found = np.array(counts, dtype=np.int64)
+    return Margin("x", np.arange(len(found) - has_gaps - 1, dtype=float), labels, has_gaps, found)
+
+
+def nearest(target: np.ndarray) -> np.ndarray:
+    """Return the nearest point of the simplex, by trying every set of cells that are not empty."""
+    best = None
+    for size in range(1, len(target) + 1):
+        for support in map(list, itertools.combinations(range(len(target)), size)):
+            point = np.zeros(len(target))
+            point[support] = target[support] - (target[support].sum() - 1) / size
+            if (point >= 0).all() and (best is None or np.sum((point - target) ** 2) < np.sum((best - target) ** 2)):
+                best = point
+    return best
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shares_are_the_nearest_that_add_up_to_one(seed: int) -> None:
+    """They are not negative, add up to 1, and no other such shares are nearer to the noisy counts over rows."""
+    rng = np.random.default_rng(seed)
+    counts = np.rint(rng.normal(20, 10 ** rng.uniform(0, 3), 7)).astype(np.int64)
+    shares = of(counts.tolist(), has_gaps=True).shares(100, 30.0)
+    assert shares.min() >= 0
+    assert shares.sum() == pytest.approx(1, abs=1e-12)
+    assert shares == pytest.approx(nearest(counts / 100), abs=1e-12)
+
+
+def test_exact_counts_are_their_own_shares() -> None:
+    """Without noise, shares are counts over rows, gaps included."""
+    assert of([10, 0, 30, 60], has_gaps=True).shares(100, 1.0) == pytest.approx([0.1, 0.0, 0.3, 0.6], abs=1e-15)
+
+
+def test_the_ends_of_many_numbers_are_empty_until_counts_stand_out() -> None:
+    """Cells of noise at either end have no share, and so have no score of their own; between them nothing is left out.
+
+    Levels, few cells, and the cell of gaps stay as they are.
+    """
+    noise = [1, -2, 2, 0, 1, 3, -1, 2]
+    counts = [*noise, *(20 * [50]), *noise]
+    shares = of(counts).shares(1000, 4.0)
+    assert (shares[:8] == 0).all()
+    assert (shares[-8:] == 0).all()
+    assert (shares[8:-8] > 0).all()
+    assert (of(counts, labels=tuple(map(str, range(36)))).shares(1000, 4.0)[[2, 5, 33]] > 0).all()
+    assert of([*counts, 9], has_gaps=True).shares(1000, 4.0)[-1] > 0
+    assert of([3, *(19 * [50])]).shares(953, 4.0)[0] > 0
+
+
+def test_pure_noise_has_shares() -> None:
+    """A histogram in which nothing stands out keeps all of its cells."""
+    shares = of([1, -1] * 15).shares(10, 100.0)
+    assert shares.sum() == pytest.approx(1)
+    assert np.count_nonzero(shares) == 15
+
+
+def test_scores_are_normal_quantiles_of_middle_ranks() -> None:
+    """Of exact shares they are those of mean ranks as scipy gives them to ties."""
+    rng = np.random.default_rng(1)
+    cells = rng.integers(0, 6, 500)
+    scores = middle_scores(np.bincount(cells) / 500, 500)
+    assert scores[cells] == pytest.approx(stats.norm.ppf((stats.rankdata(cells) - 0.5) / 500), abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_scores_rise_and_end_half_a_row_from_the_ends(seed: int) -> None:
+    """Whatever the shares, scores never fall along the cells, and are within those of half a row from either end."""
+    shares = np.random.default_rng(seed).exponential(size=50) * (np.arange(50) % (seed + 2) > 0)
+    shares = 0.7 * shares / shares.sum()  # the rest has no value
+    scores = middle_scores(shares, 30)
+    assert (np.diff(scores) >= 0).all()
+    assert np.abs(scores).max() <= special.ndtri(1 - 0.5 / 30) + 1e-12
+    assert middle_scores(shares[::-1], 30) == pytest.approx(-scores[::-1], abs=1e-12)
+
+
+def test_no_share_has_no_score() -> None:
+    """Where nobody has a value, all scores are 0."""
+    assert middle_scores(np.zeros(3), 10).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_value_has_the_score_of_its_cell() -> None:
+    """A value at an end belongs to the upper cell; gaps stay, and infinite values are at the ends."""
+    scores = Scores(np.array([0.0, 1.0]), np.array([-1.0, 0.5, 2.0]))
+    values = np.array([-np.inf, -1e-300, 0.0, 0.999, 1.0, np.inf, np.nan])
+    assert np.array_equal(scores.of(values), [-1.0, -1.0, 0.5, 0.5, 2.0, 2.0, np.nan], equal_nan=True)
+    strided = np.repeat(values, 2).reshape(-1, 2)[:, 0]
+    assert np.array_equal(scores.of(strided), scores.of(values), equal_nan=True)
+
+
+def test_mean_and_deviation_are_those_of_the_shares() -> None:
+    """They are numpy's weighted ones, also of shares that leave gaps out."""
+    values, shares = np.array([-1.0, 0.0, 3.0]), np.array([0.2, 0.1, 0.5])
+    mean = np.average(values, weights=shares)
+    expected = mean, np.sqrt(np.average((values - mean) ** 2, weights=shares))
+    assert mean_and_deviation(values, shares) == pytest.approx(expected)
+    assert mean_and_deviation(values, np.zeros(3)) == (0.0, 0.0)

@@ -1,0 +1,196 @@
+"""Histograms of all columns: what a row moves, in which cells it is, and what it becomes."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.publisher.covariance.two_rounds.test_two_round import Passes, release
+
+from dp_bundle.base.errors import PrivacyError
+from dp_bundle.privacy.neighbours import Neighbours
+from dp_publish import Policy
+from dp_publish.accounting.strength import GaussianDP
+from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.covariance.mechanisms.two_round import TwoRound
+from dp_publish.covariance.scaling import scaling_for
+from dp_publish.covariance.two_rounds.margins import (
+    MOST_WHOLE,
+    MarginCounts,
+    RawColumn,
+    counts_of,
+    empty_margins,
+    places_of_whole,
+    score_columns,
+)
+from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.covariance.two_rounds.shares import share_out
+
+GRADE = RawColumn("grade", (1,), ("low", "middle", "high"))
+COLUMNS = (
+    RawColumn("x", (0,)),
+    GRADE,
+    RawColumn("town", (2, 3, 4), ("a", "b", "c")),
+    RawColumn("pay", (5, 6), has_gap_column=True, may_have_gaps=True),
+)
+LEVEL = Place(-1.0, 1.0, 0.0, 1.0)
+PLACES = (Place(-8.0, 8.0, 0.0, 1.0), Place(0.0, 2.0, floor=0.5), *(3 * (LEVEL,)), Place(0.0, 9.0, 3.0, 2.0), LEVEL)
+CENTERS, SCALES = np.array([0.0, 1.0, 0.0, 0.0, 0.0, 3.0, 0.0]), np.array([1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0])
+MU, N_ROWS = 0.5, 5
+
+
+def row(x: float, grade: int, town: int, pay: float) -> list[float]:
+    """Return a row as it is published."""
+    return [x, grade, *np.eye(3)[town], pay, float(math.isnan(pay))]
+
+
+ALL_ROWS = [
+    row(*each)
+    for each in itertools.product([-np.inf, -3.0, 0.0, 7.9], range(3), range(3), [np.nan, 0.0, 3.5, 9.0, np.inf])
+]
+
+
+def cells(mu: float = MU, n_rows: int = N_ROWS) -> Any:
+    """Return the cells of all raw columns."""
+    return empty_margins(COLUMNS, places_of_whole(COLUMNS, PLACES), CENTERS, SCALES, mu, n_rows)
+
+
+def counts(rows: Any) -> MarginCounts:
+    """Return the counts of some rows."""
+    counted = MarginCounts(COLUMNS, cells())
+    counted.add(np.array(rows, dtype=float))
+    return counted
+
+
+def test_a_replaced_row_moves_all_counts_by_the_root_of_two_cells_a_column() -> None:
+    """Over all pairs of rows the largest distance is sqrt(2 p), p raw columns: what the noise is for, and attained."""
+    rest = [ALL_ROWS[place] for place in (0, 50, 100, 179)]
+    flat = np.array([counts([*rest, last]).flat for last in ALL_ROWS])
+    moved = np.sqrt(((flat[:, None] - flat[None]) ** 2).sum(axis=2))
+    step = counts_of(COLUMNS, MU)
+    assert moved.max() == step.sensitivity == math.sqrt(2 * len(COLUMNS))
+    assert step.moved(flat[0], flat[moved[0].argmax()]) == moved[0].max()
+    assert step.sigma == pytest.approx(step.sensitivity / MU)
+
+
+def test_so_many_rows_move_counts_as_many_times_as_far() -> None:
+    """Three replaced rows move them by three times sqrt(2 p) at most, which is attained."""
+    one, other = row(-3.0, 0, 0, np.nan), row(7.9, 2, 1, 3.5)
+    rest = [ALL_ROWS[7]]
+    moved = counts([*rest, *(3 * [one])]).flat - counts([*rest, *(3 * [other])]).flat
+    assert np.linalg.norm(moved) == pytest.approx(3 * math.sqrt(2 * len(COLUMNS)))
+
+
+def test_every_row_is_in_one_cell_of_every_column() -> None:
+    """Each histogram counts every row once: gaps, values far out, and those beyond their bounds."""
+    margins, flat = cells(), counts(ALL_ROWS).flat
+    ends = np.cumsum([len(margin.counts) for margin in margins])[:-1]
+    assert [part.sum() for part in np.split(flat, ends)] == [len(ALL_ROWS)] * len(COLUMNS)
+    gaps = [margin.has_gaps for margin in margins]
+    assert gaps == [False, False, False, True]
+    assert flat[-1] == len(ALL_ROWS) // 5  # those without pay
+    assert np.split(flat, ends)[2].tolist() == [len(ALL_ROWS) // 3] * 3
+
+
+def test_counts_of_parts_add_up_in_any_order() -> None:
+    """Parts of a table, in batches of any size and order, have the counts of the whole."""
+    whole, shuffled = counts(ALL_ROWS).flat, np.random.default_rng(1).permutation(np.array(ALL_ROWS))
+    one, other = counts(shuffled[:70]), MarginCounts(COLUMNS, cells())
+    for batch in np.array_split(np.asfortranarray(shuffled[70:]), 13):
+        other.add(batch)
+    assert (one.merged(other).flat == whole).all()
+
+
+def test_cells_follow_from_public_facts() -> None:
+    """They rise, lie within bounds, and are the finer the more rows and the larger mu, between limits."""
+    n_cells = [
+        len(cells(mu, n)[0].counts) for mu, n in ((0.1, 10), (0.5, 1000), (0.5, 10**5), (9.0, 10**5), (9.0, 10**9))
+    ]
+    assert n_cells[0] < n_cells[1] < n_cells[2] < n_cells[3]
+    assert n_cells[4] == len(cells(99.0, 10**9)[0].counts)
+    for margin, place in zip(cells(9.0, 10**5), (PLACES[0], PLACES[1], None, PLACES[5]), strict=True):
+        assert (np.diff(margin.edges) > 0).all()
+        assert place is None or (place.low < margin.edges.min() and margin.edges.max() < place.high)
+
+
+def test_levels_and_few_whole_numbers_have_cells_of_their_own() -> None:
+    """Each of up to 64 whole numbers, and each level in an order however many, is counted alone, and not looked for."""
+    many = tuple(map(str, range(200)))
+    columns = (RawColumn("a", (0,)), RawColumn("b", (1,)), RawColumn("c", (2,), many))
+    places = (Place(-3.0, 60.0, floor=0.5), Place(0.0, MOST_WHOLE, floor=0.5), Place(0.0, 199.0, floor=0.5))
+    settled = places_of_whole(columns, places)
+    assert [place.is_declared for place in settled] == [True, False, True]
+    few, _, levels = empty_margins(columns, settled, np.array([1.0, 9.0, 9.0]), np.array([1.0, 9.0, 9.0]), 1.0, 10)
+    assert few.edges.tolist() == np.arange(-2.5, 60.0).tolist()
+    assert levels.edges.tolist() == np.arange(0.5, 199.0).tolist()
+    assert len(levels.counts) == len(many)
+
+
+def test_scores_rise_and_lie_between_their_ends() -> None:
+    """Scores of noisy counts never fall along the cells; ends, means and deviations are theirs, and all are finite."""
+    rng, margins = np.random.default_rng(3), cells(9.0, 10**4)
+    n_counts = sum(len(margin.counts) for margin in margins)
+    for scale in (3.0, 1000.0, 0.0):
+        noisy = np.rint(rng.normal(0.0, scale, n_counts)).astype(np.int64)
+        scored = score_columns(COLUMNS, margins, noisy, 10**4, scale or 1.0, len(PLACES))
+        assert set(scored.maps) == {0, 1, 5}
+        for place, scores in scored.maps.items():
+            assert (np.diff(scores.scores) >= 0).all()
+            assert scored.low[place] <= scores.scores.min() <= scores.scores.max() <= scored.high[place]
+        assert (scored.low <= scored.centers).all()
+        assert (scored.centers <= scored.high).all()
+        assert (scored.low < scored.high).all()
+        assert np.isfinite(scored.scales).all()
+        assert (scored.scales > 0).all()
+
+
+def scored_mechanism(mu: float = 1.0) -> TwoRound:
+    """Return the mechanism for these columns."""
+    scaling = scaling_for([(place.low, place.high) for place in PLACES])
+    places = places_of_whole(COLUMNS, PLACES)
+    return TwoRound(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu), places=places, columns=COLUMNS)
+
+
+def test_a_row_becomes_the_same_in_every_pass() -> None:
+    """However rows come in batches, and laid out in memory, all that is released is the same to the last bit."""
+    rng = np.random.default_rng(2)
+    table = np.array([ALL_ROWS[place] for place in rng.integers(0, len(ALL_ROWS), 900)])
+    table[:, 0] = rng.standard_t(2, 900)
+    passes = [Passes(table, 900), Passes(table, 37), Passes(np.asfortranarray(table), 101)]
+    one, *others = (release(each, scored_mechanism())[0] for each in passes)
+    assert [each.n_passes for each in passes] == [4, 4, 4]
+    for other in others:
+        assert (one.matrix == other.matrix).all()
+        assert (one.earlier.moments.matrix == other.earlier.moments.matrix).all()
+        pairs = zip(one.earlier.scored.margins, other.earlier.scored.margins, strict=True)
+        assert all((own.counts == others.counts).all() for own, others in pairs)
+
+
+def test_steps_come_to_mu_with_histograms_among_them() -> None:
+    """A tenth of mu squared and more goes to the histograms, none to clips, and all steps come to all of it."""
+    for n_rows, searched, everywhere in ((50, 4, 2), (10**5, 4, 0), (10**5, 0, 0)):
+        shares = share_out(1.3, n_rows, 4, searched, everywhere, with_margins=True)
+        assert shares.clip == 0.0
+        assert 0.1 <= (shares.margins / 1.3) ** 2 * (1 + 1e-9) < 0.35
+        assert 1.3 * (1 - 1e-9) < shares.total <= 1.3
+        steps = [shares.margins, shares.choice, shares.choice, shares.lengths, shares.first, shares.second]
+        steps += [shares.place] * shares.n_places + [shares.range] * shares.n_ranges
+        assert math.hypot(*steps) == pytest.approx(shares.total)
+
+
+def test_a_strength_that_hides_nothing_is_published() -> None:
+    """Where mu asks for hardly any noise, counts have as little as whole numbers may be given."""
+    table = np.array(ALL_ROWS)
+    released, _ = release(Passes(table), scored_mechanism(1000.0))
+    assert released.earlier.scored.sigma == 0.05
+    assert (np.concatenate([each.counts for each in released.earlier.scored.margins]) >= 0).all()
+
+
+@pytest.mark.parametrize(("n_columns", "mu"), [(1, 1.0), (2049, 1.0), (3, 1e-4)])
+def test_no_other_mechanism_takes_its_place(n_columns: int, mu: float) -> None:
+    """Where two rounds are impossible, scores are refused before anything is paid for, with what to ask for instead."""
+    columns = {f"x{place}": {"bounds": [0, 1]} for place in range(n_columns)}
+    document = {"dataset": {"name": "d"}, "privacy": {"release": "copula", "mu": mu}, "columns": columns}
+    with pytest.raises(PrivacyError, match='release = "covariance"'):
+        set_mechanism(Policy.model_validate(document), dict.fromkeys(columns, "continuous"), lambda: 10)
