@@ -64,7 +64,7 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
         The mechanism has no guarantee.
     """
     privacy, strength, reason = policy.privacy, policy.privacy.strength, None
-    kind = mechanism_named(privacy.mechanism)
+    kind = TwoRound if privacy.has_margins else mechanism_named(privacy.mechanism)
     scaling = _scaling(policy, kinds)
     if strength is None:
         raise PolicyError("a covariance release is made at mu, epsilon with or without delta, or rho: give one")

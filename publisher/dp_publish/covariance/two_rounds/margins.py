@@ -102,7 +102,8 @@ def empty_margins(
     for column in columns:
         first, edges = column.places[0], np.empty(0)
         if not column.has_level_columns:
-            edges = _edges(places[first], float(centers[first]), float(scales[first]), step)
+            is_listed = len(column.labels) > 0
+            edges = _edges(places[first], float(centers[first]), float(scales[first]), step, is_listed=is_listed)
         gaps = column.may_have_gaps
         size = (len(column.places) if column.has_level_columns else len(edges) + 1) + gaps
         margins.append(Margin(column.name, edges, column.labels, gaps, np.zeros(size, dtype=np.int64)))
@@ -180,9 +181,9 @@ def score_columns(
     return Scored(tuple(margins), sigma, maps, low, high, centers, scales)
 
 
-def _edges(place: Place, center: float, scale: float, step: float) -> Floats:
-    """Return what is between the cells of a column of numbers."""
-    if place.floor and place.is_bounded and place.high - place.low < MOST_WHOLE:
+def _edges(place: Place, center: float, scale: float, step: float, *, is_listed: bool) -> Floats:
+    """Return what is between the cells of a column of numbers; levels in an order are counted one by one."""
+    if is_listed or (place.floor and place.is_bounded and place.high - place.low < MOST_WHOLE):
         return np.arange(math.ceil(place.low), math.floor(place.high), dtype=np.float64) + 0.5
     n_steps = math.ceil(_SPAN / step)
     edges = center + scale * np.sinh(np.arange(-n_steps, n_steps + 1) * step)
