@@ -107,9 +107,9 @@ MEANINGS = {
 MANIFEST_HEAD = """# The manifest
 
 The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest of
-version 6 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
+version 8 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
 can say, a reader checks that the guarantee follows from the noise ([the file format](../bundle-format.md)).
-The schema itself is [manifest-v7.schema.json](../manifest-v7.schema.json). (`make docs` writes this page.)
+The schema itself is [manifest-v8.schema.json](../manifest-v8.schema.json). (`make docs` writes this page.)
 """
 
 LIMITS = {
@@ -186,6 +186,8 @@ def kind(its: dict[str, Any]) -> str:
     """Return the type of a field."""
     if "anyOf" in its:
         return " or ".join(dict.fromkeys(kind(each) for each in its["anyOf"]))
+    if "oneOf" in its:
+        return ", ".join(map(kind, its["oneOf"]))
     if "$ref" in its:
         name = its["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
