@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from dp_bundle import Bundle, open_bundle
@@ -11,6 +12,7 @@ from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import describe_margins, describe_moments, describe_size
+from dp_bundle.portals.export import export_csv
 from dp_bundle.portals.portal_json import schema_org_document
 from dp_bundle.portals.registry import datacite_document
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -87,3 +89,17 @@ def test_everybody_is_told_of_histograms(bundle: Bundle) -> None:
     described = {each["name"]: each for each in schema_org_document(release, [])["variableMeasured"]}
     assert described["proline"]["description"].endswith("Published as normal scores.")
     assert "unitText" not in described["proline"]
+
+
+def test_export_writes_the_histograms_too(bundle: Bundle, tmp_path: Path) -> None:
+    """They get a table of their own beside the matrices, which a spreadsheet reads."""
+    written = export_csv(bundle, tmp_path / "t.csv")
+    assert [path.name for path in written] == ["t.csv", "t-first-round.csv", "t-transform.csv", "t-margins.csv"]
+    found = pd.read_csv(written[-1], keep_default_na=False, na_values={"low": ["nan"], "high": ["nan"]})
+    margins = bundle.margins()
+    assert found["count"].tolist() == [count for margin in margins for count in margin.counts.tolist()]
+    assert found[found["column"] == "size"]["level"].tolist() == ["small", "middle", "large"]
+    (hue,) = [margin for margin in margins if margin.name == "hue"]
+    cells = found[found["column"] == "hue"]
+    assert cells["level"].tolist() == [*[""] * hue.n_filled, "(no value)"]
+    assert cells["low"].tolist()[1:-1] == cells["high"].tolist()[:-2] == hue.edges.tolist()
