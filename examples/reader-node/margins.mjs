@@ -43,8 +43,9 @@ export async function readMargins(file, member, release) {
 function rawColumns({ columns, sources }) {
   const firsts = new Map()
   for (const column of columns) if (!firsts.has(column.block ?? column.name)) firsts.set(column.block ?? column.name, column)
+  const sourceOf = new Map(sources.map((source) => [source.columns[0], source]))
   return [...firsts].map(([name, { name: first, missing, bounds }]) => {
-    const source = sources.find((each) => each.columns[0] === first)
+    const source = sourceOf.get(first)
     const hasGaps = missing === 'indicator' || (missing === 'midpoint' && bounds === null)
     return { name, levels: source?.levels ?? [], hasEnds: !source || !hasLevelColumns(source), hasGaps, bounds }
   })

@@ -154,9 +154,9 @@ def _read_cells(file: BinaryIO, known: list[str], n_names: int) -> _Cells:
             raise BundleFormatError(f"{MARGINS_NAME} has fewer bytes than so many counts with noise")
         table = parquet.read(use_threads=False)
 
-    texts = []
+    texts, words = [], text_to_arrow(known)
     for name in ("column", "level"):
-        found = [label_places(chunk, text_to_arrow(known)) for chunk in table[name].chunks]
+        found = [label_places(chunk, words) for chunk in table[name].chunks]
         places = [each for each in found if each is not None]
         if len(places) < len(found):
             raise BundleFormatError(_OTHER)
