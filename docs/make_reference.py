@@ -60,7 +60,8 @@ MEANINGS = {
     "dataset.spatial": "the places that the data are about",
     "dataset.software_url": "where researchers find dpgraph, its source release: the bundle's README says so",
     "dataset.related": "other works, by DOI or address: the dataset IsDerivedFrom, IsDescribedBy ... them",
-    "privacy.release": "noisy rows, or noisy second moments of the columns",
+    "privacy.release": "noisy rows, noisy second moments of the columns, or those of normal scores with a histogram of "
+    "each column",
     "privacy.mechanism": "of a covariance release; auto takes the one of the smallest expected error",
     "privacy.neighbours": "of a covariance release: whether one row is replaced, or comes or goes",
     "privacy.unit": "what one person contributes, and what is protected",
@@ -107,9 +108,9 @@ MEANINGS = {
 MANIFEST_HEAD = """# The manifest
 
 The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest of
-version 6 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
+version 8 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
 can say, a reader checks that the guarantee follows from the noise ([the file format](../bundle-format.md)).
-The schema itself is [manifest-v7.schema.json](../manifest-v7.schema.json). (`make docs` writes this page.)
+The schema itself is [manifest-v8.schema.json](../manifest-v8.schema.json). (`make docs` writes this page.)
 """
 
 LIMITS = {
@@ -186,6 +187,8 @@ def kind(its: dict[str, Any]) -> str:
     """Return the type of a field."""
     if "anyOf" in its:
         return " or ".join(dict.fromkeys(kind(each) for each in its["anyOf"]))
+    if "oneOf" in its:
+        return ", ".join(map(kind, its["oneOf"]))
     if "$ref" in its:
         name = its["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"

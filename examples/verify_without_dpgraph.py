@@ -7,7 +7,7 @@ It checks all that makes every byte the signer's, by the rules of docs/bundle-fo
 
 It leaves out by design, as dp-bundle verify does not, what an honest signer would not break: E3 (a key that no private
 half belongs to), P1, P4, P5 and P6 (sizes, fields, texts), M3 and M5 (which members there are, and their words), all of
-B, C, F, N, G, T, K and W (what the manifest states), D (the form of the data) and R (releases seen before).
+B, C, F, H, N, G, T, K and W (what the manifest states), D (the form of the data) and R (releases seen before).
 """
 
 import base64
@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-VERSIONS = ("1", "2", "3", "4", "5", "6", "7")
+VERSIONS = ("1", "2", "3", "4", "5", "6", "7", "8")
 NAME = re.compile(rb"([A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)?)\0*")
 TYPE = b"application/vnd.in-toto+json"
 ENVELOPE = b'{"payload":"%s","payloadType":"' + TYPE + b'","signatures":[{"keyid":"ed25519:%s","sig":"%s"}]}\n'

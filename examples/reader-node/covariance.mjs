@@ -41,7 +41,8 @@ export function checkCovariance({ columns, guarantee, second_moments: moments })
 
   const parts = [moments.first_round, moments.column_clip, moments.fourth_moment]
   require(parts.every((each) => (each !== null) === isTwoRounds), 'W1', 'the rounds are not stated as two')
-  if (isTwoRounds) return checkTwoRounds(moments, guarantee, p, m)
+  const raw = new Set(columns.map((column) => column.block ?? column.name)).size
+  if (isTwoRounds) return checkTwoRounds(moments, guarantee, p, m, raw)
 
   require(moments.radius <= Math.sqrt(p) * (1 + 1e-9), 'K1', 'the radius is larger than any row')
   require(isReplaced || (guarantee.unit !== 'cell' && moments.constant > 0), 'K1', 'rows cannot come and go here')
@@ -144,8 +145,8 @@ function checkMechanism({ mechanism, radius: r, constant: c, parameters }, guara
   }
 }
 
-function checkTwoRounds(final, guarantee, p, m) {
-  const { first_round: first, column_clip: clip, fourth_moment: fourth } = final
+function checkTwoRounds(final, guarantee, p, m, raw) {
+  const { first_round: first, column_clip: clip, fourth_moment: fourth, margins } = final
   require(p >= 2 && guarantee.neighbours === 'replace-one', 'W1', 'two rounds of one column, or of rows that go')
   require(first.distribution === 'rounded-gaussian', 'W1', 'the noise of the first round')
   checkMatrix(first)
@@ -159,5 +160,6 @@ function checkTwoRounds(final, guarantee, p, m) {
   require(guarantee.bounds_mu > 0 && guarantee.centers_mu === 0, 'W4', 'the cost of what was found is not stated')
   checkGaussian(guarantee)
   const mus = [guarantee.bounds_mu, guarantee.discovery_mu, m / sigma, muOfRound(first, guarantee), muOfRound(final, guarantee)]
+  if (margins) mus.push((m * Math.sqrt(2 * raw)) / margins.sigma)
   checkStrength(guarantee, Math.hypot(...mus), true)
 }

@@ -1,16 +1,19 @@
-// Rules D1 to D3: the numbers, read by hyparquet (which needs `npm ci`; nothing else in this reader does).
+// Rules D1 to D3: the numbers of rows and of matrices.
 
-import { bytesAt } from './archive.mjs'
-import { checkParquet } from './parquet.mjs'
-import { Refusal, require } from './refusal.mjs'
+import { MARGINS, readMargins } from './margins.mjs'
+import { require } from './refusal.mjs'
+import { readTable } from './table.mjs'
 
-// All numbers of a release: the columns of its rows, or its matrices by their members' names.
+// All numbers of a release: the columns of its rows, or its matrices and its histograms by their members' names.
 export async function readData(file, members, release) {
   const data = members.filter((member) => member.name.startsWith('data/'))
   if (release.kind === 'rows') return readRows(file, data, release)
-  const matrices = {}
-  for (const member of data) matrices[member.name] = await readMatrix(file, member, release)
-  return matrices
+  const found = {}
+  for (const member of data) {
+    const read = member.name === MARGINS ? readMargins : readMatrix
+    found[member.name] = await read(file, member, release)
+  }
+  return found
 }
 
 async function readRows(file, parts, { columns, n_rows: rows, format_version: version }) {
@@ -19,7 +22,7 @@ async function readRows(file, parts, { columns, n_rows: rows, format_version: ve
   const names = columns.map((column) => column.name)
   const kinds = columns.map((column) => column.kind)
   for (const part of parts) {
-    const shape = { names, kinds, rows, groupRows: groupRows(columns.length, isOld), labels: [], isOld }
+    const shape = { names, kinds, rows, groupRows: groupRows(columns.length, isOld), labels: [], rule: 'D1', isOld }
     const read = await readTable(file, part, shape)
     read.forEach((values, index) => found[index].push(values))
   }
@@ -64,7 +67,7 @@ async function readMatrix(file, member, release) {
   require(n <= member.size + 65536, 'D8', `${member.name} has too few bytes for a matrix with noise`)
   const [names, kinds] = [['row', 'column', 'value'], ['text', 'text', 'continuous']]
   const isOld = release.format_version === '1'
-  const shape = { names, kinds, rows: n, groupRows: 2 ** 20, labels, isMatrix: true, isOld }
+  const shape = { names, kinds, rows: n, groupRows: 2 ** 20, labels, rule: 'D2', isOld }
   const [rows, columns, values] = await readTable(file, member, shape)
   require(values.length === n, 'D2', `${member.name} is not a whole triangle`)
   const matrix = labels.map(() => new Array(d).fill(0))
@@ -121,38 +124,4 @@ function checkTransform(matrix) {
       factor[i][j] = i === j ? Math.sqrt(rest) : rest / factor[j][j]
     }
   }
-}
-
-// Decompressors that refuse a page of another size than its header says.
-function exact(compressors) {
-  const wrap = (name, decompress) => (input, size) => {
-    const content = decompress(input, size)
-    const length = name === 'SNAPPY' ? snappyLength(input) : content.length
-    require(length === size, 'D6', 'a page does not decompress to the size that it states')
-    return content
-  }
-  return Object.fromEntries(Object.entries(compressors).map(([name, each]) => [name, wrap(name, each)]))
-}
-
-// The size that Snappy's own header states, in groups of seven bits.
-function snappyLength(input) {
-  const last = input.findIndex((byte) => byte < 128)
-  return input.subarray(0, last + 1).reduceRight((length, byte) => length * 128 + (byte & 127), 0)
-}
-
-// The columns of a Parquet file of this shape.
-async function readTable(file, member, shape) {
-  const { parquetRead } = await import('hyparquet')
-  const { compressors } = await import('hyparquet-compressors')
-  const bytes = bytesAt(file, member.offset, member.size)
-  const found = []
-  try {
-    checkParquet(bytes, shape)
-    const buffer = new Uint8Array(bytes).buffer
-    await parquetRead({ file: buffer, compressors: exact(compressors), onComplete: (rows) => rows.forEach((row) => found.push(row)) })
-  } catch (error) {
-    if (error instanceof Refusal) throw new Refusal(`${error.message} (${member.name})`)
-    throw new Refusal(`D1: ${member.name} cannot be decoded: ${error.message}`)
-  }
-  return shape.names.map((_, index) => found.map((row) => row[index]))
 }

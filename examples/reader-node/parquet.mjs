@@ -8,7 +8,7 @@ const [PLAIN, RLE, DICTIONARY, SPLIT] = [0, 3, 8, 9]
 const LONGEST_HEADER = 128
 
 // `shape` has `names` and `kinds` of columns, `rows` (the most that there may be), `groupRows`, the texts that may occur as
-// `labels`, `isMatrix`, and `isOld` for format version 1, which has statistics.
+// `labels`, the `rule` that other rows break, and `isOld` for format version 1, which has statistics.
 export function checkParquet(bytes, shape) {
   const size = bytes.length
   const isParquet = size >= 12 && marked(bytes.subarray(0, 4)) && marked(bytes.subarray(size - 4))
@@ -67,19 +67,19 @@ function fileForm(shape) {
   return form(file, [1, 2, 3, 4, 6, 7])
 }
 
-function checkSchema(elements, { names, kinds }) {
+function checkSchema(elements, { names, kinds, rule }) {
   const expected = names.map((name, index) => {
     const text = kinds[index] === 'text' ? { 6: 0, 10: { 1: {} } } : {}
     return { 1: TYPES[kinds[index]], 3: 0, 4: name, ...text }
   })
   const root = { 3: 0, 4: 'schema', 5: names.length }
   const isSame = JSON.stringify(elements) === JSON.stringify([root, ...expected])
-  require(isSame, 'D1', 'its columns are not those that the manifest describes')
+  require(isSame, rule, 'its columns are not those that the manifest describes')
 }
 
-function checkRows(footer, { names, rows, groupRows, isMatrix }, size, most) {
+function checkRows(footer, { names, rows, groupRows, rule }, size, most) {
   const counts = footer[4].map((group) => group[3])
-  require(footer[3] <= rows, isMatrix ? 'D2' : 'D1', 'it has more rows than the manifest promises')
+  require(footer[3] <= rows, rule, 'it has more rows than the manifest promises')
   require(footer[3] * names.length <= 64 * size, 'D8', 'it has too many values for its size')
   const isFull = counts.every((n, at) => n > 0 && n <= groupRows && (n === groupRows || at === counts.length - 1))
   require(isFull && counts.length <= most, 'D7', 'a row group has another size')

@@ -2,7 +2,8 @@
 //
 //     node read.mjs wine.bundle.tar publisher.pub          (or the publisher's fingerprint, ed25519:...)
 //
-// It prints who signed it, what is promised, each column's noise variance, and the first rows; or one line that begins
+// It prints who signed it, what is promised, each column's noise variance, and the first rows, or the histograms and the
+// first rows of the matrix; or one line that begins
 // with "refused:" and the number of the broken rule, and exits with 3. It does not check M5 (the words of the README and
 // the descriptions), G5 (the curve of integer columns) and R (releases seen before).
 //
@@ -16,6 +17,7 @@ import { bytesAt, memberAt, scanArchive } from './archive.mjs'
 import { readData } from './data.mjs'
 import { ENVELOPE_END, fingerprintOf, openEnvelope, signerOf } from './envelope.mjs'
 import { parsePayload } from './json.mjs'
+import { MARGINS, scoresOf, sharesOf } from './margins.mjs'
 import { checkRelease } from './release.mjs'
 import { Refusal, require } from './refusal.mjs'
 import { readFields } from './schema.mjs'
@@ -46,7 +48,7 @@ export function readStatement(payload) {
   const document = parsePayload(payload)
   const predicate = document.get('predicate')
   const version = predicate instanceof Map ? predicate.get('format_version') : undefined
-  require(['1', '2', '3', '4', '5', '6', '7'].includes(version), 'P3', 'a newer version of this reader is needed')
+  require(['1', '2', '3', '4', '5', '6', '7', '8'].includes(version), 'P3', 'a newer version of this reader is needed')
   require(document.get('predicateType') === `dpgraph:release/v${version}`, 'P3', 'the type is not that of the version')
   const statement = readFields(document, version)
   checkRelease(statement.predicate)
@@ -69,7 +71,7 @@ function checkMembers(file, members, { subject, predicate }) {
 function dataNames({ kind, second_moments: moments }, parts) {
   if (kind === 'rows') return Array.from({ length: parts }, (_, n) => `data/part-${String(n).padStart(5, '0')}.parquet`)
   const later = moments.first_round ? ['data/first-round.parquet', 'data/transform.parquet'] : []
-  return ['data/covariance.parquet', ...later]
+  return ['data/covariance.parquet', ...later, ...(moments.margins ? [MARGINS] : [])]
 }
 
 function digestOf(file, { offset, size }) {
@@ -91,7 +93,14 @@ function describe({ statement, data }, signer) {
     for (let row = 0; row < shown; row++) lines.push(data.map((values) => String(values[row])).join('\t'))
   } else {
     for (const { name, transform } of columns.filter((column) => column.transform)) {
-      lines.push(`${JSON.stringify(name)}: asinh((x - ${transform.center}) / ${transform.scale}) of its values x`)
+      const scaled = `asinh((x - ${transform.center}) / ${transform.scale}) of its values x`
+      lines.push(`${JSON.stringify(name)}: ${transform.name === 'asinh' ? scaled : 'normal scores of its cells'}`)
+    }
+    for (const margin of data[MARGINS] ?? []) {
+      const shares = sharesOf(margin, statement.predicate.n_rows, moments.margins.sigma)
+      const scores = margin.hasEnds ? scoresOf(margin, shares, statement.predicate.n_rows) : null
+      const { name, edges, counts } = margin
+      lines.push(`histogram: ${JSON.stringify({ name, edges, counts, shares, scores })}`)
     }
     lines.push(`noise variance ${moments.diagonal_variance} on the diagonal, ${moments.off_diagonal_variance} beside it`)
     for (const row of data['data/covariance.parquet'].slice(0, 5)) lines.push(row.join('\t'))

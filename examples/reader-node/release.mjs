@@ -24,6 +24,7 @@ export function checkRelease(release) {
     checkPublic(release)
   }
   checkDiscovery(release)
+  checkMargins(release)
   if (kind === 'covariance') {
     require(guarantee, 'K1', 'a covariance release has a guarantee')
     checkCovariance(release)
@@ -59,6 +60,19 @@ function checkDiscovery({ discovery: found, guarantee, n_rows: rows, kind, colum
   const withLevels = sources.filter((source) => source.levels.length).map((source) => source.name)
   const isThere = found.kinds.every((name) => published.includes(name)) && found.levels.every((name) => withLevels.includes(name))
   require(isThere, 'F4', 'something was found of a column that is not there')
+}
+
+// Rules H1 and H2: histograms, and the scores that follow from them.
+function checkMargins({ columns, sources, second_moments: moments }) {
+  const margins = moments?.margins ?? null
+  require(margins === null || moments.mechanism === 'two-round', 'H1', 'histograms go with two rounds')
+  const isOrigin = columns.every((column) => (column.standard_obtained === 'margins') === (margins !== null))
+  require(isOrigin, 'H1', 'standards follow from histograms exactly where there are some')
+  const others = new Set(sources.flatMap((each) => (hasLevelColumns(each) ? each.columns : each.columns.slice(1))))
+  const isDue = (column) => (column.transform?.name === 'scores') === (margins !== null && !others.has(column.name))
+  require(columns.every(isDue), 'H1', 'other columns have scores than those of numbers beside histograms')
+  const isSized = margins === null || (margins.sigma >= 0.05 && margins.sigma <= 1e9)
+  require(isSized, 'H2', 'the noise of the histograms is too narrow or too wide')
 }
 
 function checkColumn(column, release) {
@@ -102,7 +116,8 @@ function checkSources({ sources, columns }) {
   const named = new Map(columns.map((column) => [column.name, column]))
   for (const source of sources) checkSource(source, named)
   const others = sources.flatMap(({ kind, columns: own }) => (kind === 'number' ? own.slice(1) : own))
-  require(others.every((name) => !named.get(name).transform), 'C6', 'what stands for no number has a transform')
+  const isScaled = (name) => named.get(name).transform?.name === 'asinh'
+  require(!others.some(isScaled), 'C6', 'what stands for no number has a transform')
 
   const starts = columns.filter((column, index) => column.block && column.block !== columns[index - 1]?.block)
   const blocks = sources.filter((source) => source.columns.length > 1)
@@ -136,7 +151,7 @@ function checkPair(name, pair) {
   require(isContinuous, 'B6', `a number and the indicator of its gaps, of ${name}, have other noise`)
 }
 
-const hasLevelColumns = ({ kind, levels }) => kind === 'category' && levels.length > 2
+export const hasLevelColumns = ({ kind, levels }) => kind === 'category' && levels.length > 2
 
 function numbersOfColumns({ kind, levels }) {
   if (hasLevelColumns({ kind, levels })) return [levels.length]

@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import { Integer, plain } from './json.mjs'
 import { require } from './refusal.mjs'
 
-const PAGE = new URL('../../docs/manifest-v7.schema.json', import.meta.url)
+const PAGE = new URL('../../docs/manifest-v8.schema.json', import.meta.url)
 const SCHEMA = JSON.parse(fs.readFileSync(PAGE, 'utf8'))
 const SINCE_3 = {
   Column: ['standards', 'standard_obtained'],
@@ -13,11 +13,13 @@ const SINCE_3 = {
 const SINCE_4 = { Column: ['block', 'max_change'], Release: ['sources'] }
 const SINCE_6 = { Column: ['transform'] }
 const SINCE_7 = { Release: ['discovery'], Guarantee: ['discovery_mu'] }
+const SINCE_8 = { SecondMoments: ['margins'] }
 const laterFields = (title, version) => [
   ...(version < '3' ? (SINCE_3[title] ?? []) : []),
   ...(version < '4' ? (SINCE_4[title] ?? []) : []),
   ...(version < '6' ? (SINCE_6[title] ?? []) : []),
   ...(version < '7' ? (SINCE_7[title] ?? []) : []),
+  ...(version < '8' ? (SINCE_8[title] ?? []) : []),
 ]
 
 // The document with plain numbers, objects and lists, after a check that it fits; defaults are filled in.

@@ -1,5 +1,8 @@
 """Bad bundles whose data are not what the manifest says, or Parquet that no release has, soundly signed."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from tests.bad_bundles.making import Case, data, footer
@@ -9,7 +12,10 @@ __all__ = ["CASES"]
 
 _PART, _MATRIX, _TRANSFORM = "data/part-00000.parquet", "data/covariance.parquet", "data/transform.parquet"
 _ROWS, _MOMENTS, _TWO, _VECTORS = "v3", "v3-covariance", "v3-two-round-covariance", "v3-eigenvectors-covariance"
-_MIXED = "v4-mixed"
+_MIXED, _COPULA, _MARGINS = "v4-mixed", "v8-copula-two-round-covariance", "data/margins.parquet"
+_REST = ["low", "high", "count"]
+_HISTOGRAMS = "does not hold the histograms that its manifest describes"
+Columns = dict[str, list[Any]]
 
 
 def _set(column: str, index: int, value: float) -> object:
@@ -81,6 +87,102 @@ def _more_values(fields: Fields) -> None:
     about.put(5, I64, about.at(5) + 1)
 
 
+def _cells(change: Callable[[Columns], None]) -> object:
+    """Return a change of a table of histograms by its columns, as lists."""
+
+    def changed(table: pa.Table) -> pa.Table:
+        columns = table.to_pydict()
+        change(columns)
+        return pa.table(columns, schema=table.schema)
+
+    return changed
+
+
+def _of(columns: Columns, name: str) -> list[int]:
+    """Return the places of the cells of one raw column."""
+    return [place for place, each in enumerate(columns["column"]) if each == name]
+
+
+def _in_order(order: Callable[[Columns], list[int]]) -> object:
+    """Return a change that takes the cells in another order, or not all of them."""
+    return lambda table: table.take(np.array(order(table.to_pydict()), dtype=np.int64))
+
+
+def _from_the_last(columns: Columns) -> list[int]:
+    places = _of(columns, "alcohol")
+    return [*places[::-1], *range(len(places), len(columns["column"]))]
+
+
+def _without_cell(name: str, at: int) -> object:
+    def others(columns: Columns) -> list[int]:
+        left_out = _of(columns, name)[at]
+        return [place for place in range(len(columns["column"])) if place != left_out]
+
+    return _in_order(others)
+
+
+def _edge(value: float, at: int = 5) -> object:
+    """Return a change that moves one end between two cells of alcohol."""
+
+    def change(columns: Columns) -> None:
+        place = _of(columns, "alcohol")[at]
+        columns["high"][place] = columns["low"][place + 1] = value
+
+    return _cells(change)
+
+
+def _apart(columns: Columns) -> None:
+    columns["low"][_of(columns, "alcohol")[5]] += 1e-3
+
+
+def _finite_from(columns: Columns) -> None:
+    columns["low"][0] = 10.0
+
+
+def _with_ends(columns: Columns) -> None:
+    place = _of(columns, "size")[1]
+    columns["low"][place], columns["high"][place] = 0.5, 1.5
+
+
+def _level(old: str, new: str) -> object:
+    def change(columns: Columns) -> None:
+        columns["level"] = [new if each == old else each for each in columns["level"]]
+
+    return _cells(change)
+
+
+def _named(columns: Columns) -> None:
+    columns["level"][_of(columns, "alcohol")[5]] = "low"
+
+
+def _count(value: int) -> object:
+    def change(columns: Columns) -> None:
+        columns["count"][3] = value
+
+    return _cells(change)
+
+
+def _finer(n_cells: int) -> object:
+    """Return a change that gives alcohol so many cells."""
+
+    def change(columns: Columns) -> None:
+        rest, edges = len(_of(columns, "alcohol")), np.linspace(10, 16, n_cells + 1)[1:-1].tolist()
+        new = {"column": ["alcohol"] * n_cells, "level": [""] * n_cells, "count": [*range(n_cells)]}
+        new |= {"low": [-np.inf, *edges], "high": [*edges, np.inf]}
+        for name, values in columns.items():
+            columns[name] = [*new[name], *values[rest:]]
+
+    return _cells(change)
+
+
+def _counts_of_floats(table: pa.Table) -> pa.Table:
+    return table.set_column(4, "count", table.column("count").cast(pa.float64()))
+
+
+def _without_levels(table: pa.Table) -> pa.Table:
+    return table.drop_columns(["level"])
+
+
 _SHAPE = "have the columns|has |was not written by"
 
 CASES = [
@@ -102,6 +204,52 @@ CASES = [
     Case("matrix of another number of rows", "D2", data(_set("value", -1, 1.0), _MATRIX, _VECTORS), "number of rows"),
     Case("transform that has no inverse", "D3", data(_scaled(0.0), _TRANSFORM, _TWO), "inverted safely"),
     Case("transform that is not positive", "D3", data(_set("value", 1, 1e3), _TRANSFORM, _TWO), "inverted safely"),
+    *(
+        Case(name, "D9", data(change, _MARGINS, _COPULA), says)
+        for name, change, says in [
+            ("cells from the last to the first", _in_order(_from_the_last), _HISTOGRAMS),
+            (
+                "columns in another order",
+                _in_order(lambda each: [*_of(each, "hue"), *_of(each, "alcohol")]),
+                _HISTOGRAMS,
+            ),
+            (
+                "histogram left out",
+                _in_order(lambda each: sorted({*range(len(each["column"]))} - {*_of(each, "red")})),
+                _HISTOGRAMS,
+            ),
+            (
+                "histogram twice",
+                _in_order(lambda each: [*range(len(each["column"])), *_of(each, "alcohol")]),
+                _HISTOGRAMS,
+            ),
+            ("first cell left out", _without_cell("alcohol", 0), _HISTOGRAMS),
+            ("cell left out", _without_cell("alcohol", 7), _HISTOGRAMS),
+            ("cell of gaps left out", _without_cell("hue", -1), _HISTOGRAMS),
+            ("level left out", _without_cell("size", 1), _HISTOGRAMS),
+            ("end that is no number", _edge(np.nan), _HISTOGRAMS),
+            ("end without end", _edge(np.inf), _HISTOGRAMS),
+            ("ends that do not ascend", _edge(10.0001, at=9), _HISTOGRAMS),
+            ("end beyond the bounds", _edge(9.0, at=0), _HISTOGRAMS),
+            ("ends of two cells apart", _cells(_apart), _HISTOGRAMS),
+            ("first cell with an end", _cells(_finite_from), _HISTOGRAMS),
+            ("level between ends", _cells(_with_ends), _HISTOGRAMS),
+            ("level of another column", _level("small", "no"), _HISTOGRAMS),
+            ("level that nobody stated", _level("small", "tiny"), _HISTOGRAMS),
+            ("level of a number", _cells(_named), _HISTOGRAMS),
+            ("gaps by another name", _level("(no value)", ""), _HISTOGRAMS),
+            ("count beyond all rows", _count(10**9), "rows and noise cannot give"),
+            ("largest count", _count(2**63 - 1), "rows and noise cannot give"),
+            ("least count", _count(-(2**63)), "rows and noise cannot give"),
+            ("count far below nothing", _count(-(10**6)), "rows and noise cannot give"),
+            ("more cells than a column may have", _finer(1025), _HISTOGRAMS),
+            ("more cells than all columns may have", _finer(9000), _SHAPE),
+            ("counts of floats", _counts_of_floats, _SHAPE),
+            ("levels by another name", lambda table: table.rename_columns(["column", "word", *_REST]), _SHAPE),
+        ]
+    ),
+    Case("no cell at all", "D4", data(_in_order(lambda _: []), _MARGINS, _COPULA), _SHAPE),
+    Case("histograms without levels", "D4", data(_without_levels, _MARGINS, _COPULA), _SHAPE),
     Case("statistics", "D4", data(_same, _PART, _ROWS, write_statistics=True), _SHAPE),
     Case("metadata by keys", "D4", footer(_key_value), _SHAPE),
     Case("old version of Parquet", "D4", footer(_version), _SHAPE),

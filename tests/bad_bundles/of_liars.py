@@ -170,7 +170,32 @@ def _per_change(predicate: Predicate) -> None:
     total["other_units_rho"] = {"cell": total["rho"], "row": total["rho"]}
 
 
+def _no_margins(predicate: Predicate) -> None:
+    """State no histograms, and leave the scores."""
+    predicate["second_moments"]["margins"] = None
+
+
+def _scores_without_margins(predicate: Predicate) -> None:
+    """State no histograms, and standards that were found otherwise."""
+    _no_margins(predicate)
+    for column in predicate["columns"]:
+        column["standard_obtained"] = "private-quantiles"
+
+
+def _scored_levels(predicate: Predicate) -> None:
+    """State normal scores of all levels of a category."""
+    for column in predicate["columns"]:
+        column["transform"] = _SCORES if column["block"] == "size" else column["transform"]
+
+
+def _of_column(name: str, change: Callable[[Predicate], None]) -> Callable[[Predicate], None]:
+    """Return a change of one column, by its name."""
+    return lambda predicate: change(next(column for column in predicate["columns"] if column["name"] == name))
+
+
 _S = "the signed manifest is not sound"
+_COPULA = "v8-copula-two-round-covariance"
+_SCORES, _SIGMA = {"name": "scores"}, "second_moments.margins.sigma"
 _ASINH = "v6-asinh-two-round-covariance"
 _FOUND = "v7-found-two-round-covariance"
 _DATE = {"name": "proline", "kind": "date", "columns": ["proline"], "levels": [], "other": None, "gaps": None}
@@ -259,6 +284,42 @@ CASES = [
         "multiple",
     ),
     Case("search that costs nothing", "W4", statement(_free_search, _TWO), "found privately, at a cost"),
+    Case("histograms that cost nothing", "G2", statement(times(_SIGMA, 0.1), _COPULA), "mu is smaller"),
+    Case("histograms for half the cost", "G2", statement(times(_SIGMA, 0.5), _COPULA), "mu is smaller"),
+    Case("histograms with next to no noise", "H2", statement(put(_SIGMA, 0.04), _COPULA), "that counts can have"),
+    Case("histograms with endless noise", "H2", statement(put(_SIGMA, 1e10), _COPULA), "that counts can have"),
+    Case("histograms not stated", "H1", statement(_no_margins, _COPULA), "exactly where there are histograms"),
+    Case("scores without histograms", "H1", statement(_scores_without_margins, _COPULA), "and no histograms"),
+    Case(
+        "scores of a level",
+        "H1",
+        statement(_scored_levels, _COPULA),
+        "columns of numbers, and they alone",
+    ),
+    Case(
+        "scores of gaps",
+        "H1",
+        statement(_of_column("hue=(no value)", put("transform", _SCORES)), _COPULA),
+        "columns of numbers, and they alone",
+    ),
+    Case(
+        "number without scores",
+        "H1",
+        statement(_of_column("proline", put("transform", None)), _COPULA),
+        "columns of numbers, and they alone",
+    ),
+    Case(
+        "asinh beside histograms",
+        "H1",
+        statement(_of_column("alcohol", put("transform", {"name": "asinh", "center": 12.0, "scale": 1.0})), _COPULA),
+        "columns of numbers, and they alone",
+    ),
+    Case(
+        "standard of one column found otherwise",
+        "H1",
+        statement(_of_column("alcohol", put("standard_obtained", "declared")), _COPULA),
+        "exactly where there are histograms",
+    ),
     Case("level twice", "B1", statement(_source(put("levels", ["small"] * 5)), _MIXED), "a level twice"),
     Case("gaps of no level", "B1", statement(_source(put("gaps", "nowhere")), _MIXED), "a level that is none"),
     Case("level without a column", "B1", statement(_source(put("columns", ["size=small"])), _MIXED), "for each level"),

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.bad_bundles.making import Case, members, payload, statement
-from tests.tamper.archives import Members
+from tests.bad_bundles.making import GOLDEN, Case, members, payload, statement
+from tests.tamper.archives import Members, members_of
 
 __all__ = ["CASES", "put"]
 
 Predicate = dict[str, Any]
+_MARGINS = "data/margins.parquet"
+_COPULA, _TWO = "v8-copula-two-round-covariance", "v5-two-round-covariance"
 
 
 def put(path: str, value: object) -> Callable[[Predicate], None]:
@@ -50,6 +52,15 @@ def _crowded(predicate: Predicate) -> None:
 
 def _version_of_another_type(predicate: Predicate) -> None:
     predicate["format_version"] = "2"
+
+
+def _without(name: str) -> Callable[[Members], Members]:
+    return lambda found: {each: content for each, content in found.items() if each != name}
+
+
+def _with_margins(found: Members) -> Members:
+    """Add the histograms of another release."""
+    return {**found, _MARGINS: members_of(GOLDEN / f"bundle-{_COPULA}.tar")[_MARGINS]}
 
 
 def _lying(name: str, old: bytes, new: bytes) -> Callable[[Members], Members]:
@@ -132,6 +143,8 @@ CASES = [
     Case("member of another kind", "M3", members(lambda found: {**found, "setup.sh": b"true"}, sign=True), _KIND),
     Case("data of another kind", "M3", members(lambda found: {**found, "data/secret.bin": b"\0"}, sign=True), _KIND),
     Case("part left out", "M3", members(_renamed, sign=True), _KIND),
+    Case("histograms left out", "M3", members(_without(_MARGINS), sign=True, base=_COPULA), "kind covariance"),
+    Case("histograms that nothing states", "M3", members(_with_margins, sign=True, base=_TWO), "kind covariance"),
     Case("no data", "M3", members(_without_data, sign=True), _KIND),
     Case("data before the descriptions", "M3", members(_data_first, sign=True), _KIND),
     Case(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy, untar
@@ -57,7 +58,10 @@ print(json.dumps([{name: float(value) for name, value in row.items()} for resour
 """
 
 
-@pytest.fixture(params=["rows", "covariance"])
+N_FILES = {"rows": 2, "covariance": 3, "copula": 4}
+
+
+@pytest.fixture(params=["rows", "covariance", "copula"])
 def kind(request: pytest.FixtureRequest) -> str:
     """Return the kind of release."""
     return str(request.param)
@@ -76,7 +80,7 @@ def unpacked(
     renamed = table.rename(columns={"weight": "body weight"})
     publish(renamed, Policy.model_validate(document), out=tmp_path / "people.tar", key=key)
     with open_bundle(tmp_path / "people.tar") as opened:
-        assert sum(name.startswith("data/") for name in opened.members) == (2 if kind == "rows" else 3)
+        assert sum(name.startswith("data/") for name in opened.members) == N_FILES[kind]
     untar(tmp_path / "people.tar", tmp_path / "people")
     return tmp_path / "people"
 
@@ -98,17 +102,19 @@ def test_frictionless_says_valid(unpacked: Path, outside: Callable[..., str], ki
     """`frictionless validate` reads every data file against the descriptor, and finds nothing wrong."""
     frictionless = str(Path(sys.executable).with_name("frictionless"))
     printed = outside(unpacked, frictionless, "validate", "datapackage.json")
-    assert printed.count("VALID") == (2 if kind == "rows" else 3)
+    assert printed.count("VALID") == N_FILES[kind]
     assert "INVALID" not in printed
 
 
 def test_croissant_gives_the_records(
     unpacked: Path, table: pd.DataFrame, outside: Callable[..., str], kind: str
 ) -> None:
-    """`mlcroissant` finds neither an error nor a warning, and reads every row, or every entry of the matrix."""
-    report, n_records = outside(unpacked, sys.executable, "-c", READ, "croissant.json", kind).rsplit("\n", 2)[:2]
+    """`mlcroissant` finds neither an error nor a warning, and reads every row, entry of the matrix, or cell."""
+    records = "margins" if kind == "copula" else kind
+    report, n_records = outside(unpacked, sys.executable, "-c", READ, "croissant.json", records).rsplit("\n", 2)[:2]
     assert "warning" not in report, report
-    assert int(n_records) == (len(table) if kind == "rows" else 10)
+    n_cells = pq.read_metadata(unpacked / "data/margins.parquet").num_rows if kind == "copula" else 0
+    assert int(n_records) == {"rows": len(table), "covariance": 10, "copula": n_cells}[kind]
 
 
 @pytest.fixture

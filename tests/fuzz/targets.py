@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import norm
@@ -26,10 +27,11 @@ from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import BundleError
 from dp_bundle.bundle.reading import verify_manifest
 from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
+from dp_bundle.data.margins import Margin
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import describe_guarantee, describe_total
-from dp_bundle.manifest.columns import Column, RandomizedResponse
+from dp_bundle.manifest.columns import Column, RandomizedResponse, source_names
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, sign_envelope
@@ -139,7 +141,7 @@ def read_manifest(payload: bytes) -> bool:
     release = statement.predicate
     if release.format_version != "1" and statement.to_bytes() != payload:
         raise ContradictionError("two spellings of one manifest")
-    names = release.matrix_names if release.kind == "covariance" else ["data/part-00000.parquet"]
+    names = release.moment_names if release.kind == "covariance" else ["data/part-00000.parquet"]
     described = [DataMember(name, 1, "0" * 64) for name in names]
     for make in DESCRIPTORS.values():
         make(release, described)
@@ -159,6 +161,9 @@ def read_member(content: bytes, seed: Seed) -> bool:
     except BundleError:
         return False
     table = pq.read_table(io.BytesIO(content))
+    if release.margins is not None and seed.place == len(release.matrix_names):
+        _check_histograms(table, found, release)
+        return True
     if release.kind == "covariance":
         triangle = table.column("value").to_numpy()
         if not np.array_equal(found[np.triu_indices(len(found))], triangle) or not np.isfinite(found).all():
@@ -175,7 +180,29 @@ def read_member(content: bytes, seed: Seed) -> bool:
     return True
 
 
+def _check_histograms(table: pa.Table, margins: tuple[Margin, ...], release: Release) -> None:
+    """Compare histograms with the cells that others read, and each cell with the ones beside it."""
+    columns, at = table.to_pydict(), 0
+    for margin in margins:
+        own = slice(at, at + len(margin.counts))
+        at += len(margin.counts)
+        low, high = columns["low"][own], columns["high"][own]
+        if columns["column"][own] != [margin.name] * len(low) or columns["count"][own] != margin.counts.tolist():
+            raise ContradictionError("a histogram was accepted that others read otherwise")
+        inner = margin.n_filled if margin.counts_numbers else 0
+        if inner and ([low[0], high[inner - 1]] != [-math.inf, math.inf] or low[1:inner] != high[: inner - 1]):
+            raise ContradictionError("a histogram was accepted whose cells leave something out")
+        if not all(one < other for one, other in zip(low[:inner], high[:inner], strict=True)):
+            raise ContradictionError("a histogram was accepted with an empty cell")
+        if not all(map(math.isnan, [*low[inner:], *high[inner:]])):
+            raise ContradictionError("levels or gaps were accepted that have ends")
+    if at != table.num_rows or [margin.name for margin in margins] != source_names(release.columns):
+        raise ContradictionError("histograms were accepted that are not those of all columns")
+
+
 def _read(bundle: Bundle) -> Any:
+    if bundle.release.margins is not None:
+        return [bundle.second_moments(), bundle.first_round(), bundle.transform(), bundle.margins()]
     if len(bundle.release.matrix_names) > 1:
         return [bundle.second_moments(), bundle.first_round(), bundle.transform()]
     if bundle.release.kind == "covariance":
@@ -188,6 +215,10 @@ def _read(bundle: Bundle) -> Any:
 def _check_guarantee(release: Release) -> None:
     """Compare a guarantee with what Gaussian noise on every cell is known to give (Bun and Steinke, 2016)."""
     stated = release.guarantee
+    if stated is not None and stated.mu is not None and release.margins is not None:
+        counts_move = (stated.max_rows or 1) * math.sqrt(2 * len(source_names(release.columns)))
+        if stated.mu * _SLACK < counts_move / release.margins.sigma:
+            raise ContradictionError(f"mu = {stated.mu} where the histograms alone give more")
     if stated is None or release.kind != "rows" or any(column.bounds is None for column in release.columns):
         return
     moved = [

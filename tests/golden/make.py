@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sklearn.datasets import load_wine
 
 from dp_bundle import Bundle, open_bundle
+from dp_bundle.data.margins import middle_scores
 from dp_bundle.manifest.base import FORMAT_VERSION, PLAIN_VERSION
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
@@ -39,7 +40,8 @@ GAPS_TWO_ROUND = {"unit": "row", "mu": 20.0, "release": "covariance", "mechanism
 ASINH_TWO_ROUND = {"unit": "row", "mu": 15.0, "release": "covariance", "mechanism": "two-round"}
 FOUND = {"unit": "row", "mu": 12.0}
 FOUND_TWO_ROUND = {"unit": "row", "mu": 30.0, "release": "covariance"}
-VERSIONS = {id(ASINH_TWO_ROUND): "6", id(FOUND): FORMAT_VERSION, id(FOUND_TWO_ROUND): FORMAT_VERSION}
+COPULA = {"unit": "row", "mu": 12.0, "release": "copula"}
+VERSIONS = {id(ASINH_TWO_ROUND): "6", id(FOUND): "7", id(FOUND_TWO_ROUND): "7", id(COPULA): FORMAT_VERSION}
 KINDS = {
     "-found": FOUND,
     "-found-two-round-covariance": FOUND_TWO_ROUND,
@@ -55,6 +57,7 @@ KINDS = {
     "-wishart-difference-covariance": DIFFERENCE,
     "-two-round-covariance": TWO_ROUND,
     "-asinh-two-round-covariance": ASINH_TWO_ROUND,
+    "-copula-two-round-covariance": COPULA,
 }
 
 
@@ -89,6 +92,8 @@ def _publish(path: Path, privacy: dict[str, Any], key: Ed25519PrivateKey) -> Non
         asinh = {"transform": "asinh"}
         columns |= {"alcohol": columns["alcohol"] | asinh}
         columns |= {"proline": columns["proline"] | asinh | {"center": 700.0, "scale": 200.0}}
+    elif privacy is COPULA:
+        table, columns = _of_all_cells(table, columns)
     elif privacy is CHANGES:
         table = table[["proline"]].assign(hue=(100 * table["hue"]).astype(int))
         columns = {name: {"bounds": [0, 2000], "max_change": 1} for name in table}
@@ -150,6 +155,20 @@ def _with_gaps(table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFra
     return table, columns
 
 
+def _of_all_cells(table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the table with a number with gaps, few and many whole numbers, a truth value, a category and an order."""
+    mixed, described = _mixed(table, columns)
+    table = mixed.drop(columns=["made", "maker"]).assign(
+        hue=mixed["hue"].where(mixed["alcohol"] < 13.7), hundreds=mixed["proline"] // 100
+    )
+    table["size"] = table["size"].where(~table["size"].isin(["huge"]), "large").fillna("middle")
+    kept = {name: described[name] for name in ("alcohol", "hue", "proline", "red", "grade")}
+    kept["hue"] = {**kept["hue"], "missing": "indicator"}
+    kept["red"] = {"kind": "boolean", "levels": ["no", "yes"]}
+    kept["size"] = {"kind": "category", "categories": ["small", "middle", "large"]}
+    return table, {**kept, "hundreds": {"bounds": [0, 20]}}
+
+
 def _rows(bundle: Bundle) -> dict[str, Any]:
     moments = estimate_moments(bundle)
     return {
@@ -169,7 +188,28 @@ def _second_moments(bundle: Bundle) -> dict[str, Any]:
         "diagonal_variance": moments.diagonal_variance if moments else None,
         "off_diagonal_variance": moments.off_diagonal_variance if moments else None,
         **(_rounds(bundle) if moments and moments.first_round else {}),
+        **(_margins(bundle, moments.margins.sigma) if moments and moments.margins else {}),
     }
+
+
+def _margins(bundle: Bundle, sigma: float) -> dict[str, Any]:
+    """Return the histograms, with what follows from each: the share of each cell, and the score of those with ends."""
+    found = []
+    for margin in bundle.margins():
+        shares = margin.shares(bundle.release.n_rows, sigma)
+        scores = middle_scores(shares[: margin.n_filled], bundle.release.n_rows) if margin.counts_numbers else None
+        found.append(
+            {
+                "name": margin.name,
+                "labels": list(margin.labels),
+                "has_gaps": margin.has_gaps,
+                "edges": margin.edges.tolist(),
+                "counts": margin.counts.tolist(),
+                "shares": shares.tolist(),
+                "scores": None if scores is None else scores.tolist(),
+            }
+        )
+    return {"margins": found}
 
 
 def _rounds(bundle: Bundle) -> dict[str, Any]:

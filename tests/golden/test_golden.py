@@ -8,6 +8,7 @@ import pytest
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import UntrustedKeyError
+from dp_bundle.data.margins import middle_scores
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 from dp_learn import estimate_moments, learn_graph
@@ -38,6 +39,7 @@ def test_there_is_a_stored_bundle() -> None:
         "v5-gaps-two-round-covariance",
         "v6-asinh-two-round-covariance",
         "v7-found-two-round-covariance",
+        "v8-copula-two-round-covariance",
     } <= set(COVARIANCES)
 
 
@@ -100,3 +102,19 @@ def test_stored_rounds_are_combined_as_they_were(version: str) -> None:
     np.testing.assert_allclose(
         found / np.outer(deviations, deviations), before / np.outer(deviations, deviations), atol=1e-9
     )
+
+
+@pytest.mark.parametrize("version", [version for version in COVARIANCES if "copula" in version])
+def test_stored_histograms_are_read_as_they_were(version: str) -> None:
+    """A stored release by normal scores holds the very counts that it was made with, and gives the same scores."""
+    expected = json.loads((FOLDER / f"expected-{version}.json").read_text())["margins"]
+    with _trusted(version) as bundle:
+        margins, n_rows, sigma = bundle.margins(), bundle.release.n_rows, bundle.release.margins.sigma
+    assert [margin.name for margin in margins] == [each["name"] for each in expected]
+    for margin, before in zip(margins, expected, strict=True):
+        assert (list(margin.labels), margin.has_gaps) == (before["labels"], before["has_gaps"])
+        assert (margin.edges.tolist(), margin.counts.tolist()) == (before["edges"], before["counts"])
+        shares = margin.shares(n_rows, sigma)
+        np.testing.assert_allclose(shares, before["shares"], atol=1e-12)
+        if before["scores"] is not None:
+            np.testing.assert_allclose(middle_scores(shares[: margin.n_filled], n_rows), before["scores"], rtol=1e-9)

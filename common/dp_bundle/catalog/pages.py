@@ -26,7 +26,7 @@ from dp_bundle.page.document import Page, as_json, render_page
 from dp_bundle.page.tables import PageTable, TableColumn, number
 
 _ASSETS = Path(__file__).with_name("assets")
-_KINDS = {"rows": "noisy rows", "covariance": "second moments"}
+_KINDS = {"rows": "noisy rows", "covariance": "second moments", "copula": "histograms and second moments"}
 _SIGNED = {"minisig": "Signature for minisign", "dsse.json": "Signatures of co-signers"}
 _NAMED = 9  # missing releases
 _NAMED_COLUMNS = 40  # in a record of processing
@@ -138,7 +138,7 @@ def brief(facts: Facts) -> Facts:
         "guesses": _percent(right),
         "date": facts["created"][:10],
         "bytes": _size(facts["size"]),
-        "kind_words": _KINDS[facts["kind"]],
+        "kind_words": _kind_words(facts),
     }
 
 
@@ -158,12 +158,16 @@ def _card(facts: Facts, names: dict[str, str]) -> Facts:
         "guesses": _percent(right),
         "is_weak": is_weak(right),
         "releases": label["releases"],
-        "kind": _KINDS[facts["kind"]],
+        "kind": _kind_words(facts),
         "measure": facts["measure"],
         "license": about["license"],
         "signer": names.get(facts["signer"]) or "unknown signer",
         "keywords": about["keywords"],
     }
+
+
+def _kind_words(facts: Facts) -> str:
+    return _KINDS["copula" if facts["has_margins"] else facts["kind"]]
 
 
 def _percent(right: float | None) -> str | None:

@@ -106,6 +106,7 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
         "created": lineage.created,
         "previous": lineage.previous,
         "kind": release.kind,
+        "has_margins": release.margins is not None,
         "measure": describe_size(release),
         "software": release.software,
         "n_columns": len(release.columns),

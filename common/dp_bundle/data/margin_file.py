@@ -3,26 +3,30 @@
 Columns of the file are the raw column's name, the level, both ends of the cell, and the noisy count. A cell of numbers
 holds x with low <= x < high, and the first and the last of a column reach to infinity. Levels that are published as a
 column each have no ends, which are NaN then; the level of a cell without one is empty. Rows without a value are counted
-in the last cell, whose level is `(no value)`. This reader accepts no other order, and no count that the stated noise
-cannot have produced.
+in the last cell, whose level is `(no value)`. This reader accepts no other order, no ends beyond the bounds, and no
+count that the stated noise cannot have produced. Texts are compared once each, and a file has no more cells than bytes
+but for some, so that a small one takes little memory.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.data.margins import Floats, Margin
+from dp_bundle.data.margins import Counts, Floats, Margin
 from dp_bundle.data.parquet_footer import FileShape
 from dp_bundle.data.parquet_pages import check_written, open_parquet
-from dp_bundle.data.row_reader import in_our_words
-from dp_bundle.manifest.columns import source_names
+from dp_bundle.data.row_reader import in_our_words, label_places, text_to_arrow, to_numpy
+from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import MARGINS_NAME, Release
 from dp_bundle.manifest.sources import NO_VALUE, Source
 
@@ -31,6 +35,8 @@ _GROUP_ROWS = 2**20
 _TYPES = {"column": pa.string(), "level": pa.string(), "low": pa.float64(), "high": pa.float64(), "count": pa.int64()}
 _SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 _DEVIATIONS = 1000.0  # that no noise is away from its mean: with a probability of less than e^-1000
+_FARTHEST = 1e70  # an end of a cell, so that products of four are still numbers
+_LEAST_BYTES = 2**16  # in addition to one for each cell, the least that noise takes
 _OTHER = f"{MARGINS_NAME} does not hold the histograms that its manifest describes"
 
 
@@ -99,24 +105,66 @@ def read_margins(file: BinaryIO, release: Release) -> tuple[Margin, ...]:
     stated = release.margins
     if stated is None:
         raise BundleFormatError("this bundle has no histograms: it is no release by normal scores")
-    names = source_names(release.columns)
-    sources = {source.name: source for source in release.sources}
-    levels = {level for source in release.sources for level in source.levels}
-    shape = FileShape(len(names) * MOST_CELLS, _GROUP_ROWS, _SCHEMA, tuple({*names, *levels, "", NO_VALUE}))
-    with in_our_words(MARGINS_NAME):
-        table = open_parquet(MARGINS_NAME, file, shape, pre_buffer=False).read(use_threads=False)
+    columns = {column.source_name: column for column in reversed(release.columns)}
+    names, sources = [*reversed(columns)], {source.columns[0]: source for source in release.sources}
+    levels = [level for source in release.sources for level in source.levels]
+    known = [*dict.fromkeys([*names, *levels, "", NO_VALUE])]
+    cells = _read_cells(file, known, len(names))
 
-    columns, found = table["column"].to_pylist(), list[Margin]()
-    starts = [index for index, name in enumerate(columns) if not index or name != columns[index - 1]]
-    if [columns[start] for start in starts] != names:
+    starts = np.flatnonzero(np.diff(cells.names, prepend=-1))
+    if not np.array_equal(cells.names[starts], np.arange(len(names))):
         raise BundleFormatError(_OTHER)
-    most = release.n_rows + _DEVIATIONS * stated.sigma
-    for name, start, end in zip(names, starts, [*starts[1:], len(columns)], strict=True):
-        margin = _margin(name, table.slice(start, end - start), sources.get(name), release)
-        if np.abs(margin.counts.astype(np.float64)).max() > most:
-            raise BundleFormatError(f"{MARGINS_NAME} holds a count beyond {most:.6g}, which its noise cannot give")
-        found.append(margin)
-    return tuple(found)
+    noise = _DEVIATIONS * stated.sigma
+    if cells.counts.min() < -noise or cells.counts.max() > release.n_rows + noise:
+        raise BundleFormatError(
+            f"{MARGINS_NAME} holds a count below {-noise:.6g} or above {release.n_rows + noise:.6g}, which its rows "
+            "and noise cannot give"
+        )
+    places = {label: place for place, label in enumerate(known)}
+    ends = [*starts[1:].tolist(), len(cells.names)]
+    return tuple(
+        _margin(columns[name], sources.get(columns[name].name), cells.between(start, end), places)
+        for name, start, end in zip(names, starts.tolist(), ends, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The columns of the file; texts are their places among those that may occur."""
+
+    names: NDArray[np.int64]
+    levels: NDArray[np.int64]
+    low: Floats
+    high: Floats
+    counts: Counts
+
+    def between(self, start: int, end: int) -> _Cells:
+        """Return the cells from one place to before another."""
+        own = slice(start, end)
+        return _Cells(self.names[own], self.levels[own], self.low[own], self.high[own], self.counts[own])
+
+
+def _read_cells(file: BinaryIO, known: list[str], n_names: int) -> _Cells:
+    """Return the cells of all histograms in the order of the file, if their texts are known ones."""
+    n_bytes = file.seek(0, os.SEEK_END)
+    shape = FileShape(n_names * MOST_CELLS, _GROUP_ROWS, _SCHEMA, tuple(known))
+    with in_our_words(MARGINS_NAME):
+        parquet = open_parquet(MARGINS_NAME, file, shape, pre_buffer=False, read_dictionary=["column", "level"])
+        if not 0 < parquet.metadata.num_rows <= n_bytes + _LEAST_BYTES:
+            raise BundleFormatError(f"{MARGINS_NAME} has fewer bytes than so many counts with noise")
+        table = parquet.read(use_threads=False)
+
+    texts, words = [], text_to_arrow(known)
+    for name in ("column", "level"):
+        found = [label_places(chunk, words) for chunk in table[name].chunks]
+        places = [each for each in found if each is not None]
+        if len(places) < len(found):
+            raise BundleFormatError(_OTHER)
+        texts.append(np.concatenate(places))
+    if any(table[name].null_count for name in _TYPES):
+        raise BundleFormatError(f"{MARGINS_NAME} has empty cells, which no release has")
+    low, high, counts = (np.concatenate([*map(to_numpy, table[name].chunks)]) for name in ("low", "high", "count"))
+    return _Cells(texts[0], texts[1], low, high, counts)
 
 
 def _ends(margin: Margin) -> tuple[Floats, Floats]:
@@ -128,24 +176,21 @@ def _ends(margin: Margin) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _margin(name: str, table: pa.Table, source: Source | None, release: Release) -> Margin:
+def _margin(column: Column, source: Source | None, cells: _Cells, places: dict[str, int]) -> Margin:
     """Return one histogram, if it has the cells of its raw column."""
     labels = source.levels if source is not None else ()
-    (column, *_) = [column for column in release.columns if column.source_name == name]
-    has_gaps = column.missing == "indicator" or (column.missing == "midpoint" and column.bounds is None)
-    counts = table["count"].to_numpy()
-    edges = np.empty(0)
-    if source is None or not source.has_level_columns:
-        edges = table["high"].to_numpy()[: len(counts) - has_gaps - 1]
-
-    margin = Margin(name, edges, labels, has_gaps, counts)
-    if margin.n_filled != (len(labels) or len(edges) + 1) or not (
-        np.isfinite(edges).all() and (np.diff(edges) > 0).all()
-    ):
+    n_filled = len(cells.counts) - column.has_gap_cell
+    if not 0 < n_filled <= MOST_CELLS or (labels and n_filled != len(labels)):
         raise BundleFormatError(_OTHER)
-    expected = margin_table([margin])
-    same = all(table[each].to_pylist() == expected[each].to_pylist() for each in ("column", "level"))
-    ends = all(np.array_equal(table[each], expected[each], equal_nan=True) for each in ("low", "high"))
-    if not (same and ends):
+    has_ends = source is None or not source.has_level_columns
+    edges = cells.high[: n_filled - 1] if has_ends else np.empty(0)
+    margin = Margin(column.source_name, edges, labels, column.has_gap_cell, cells.counts)
+
+    low, high = column.bounds or (-_FARTHEST, _FARTHEST)
+    due = [*(labels or [""] * n_filled), *([NO_VALUE] if column.has_gap_cell else [])]
+    sound = bool((np.diff(edges) > 0).all() and ((low < edges) & (edges < high)).all())
+    sound = sound and np.array_equal(cells.levels, [places[level] for level in due])
+    ends = zip((cells.low, cells.high), _ends(margin), strict=True)
+    if not sound or not all(np.array_equal(*each, equal_nan=True) for each in ends):
         raise BundleFormatError(_OTHER)
     return margin

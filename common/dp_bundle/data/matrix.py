@@ -18,7 +18,6 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -26,7 +25,7 @@ from dp_bundle.base.errors import BundleFormatError, ParameterError
 from dp_bundle.data.parquet_footer import FileShape
 from dp_bundle.data.parquet_pages import check_written, open_parquet
 from dp_bundle.data.recovery import estimate_rows
-from dp_bundle.data.row_reader import in_our_words, text_to_arrow, to_arrow, to_numpy
+from dp_bundle.data.row_reader import in_our_words, label_places, text_to_arrow, to_arrow, to_numpy
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 
@@ -191,26 +190,14 @@ def _fill(matrix: NDArray[np.float64], batch: pa.RecordBatch, start: int, descri
 
     known = text_to_arrow(described.labels)
     for name, expected in (("row", rows), ("column", columns)):
-        if not _is_labelled(batch.column(name), known, expected):
+        places = label_places(batch.column(name), known)
+        if places is None or not np.array_equal(places, expected):
             raise BundleFormatError(f"{described.name} is not the labelled triangle that its manifest describes")
     if batch.column("value").null_count:
         raise BundleFormatError(f"{described.name} has empty cells, which no release has")
     values = to_numpy(batch.column("value"))
     _check_values(values, rows, described)
     matrix[rows, columns] = matrix[columns, rows] = values
-
-
-def _is_labelled(found: pa.DictionaryArray, known: pa.StringArray, expected: NDArray[np.intp]) -> bool:
-    """Return True if entries have the expected labels; each label is compared once, however often it occurs."""
-    if found.null_count or found.indices.null_count or len(found.dictionary) > len(known):
-        return False
-    places = pc.index_in(found.dictionary, value_set=known)
-    if places.null_count:
-        return False
-    indices = to_numpy(found.indices.cast(pa.int64()))
-    if indices.min() < 0 or indices.max() >= len(places):  # pyarrow does not check
-        return False
-    return bool(np.array_equal(to_numpy(places.cast(pa.int64()))[indices], expected))
 
 
 def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], described: _Described) -> None:

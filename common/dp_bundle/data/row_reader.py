@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import BundleFormatError
@@ -44,6 +45,22 @@ def text_to_arrow(texts: Sequence[str]) -> pa.StringArray:
     encoded = [text.encode() for text in texts]
     ends = np.cumsum([0, *(len(each) for each in encoded)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+
+
+def label_places(found: pa.DictionaryArray, known: pa.StringArray) -> npt.NDArray[np.int64] | None:
+    """Return the place of each text among the known ones, or None if it has none there or an index leads nowhere.
+
+    Each text is compared once, however often it occurs.
+    """
+    if found.null_count or found.indices.null_count or len(found.dictionary) > len(known):
+        return None
+    places = pc.index_in(found.dictionary, value_set=known)
+    if places.null_count:
+        return None
+    indices = to_numpy(found.indices.cast(pa.int64()))
+    if len(indices) and (indices.min() < 0 or indices.max() >= len(places)):  # pyarrow does not check
+        return None
+    return to_numpy(places.cast(pa.int64()))[indices] if len(indices) else np.empty(0, dtype=np.int64)
 
 
 _PAGE_BUFFER = 2**18  # bytes read ahead per column

@@ -18,7 +18,13 @@ from typing import Any, NamedTuple
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.readme import make_readme
-from dp_bundle.describe.sentences import describe_guarantee, describe_moments, describe_noise, describe_total
+from dp_bundle.describe.sentences import (
+    describe_guarantee,
+    describe_margins,
+    describe_moments,
+    describe_noise,
+    describe_total,
+)
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME, Release
@@ -78,6 +84,7 @@ def _resource(index: int, member: DataMember, release: Release) -> dict[str, Any
     return {
         "name": _stem(member.name) if release.second_moments is not None else f"part-{index:05d}",
         "path": member.name,
+        **_about(release, member.name),
         "format": "parquet",
         "mediatype": _PARQUET,
         "hash": f"sha256:{member.sha256}",
@@ -110,14 +117,19 @@ def _croissant(release: Release, members: Sequence[DataMember]) -> bytes:
 
 
 def _record_sets(release: Release) -> list[dict[str, Any]]:
-    """Return the rows, or the matrix, of all files together, or each matrix in a file of its own."""
+    """Return the rows, or the matrix, of all files together, or what each file of several holds."""
     matrices, together = _matrices(release), {"fileSet": {"@id": "parts"}}
     if len(matrices) > 1:
-        return [_record_set(_stem(name), _fields(release, name), {"fileObject": {"@id": name}}) for name in matrices]
+        return [
+            _record_set(_stem(name), _fields(release, name), {"fileObject": {"@id": name}}, _about(release, name))
+            for name in matrices
+        ]
     return [_record_set("covariance" if matrices else "rows", _fields(release, "".join(matrices)), together)]
 
 
-def _record_set(records: str, fields: Sequence[_Field], source: dict[str, Any]) -> dict[str, Any]:
+def _record_set(
+    records: str, fields: Sequence[_Field], source: dict[str, Any], about: dict[str, str] | None = None
+) -> dict[str, Any]:
     described = [
         {
             "@type": "cr:Field",
@@ -129,11 +141,11 @@ def _record_set(records: str, fields: Sequence[_Field], source: dict[str, Any]) 
         }
         for index, field in enumerate(fields)
     ]
-    return {"@type": "cr:RecordSet", "@id": records, "name": records, "field": described}
+    return {"@type": "cr:RecordSet", "@id": records, "name": records, **(about or {}), "field": described}
 
 
 def _matrices(release: Release) -> list[str]:
-    """Return the data members of a covariance release."""
+    """Return the data members of a covariance release, histograms among them."""
     return release.moment_names if release.second_moments is not None else []
 
 
@@ -188,7 +200,7 @@ _PARTS = {
 
 
 def _fields(release: Release, member: str) -> list[_Field]:
-    """Return the columns of a data file: those of the rows, or the three of a covariance release's tables."""
+    """Return the columns of a data file: those of the rows, of histograms, or the three of a matrix."""
     if member == MARGINS_NAME:
         return _MARGIN_FIELDS
     if release.second_moments is not None:
@@ -206,17 +218,24 @@ def _fields(release: Release, member: str) -> list[_Field]:
 
 
 _MARGIN_FIELDS = [
-    _Field("column", "text", "The column of the raw table."),
-    _Field("level", "text", "The level that is counted, or (no value); empty where it is none."),
-    _Field("low", "continuous", "The lower end of the cell, which it includes."),
-    _Field("high", "continuous", "The upper end of the cell, which it does not include."),
-    _Field("count", "integer", "The number of rows in the cell, with noise."),
+    _Field("column", "text", "The column of the table whose values are counted."),
+    _Field("level", "text", "The level that is counted; (no value) of rows without one; empty of other numbers."),
+    _Field("low", "continuous", "The lower end of the cell, which is in it; not a number where it has no ends."),
+    _Field("high", "continuous", "The upper end of the cell, which is not in it; not a number where it has no ends."),
+    _Field("count", "integer", "The number of rows in the cell, with noise: it may be negative."),
 ]
+
+
+def _about(release: Release, member: str) -> dict[str, str]:
+    """Return what is said of a data file as a whole: of histograms, what they are."""
+    said = describe_margins(release.margins, release.columns) if member == MARGINS_NAME else []
+    return {"description": " ".join(said)} if said else {}
 
 
 def _value(moments: SecondMoments, columns: Sequence[Column], member: str) -> str:
     """Return what the entries of a matrix are."""
-    value = " ".join(["The noisy sum of products over rows.", *describe_moments(moments, columns)])
+    of_matrices = describe_moments(moments, columns)[len(describe_margins(moments.margins, columns)) :]
+    value = " ".join(["The noisy sum of products over rows.", *of_matrices])
     if moments.first_round is None:
         return value
     return {

@@ -45,6 +45,12 @@ _TWO_ROUNDS = (
     "There are no rows here: each file holds a symmetric matrix, one line for each pair of columns. Two are sums of",
     "products over the rows, with random noise, and the transform was computed from the first of them.",
 )
+_WITH_MARGINS = (
+    "There are no rows here. One file holds a histogram of each column: the number of rows in each of its cells, with",
+    "random noise. The other files say how columns go together: each is a symmetric matrix, one line for each pair of",
+    "columns. Two are sums of products over the rows, with random noise, and the transform was computed from the",
+    "first of them.",
+)
 
 
 def make_readme(release: Release, n_files: int, *, in_file: bool = True) -> str:
@@ -101,7 +107,8 @@ def _publishers_words(release: Release) -> list[str]:
 def _noise(release: Release) -> list[str]:
     if release.second_moments is None:
         return ["Every value carries random noise; the table below says how much."]
-    held = _ONE_MATRIX if release.second_moments.first_round is None else _TWO_ROUNDS
+    rounds = _TWO_ROUNDS if release.margins is None else _WITH_MARGINS
+    held = _ONE_MATRIX if release.second_moments.first_round is None else rounds
     return [*held, *map(_inactive, describe_moments(release.second_moments, release.columns))]
 
 

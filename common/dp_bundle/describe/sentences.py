@@ -70,6 +70,7 @@ def describe_bounds(column: Column, clip: float | None = None) -> str:
         away = first.scale * (clip or 1.0)
         within = "" if column.bounds is None else f" in {column.bounds[0]:g} to {column.bounds[1]:g}"
         found = f" (found privately{within})" if column.standard_obtained == "private-quantiles" else ""
+        found = within if isinstance(column.transform, Scores) else found
         then = f"center {second.center:g} and scale {second.scale:g} in round 2"
         if column.transform is not None:
             kept = f"at most {away:.6g} from the center {first.center:g}; scale {first.scale:g}, then {then}"
@@ -96,9 +97,9 @@ def describe_scale(columns: Sequence[Column]) -> list[str]:
     scored = source_names([column for column in columns if isinstance(column.transform, Scores)])
     if scored:
         return [
-            "Values were replaced by normal scores: the standard normal quantile of the middle rank of their cell in "
-            f"the column's histogram. All that is said and learned of {_named(scored)}, links included, is about these "
-            "scores: they keep who is above whom, and not by how much."
+            f"In the matrices, values of {_named(scored)} stand as normal scores: the standard normal quantile of the "
+            "middle rank of their cell in the column's histogram. Correlations and links are between scores, which "
+            "keep who is above whom, and not by how much."
         ]
     if not names:
         return []
@@ -188,7 +189,7 @@ def describe_moments(moments: SecondMoments | None, columns: Sequence[Column]) -
         return []
     if moments.first_round is not None:
         rounds = _describe_rounds(moments, moments.first_round)
-        return [*_describe_margins(moments.margins, columns), *describe_scale(columns), *rounds]
+        return [*describe_margins(moments.margins, columns), *describe_scale(columns), *rounds]
     held = (
         "A row is (z, c) with z_j = (x_j - center_j) / half_width_j from its column's bounds, shortened to a length "
         f"of {moments.radius:.6g} where it is longer, and the constant c = {moments.constant:g}."
@@ -206,15 +207,16 @@ def describe_moments(moments: SecondMoments | None, columns: Sequence[Column]) -
     return [held, f"{noise}, with a mean of {moments.bias:.6g} on the diagonal." if moments.bias else f"{noise}."]
 
 
-def _describe_margins(margins: Margins | None, columns: Sequence[Column]) -> list[str]:
+def describe_margins(margins: Margins | None, columns: Sequence[Column]) -> list[str]:
     """Return a sentence on the histograms of a release by normal scores; or none."""
     if margins is None:
         return []
-    n_raw = len(source_names(columns))
+    n_raw, has_gaps = len(source_names(columns)), any(column.has_gap_cell for column in columns)
+    gaps = " Rows without a value are in a cell of their own." * has_gaps
     return [
-        f"Histograms: {MARGINS_NAME} has the number of rows in each cell of {counted(n_raw, 'column')} of the table; "
-        f"every number has Gaussian noise of standard deviation {margins.sigma:.6g}, rounded, of variance "
-        f"{margins.variance:.6g}."
+        f"Histograms: {MARGINS_NAME} has the number of rows in each cell of {counted(n_raw, 'column')} of the table."
+        f"{gaps} Every number has Gaussian noise of standard deviation {margins.sigma:.6g}, rounded to whole numbers "
+        f"(variance {margins.variance:.6g})."
     ]
 
 
@@ -222,9 +224,9 @@ def _describe_rounds(moments: SecondMoments, first: NoisyMatrix) -> list[str]:
     """Return the sentences of a release of two rounds."""
     what = "values" if moments.margins is None else "scores"
     return [
-        f"{what.capitalize()} were clipped to {moments.column_clip:.6g} scales of round 1 "
-        "on either side of their column's center. "
-        "The release was made in two rounds, which learning combines.",
+        f"{what.capitalize()} were clipped to {moments.column_clip:.6g} scales of round 1 on either side of their "
+        f"column's center. The {'release was' if moments.margins is None else 'matrices were'} made in two rounds, "
+        "which learning combines.",
         "Round 1: a row is (u, c) with u_j = (x_j - center_j) / scale_j, shortened to a length of "
         f"{first.radius:.6g} where it is longer, and the constant c = {first.constant:g}; "
         f"{first.noise.label} noise of {_size_of_noise(first)}.",
@@ -260,9 +262,9 @@ def describe_size(release: Release, *, in_file: bool = False) -> str:
         return f"{rows}, {columns}"
     protected = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
     about = "about (a noisy estimate) " if protected else ""
-    scored = release.margins is not None
-    what = "a histogram of each column, and second moments of scores" if scored else "second moments"
-    return f"{what} of {columns}, over {about}{rows}; no rows"
+    if release.margins is not None:
+        return f"a histogram of each column, and how {columns} go together (second moments), over {rows}; no rows"
+    return f"second moments of {columns}, over {about}{rows}; no rows"
 
 
 def count_columns(n_published: int, n_raw: int) -> str:

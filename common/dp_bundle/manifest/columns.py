@@ -236,6 +236,11 @@ class Column(Model):
         return self.name if self.block is None else self.block
 
     @property
+    def has_gap_cell(self) -> bool:
+        """True if a histogram of it has a cell of rows without a value: they took no value of their own."""
+        return self.missing == "indicator" or (self.missing == "midpoint" and self.bounds is None)
+
+    @property
     def _is_indicator(self) -> bool:
         """True if raw values are 0 and 1, being clipped to these: of a level, or of another column's gaps."""
         return self.block is not None and self.missing != "indicator" and self.noise is not None and self.ball is None

@@ -242,7 +242,9 @@ def _noise(subject: Subject) -> str:
     if subject.release.second_moments is None:
         said = "Random noise was added to every value before publication. By column:"
     else:
-        said = "Random noise was added to the columns' second moments, over all rows, before publication. Exactly:"
+        histograms = "a histogram of each column and to " * (subject.release.margins is not None)
+        noisy = f"{histograms}the columns' second moments"
+        said = f"Random noise was added to {noisy}, over all rows, before publication. Exactly:"
     facts = "".join(f"<li>{escape(fact, quote=False)}</li>" for fact in subject.noise)
     return f"<p>{said}</p><ul>{facts}</ul>"
 

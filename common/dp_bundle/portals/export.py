@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -20,10 +21,11 @@ from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import counted, guard_cell, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import errors_of_writing
+from dp_bundle.data.margin_file import margin_table
 from dp_bundle.data.matrix import triangle_table
 from dp_bundle.data.rows import part_schema
 from dp_bundle.files.new_files import whole_file
-from dp_bundle.manifest.release import CONSTANT_LABEL, FIRST_ROUND_NAME, TRANSFORM_NAME
+from dp_bundle.manifest.release import CONSTANT_LABEL, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME
 from dp_bundle.portals.learned import Correlations, require_reader
 
 
@@ -32,7 +34,7 @@ def export_csv(bundle: Bundle, path: Path) -> list[Path]:
 
     Numbers have as many digits as it takes to read them back exactly; names pass through `guard_cell`. It needs memory
     for one batch. Of a release of two rounds, the matrix of the first and the transform get files of their own beside
-    it, with names that end in `-first-round` and `-transform`.
+    it, with names that end in `-first-round` and `-transform`, and histograms one that ends in `-margins`.
 
     Returns
     -------
@@ -53,7 +55,9 @@ def export_csv(bundle: Bundle, path: Path) -> list[Path]:
             (FIRST_ROUND_NAME, bundle.first_round, [*columns, CONSTANT_LABEL]),
             (TRANSFORM_NAME, bundle.transform, columns),
         ):
-            tables[path.with_name(f"{path.stem}-{Path(name).stem}{path.suffix}")] = _triangle(matrix, labels)
+            tables[_beside(path, name)] = _triangle(matrix, labels)
+    if MARGINS_NAME in bundle.members:
+        tables[_beside(path, MARGINS_NAME)] = _histograms(bundle)
     return _write_all({target: partial(_write_batches, batches) for target, batches in tables.items()})
 
 
@@ -107,6 +111,11 @@ def describe_worth(found: Correlations) -> str:
     return f"correlations of {n_columns} over {found.n_rows} rows, {worth}{left}"
 
 
+def _beside(path: Path, member: str) -> Path:
+    """Return the file of another member, beside that of the first."""
+    return path.with_name(f"{path.stem}-{Path(member).stem}{path.suffix}")
+
+
 def _write_all(writers: Mapping[Path, Callable[[IO[bytes]], None]]) -> list[Path]:
     """Write new files, once it is known that none of them exists."""
     taken = {target: f"there is a file at {quote_path(target)} already: give another --out" for target in writers}
@@ -150,3 +159,11 @@ def _batches(bundle: Bundle) -> Iterator[pa.RecordBatch]:
 
 def _triangle(matrix: Callable[[], NDArray[np.float64]], labels: list[str]) -> Iterator[pa.RecordBatch]:
     yield from triangle_table(matrix(), [guard_cell(label) for label in labels]).to_batches()
+
+
+def _histograms(bundle: Bundle) -> Iterator[pa.RecordBatch]:
+    guarded = [
+        replace(margin, name=guard_cell(margin.name), labels=tuple(map(guard_cell, margin.labels)))
+        for margin in bundle.margins()
+    ]
+    yield from margin_table(guarded).to_batches()

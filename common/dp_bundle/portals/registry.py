@@ -38,6 +38,7 @@ def datacite_document(release: Release, files: Sequence[PublishedFile]) -> dict[
     methods = {"description": " ".join([*subject.noise, *subject.guarantee]), "descriptionType": "Methods"}
     themes = [{"subject": THEMES[code], "subjectScheme": "EU Vocabularies data-theme"} for code in more.themes]
     kind = "rows" if release.second_moments is None else "second moments"
+    kind = kind if release.margins is None else "histograms and second moments"
     own = f"{release.series}, release {release.lineage.number}"
     document = {
         "doi": more.doi,

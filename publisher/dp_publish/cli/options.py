@@ -18,6 +18,7 @@ from dp_publish.policy.choices import Mechanism, ReleaseKind, SoundMechanism
 F = TypeVar("F", bound=Callable[..., Any])
 _TEXT = Where("DATA is a text file")
 _COVARIANCE = Where("second moments are released")
+_WITH_HISTOGRAMS = ", or these with a histogram of each column (copula)"
 _ROWS = Where("rows are released")
 
 
@@ -83,7 +84,7 @@ def policy_options(command: F) -> F:
     release, unit = (
         option(name, applies=ALWAYS, type=click.Choice(choices), help=text)
         for name, choices, text in (
-            ("--release", get_args(ReleaseKind), "Publish noisy rows, or second moments only."),
+            ("--release", get_args(ReleaseKind), f"Publish noisy rows, second moments only{_WITH_HISTOGRAMS}."),
             ("--unit", ("cell", "row"), "What is protected: one cell, or one whole row."),
         )
     )

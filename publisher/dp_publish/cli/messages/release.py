@@ -111,7 +111,8 @@ def release_in_words(receipt: Receipt) -> Release:
 def describe_use(release: Release, policy: Policy) -> list[str]:
     """Return sentences on what researchers will see of a release, from bounds and noise alone."""
     if release.second_moments is not None:
-        held = "How the columns vary, and how every two of them go together (second moments), with noise; no row."
+        alone = "How the columns vary" if release.margins is None else "A histogram of every column"
+        held = f"{alone}, and how every two of them go together (second moments), with noise; no row."
         return [held, *_covariance_verdict(release, policy)]
     return ["Rows, with noise on every value.", *_rows_verdict(release, policy)]
 

@@ -188,13 +188,13 @@ def test_older_versions_have_no_further_fields(version: str) -> None:
         Statement.from_bytes(spell(document))
 
 
-@pytest.mark.parametrize("version", ["8", "3.1", "03", "", "0"])
+@pytest.mark.parametrize("version", ["9", "3.1", "03", "", "0"])
 def test_unknown_major_versions_are_refused_by_name(version: str) -> None:
     """A version that is not known is named, whatever else is in the manifest."""
     document = {"predicate": {"format_version": version, "guarantee": {"better": 1}, "n_rows": "many"}}
     with pytest.raises(UnsupportedVersionError, match="version") as caught:
         Statement.from_bytes(spell(document))
-    assert (caught.value.version, caught.value.supported) == (version or '""', "1, 2, 3, 4, 5, 6 and 7")
+    assert (caught.value.version, caught.value.supported) == (version or '""', "1, 2, 3, 4, 5, 6, 7 and 8")
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +220,6 @@ def test_stored_manifests_fit_the_schema(path: Path, validator: Any) -> None:
 
 def test_schema_is_the_stored_one() -> None:
     """The schema beside the format's page is the one that the command prints, under its own identifier."""
-    stored = json.loads((GOLDEN.parents[1] / "docs" / "manifest-v7.schema.json").read_text())
+    stored = json.loads((GOLDEN.parents[1] / "docs" / "manifest-v8.schema.json").read_text())
     assert stored == manifest_schema()
-    assert stored["$id"] == "dpgraph:release/v7/schema"
+    assert stored["$id"] == "dpgraph:release/v8/schema"

@@ -1,0 +1,100 @@
+"""Histograms come back as they were written, and a file that would take more memory than it has bytes is refused."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_bundle import Bundle, open_bundle
+from dp_bundle.base.errors import BundleFormatError
+from dp_bundle.data.margin_file import margin_table, read_margins, write_margins
+from dp_bundle.data.margins import Margin
+from dp_bundle.manifest.release import MARGINS_NAME, Release
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+
+GOLDEN = Path(__file__).parents[3] / "golden"
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Iterator[Bundle]:
+    """Return the stored release by normal scores."""
+    with open_bundle(GOLDEN / "bundle-v8-copula-two-round-covariance.tar", UnsafeTrustAnyone()) as opened:
+        yield opened
+
+
+def _of_many(release: Release, n_columns: int) -> Release:
+    """Return the release with so many columns of numbers, and no others."""
+    columns = tuple(release.columns[0].model_copy(update={"name": f"x{place}"}) for place in range(n_columns))
+    return release.model_copy(update={"columns": columns, "sources": ()})
+
+
+def _margins(n_columns: int, n_cells: int, rng: np.random.Generator) -> list[Margin]:
+    edges = [np.sort(rng.uniform(10, 16, n_cells - 1)) for _ in range(n_columns)]
+    return [Margin(f"x{place}", own, counts=rng.integers(-50, 178, n_cells)) for place, own in enumerate(edges)]
+
+
+def _written(margins: list[Margin]) -> io.BytesIO:
+    file = io.BytesIO()
+    write_margins(margins, file)
+    return file
+
+
+def _are_equal(found: tuple[Margin, ...], written: list[Margin]) -> bool:
+    parts = ("name", "labels", "has_gaps")
+    return len(found) == len(written) and all(
+        all(getattr(one, part) == getattr(other, part) for part in parts)
+        and np.array_equal(one.edges, other.edges)
+        and np.array_equal(one.counts, other.counts)
+        for one, other in zip(found, written, strict=True)
+    )
+
+
+def test_stored_histograms_are_written_as_they_were_read(bundle: Bundle) -> None:
+    """What is read of columns of all kinds gives the member's table again."""
+    margins = [*bundle.margins()]
+    kinds = {(bool(each.labels), each.has_gaps, each.counts_numbers) for each in margins}
+    assert kinds == {(False, False, True), (False, True, True), (True, False, False), (True, False, True)}
+    file = _written(margins)
+    assert _are_equal(read_margins(file, bundle.release), margins)
+    with bundle.open(MARGINS_NAME) as member:
+        stored = pq.read_table(io.BytesIO(member.read())).to_pandas()
+    assert stored.equals(pq.read_table(io.BytesIO(file.getvalue())).to_pandas())  # NaN where it was
+
+
+@pytest.mark.parametrize(("n_columns", "n_cells"), [(1, 1), (3, 2), (200, 601), (2, 1024)])
+def test_histograms_of_any_size_come_back(n_columns: int, n_cells: int, bundle: Bundle) -> None:
+    """Random cells and counts come back exactly."""
+    margins = _margins(n_columns, n_cells, np.random.default_rng(n_cells))
+    assert _are_equal(read_margins(_written(margins), _of_many(bundle.release, n_columns)), margins)
+
+
+def test_few_bytes_that_hold_many_cells_are_refused_unread(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Millions of equal cells take a few kilobytes, and are never decoded."""
+    table = margin_table(_margins(1, 1024, np.random.default_rng(0)))
+    n_columns = 512
+    names = pa.array([f"x{place}" for place in range(n_columns) for _ in range(1024)])
+    same = [pa.chunked_array([table[name].combine_chunks()] * n_columns) for name in ("level", "low", "high")]
+    counts = pa.array(np.zeros(len(names), dtype=np.int64))
+    bomb = pa.table([names, *same, counts], schema=table.schema)
+    file = io.BytesIO()
+    options: dict[str, Any] = {"compression": "ZSTD", "store_schema": False, "write_statistics": False}
+    pq.write_table(bomb, file, row_group_size=2**20, use_dictionary=True, **options)
+    assert len(file.getvalue()) < len(bomb) / 3
+
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it was decoded"))
+    with pytest.raises(BundleFormatError, match="fewer bytes than so many counts"):
+        read_margins(file, _of_many(bundle.release, n_columns))
+
+
+def test_other_releases_have_no_histograms() -> None:
+    """A release of second moments alone says so."""
+    with open_bundle(GOLDEN / "bundle-v5-two-round-covariance.tar", UnsafeTrustAnyone()) as other:
+        with pytest.raises(BundleFormatError, match="no release by normal scores"):
+            other.margins()
+        with pytest.raises(BundleFormatError, match="no release by normal scores"):
+            read_margins(io.BytesIO(), other.release)
