@@ -26,6 +26,7 @@ _TEXTS = ("kind", "missing", "format", "unit", "description", "other")  # of a c
 _WHOLE = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
 _NUMBER = "must be a number, such as 10 or 0.5"
+_OF_COLUMN = re.compile(r"(column-\d+-)(.*)", re.DOTALL)
 Fields = Mapping[str, str]
 Place = tuple[str, ...]
 
@@ -112,16 +113,23 @@ def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[s
         if after[f"dataset-{entry}"] != before[f"dataset-{entry}"]:
             changes["dataset", entry] = after[f"dataset-{entry}"] or None
     _change_privacy(before, after, changes, mistakes)
+    sections = [_of_columns(each) for each in (before, after)]
     for number, name in enumerate(columns):
         prefix = column_field(number, "")
-        was, now = (
-            {field.removeprefix(prefix): said for field, said in each.items() if field.startswith(prefix)}
-            for each in (before, after)
-        )
+        was, now = (section[prefix] for section in sections)
         if was != now:
             found = _changed_column(was, now, mistakes, prefix)
             changes |= {("columns", name, entry): value for entry, value in found.items()}
     return _put(text, changes) if changes else text, mistakes
+
+
+def _of_columns(fields: Fields) -> dict[str, dict[str, str]]:
+    """Return the fields of each column by their entries, under what their names begin with."""
+    found: dict[str, dict[str, str]] = {}
+    for field, said in fields.items():
+        if match := _OF_COLUMN.fullmatch(field):
+            found.setdefault(match[1], {})[match[2]] = said
+    return found
 
 
 def _typed(now: str, before: str) -> str:
