@@ -44,6 +44,7 @@
       if (part.innerHTML !== html) part.innerHTML = html; // our own server's, and escaped there
     }
     if (!state.parts) return;
+    if (state.reading !== by_id("reading").value) { refill(); return; }
     document.querySelectorAll(".objection:not([hidden])").forEach((each) => { each.hidden = true; each.textContent = ""; });
     document.querySelectorAll("[aria-invalid]").forEach((each) => each.removeAttribute("aria-invalid"));
     for (const [id, text] of Object.entries(state.columns)) {
@@ -107,6 +108,7 @@
     notice("");
     watch();
     by_id("work-title").focus();
+    by_id("work").scrollIntoView();
   }
 
   const actions = {
@@ -154,13 +156,13 @@
       read();
       soon();
     });
-    document.addEventListener("click", (event) => {
-      const button = event.target.closest("[data-do]");
-      if (button) actions[button.dataset.do]();
-      const link = event.target.closest("[data-field]");
-      if (link) { event.preventDefault(); lead_to(link.dataset.field); }
-    });
   }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-do]");
+    if (button) actions[button.dataset.do]();
+    const link = event.target.closest("[data-field]");
+    if (link) { event.preventDefault(); lead_to(link.dataset.field); }
+  });
 
   function lead_to(field) {
     const target = by_id(field) || document.querySelector(`[name="${CSS.escape(field)}"]`);
@@ -180,7 +182,24 @@
     by_id("found").textContent = `${shown} columns`;
   }
 
-  // --- The beginning ---
+  // --- The beginning, and whenever the file is read in another way, so that it has other columns ---
+  function fill(state) {
+    notice("");
+    by_id("desk").innerHTML = state.html; // our own server's, and escaped there
+    attach();
+    read();
+    show(state);
+  }
+
+  async function refill() {
+    const [at, was_open] = [document.activeElement?.id, by_id("written")?.open];
+    const state = await ask("page");
+    if (state.error) { notice(state.error); return; }
+    fill(state);
+    if (was_open) by_id("written").open = true;
+    by_id(at)?.focus();
+  }
+
   async function enter() {
     const token = location.hash.slice(1);
     if (!token) return;
@@ -195,11 +214,7 @@
       const state = await ask("page");
       if (state.error) { notice(state.error); return; }
       if (state.html) {
-        notice("");
-        by_id("desk").innerHTML = state.html;
-        attach();
-        read();
-        show(state);
+        fill(state);
         const work = await ask("work");
         if (work.html) watch();
         return;

@@ -277,7 +277,7 @@ def test_looking_spends_nothing_and_publishing_is_the_command(
     assert "sandbox" in answer.headers["Content-Security-Policy"]
     assert desk.request("GET", shown[:-1])[0].status == 404
     assert command("dp-bundle", "verify", "table.bundle.tar").returncode == 0
-    assert "stand here from an earlier release" in desk.ask("check", privacy__mu="8")["objections"][""]
+    assert "are a release that was made" in desk.ask("check", privacy__mu="8")["objections"][""]
 
 
 def test_an_hour_without_a_touch_ends_it(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
