@@ -149,8 +149,9 @@ class Desk:
 
     @property
     def reading(self) -> str:
-        """A mark of the columns, which are numbered in the form; another one if they are read differently."""
-        return hashlib.sha256(repr(self.columns).encode()).hexdigest()
+        """A mark of the columns, which are numbered in the form, a blank, and one of how the file was read."""
+        marks = (repr(self.columns), repr(self._read and self._read[0]))
+        return " ".join(hashlib.sha256(mark.encode()).hexdigest() for mark in marks)
 
     def fit(self, fields: Fields) -> Fields:
         """Read the table as the form has it, and return what still means something: columns of another reading do not.
@@ -161,7 +162,7 @@ class Desk:
         if written:
             with suppress(PolicyError):
                 self.open(parse_policy(changed_policy(self.text, (), written)[0], "of the form", self.name).table)
-        if fields.get("reading", self.reading) == self.reading:
+        if fields.get("reading", self.reading).split()[:1] == self.reading.split()[:1]:
             return fields
         kept = {name: said for name, said in fields.items() if not name.startswith(("column-", "privacy-entity"))}
         return {**kept, "reading": self.reading}

@@ -19,6 +19,7 @@ from dp_publish.desk.answer import SLIDER, Answer
 from dp_publish.desk.document import DATASET, column_field, shown_fields
 from dp_publish.desk.drawing import draw_forecast
 from dp_publish.desk.session import Session
+from dp_publish.desk.table import Opened
 from dp_publish.desk.words import ABOUT, GAPS, KINDS, LABELS, RELEASES, UNITS, WRITTEN, in_form
 from dp_publish.desk.work import Work
 from dp_publish.forecast.findings import HELD
@@ -56,7 +57,8 @@ def _templates() -> Environment:
     )
     environment.filters["printable"] = escape
     environment.filters["in_form"] = in_form
-    environment.filters["lines"] = lambda text: "\n".join(map(in_form, text.split("\n")))
+    environment.filters["lines"] = lambda text: "\n".join(map(escape, text.split("\n")))
+    environment.filters["lines_in_form"] = lambda text: "\n".join(map(in_form, text.split("\n")))
     return environment
 
 
@@ -85,13 +87,19 @@ def render_desk(answer: Answer, session: Session) -> str:
             units=UNITS,
             about={name: ABOUT[name] for name in DATASET},
             written=WRITTEN if is_text_file(session.asked.data) else {},
-            size=f"{counted(desk.opened.n_rows, 'row')}, {counted(len(columns), 'column')}",
+            size=_size(desk.opened),
             seen="all rows" if desk.opened.n_seen >= desk.opened.n_rows else f"the first {desk.opened.n_seen:,} rows",
             steps=_STEPS,
             position=_position(answer),
             **_parts(answer, session),
         )
     )
+
+
+def _size(opened: Opened) -> str:
+    if opened.problem:
+        return "It cannot be read yet"
+    return f"{counted(opened.n_rows, 'row')}, {counted(len(opened.table.types), 'column')}"
 
 
 def state(answer: Answer, session: Session) -> dict[str, Any]:

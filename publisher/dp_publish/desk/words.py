@@ -56,7 +56,7 @@ WRITTEN: dict[str, tuple[str, dict[str, str]]] = {
         "Between cells",
         {"": "as the first line tells", ",": "a comma", ";": "a semicolon", "tab": "a tab", "|": "an upright bar"},
     ),
-    "decimal": ("Decimal mark", {"": "as the numbers tell", ".": "a point: 1.5", ",": "a comma: 1,5"}),
+    "decimal": ("Decimal mark", {"": "as the numbers tell", ".": "a point, as in 1.5", ",": "a comma, as in 1,5"}),
     "encoding": (
         "Letters such as ä or é",
         {
@@ -114,7 +114,7 @@ _SAID = (  # of options, entries and commands, and what the form has in their pl
     (r"\b(set|in|change) (delimiter|decimal|encoding|header|kind)\b(?! =)", r"\1 “«\2»”"),
     (r"encoding under \[table\] in the policy", "“«encoding»”"),
     (r" under \[columns\.[^]]*\]", ""),
-    (r" under \[table\](?: in the policy)?", " above"),
+    (r" under \[table\](?: in the policy)?", " under “How the file is written”"),
     (r"in the column's section of the policy, ", ""),
     (r": in the policy, (?=give|say)", ": "),
     (r" in the policy\b", ""),

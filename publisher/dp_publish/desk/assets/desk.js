@@ -97,7 +97,10 @@
       if (by_id("working").innerHTML !== state.html) by_id("working").innerHTML = state.html;
       running = state.running;
       if (running) await new Promise((resolve) => setTimeout(resolve, 400));
-      else check();
+      else {
+        if (document.activeElement === by_id("work-title")) by_id("work").scrollIntoView(); // she began it, and waits
+        check();
+      }
     }
     watching = false;
   }
@@ -108,7 +111,6 @@
     notice("");
     watch();
     by_id("work-title").focus();
-    by_id("work").scrollIntoView();
   }
 
   const actions = {

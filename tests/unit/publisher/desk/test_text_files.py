@@ -9,6 +9,7 @@ from tests.unit.publisher.desk.test_answer import asked, desk_of
 
 from dp_bundle.base.errors import DpGraphError
 from dp_publish.data.dialect import Dialect
+from dp_publish.desk.page import render_desk
 from dp_publish.desk.session import Asked, Session
 from dp_publish.desk.table import open_for_desk
 
@@ -98,3 +99,17 @@ def test_columns_that_may_say_whose_a_row_is_are_pointed_out(tmp_path: Path, vis
     opened = open_for_desk(data, Dialect(header="none"))
     assert opened.repeated == {"column_2": visits["patient"].nunique()}
     assert opened.n_seen == len(visits)
+
+
+def test_the_page_asks_how_a_text_file_is_written_and_whose_rows_they_are(tmp_path: Path, visits: pd.DataFrame) -> None:
+    """The fields are there for a text file alone; a column of people is pointed out beside who a person is."""
+    visits.to_csv(tmp_path / "visits.csv", index=False)
+    visits.to_parquet(tmp_path / "visits.parquet")
+    for name, is_text in (("visits.csv", True), ("visits.parquet", False)):
+        session = Session(
+            Asked(tmp_path / name, "v", tmp_path / "v.policy.toml", "publisher", str(tmp_path / "l.sqlite"))
+        )
+        html = render_desk(session.answer({}), session)
+        assert ('id="table-encoding"' in html) is is_text
+        assert "“<bdi>patient</bdi>” has" in html
+        session.close()

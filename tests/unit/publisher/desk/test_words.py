@@ -32,8 +32,13 @@ def test_entries_become_fields_with_the_choice_that_is_meant() -> None:
     assert in_form('kind = "category" needs categories = ["...", "..."], public') == (
         "“It holds: words without an order” needs “The words that can occur”, public"
     )
-    assert in_form('set decimal = "," under [table] in the policy if') == "set “Decimal mark: a comma: 1,5” above if"
-    assert in_form("set encoding under [table] in the policy") == "set “Letters such as ä or é” above"
+    assert (
+        in_form('set decimal = "," under [table] in the policy if')
+        == "set “Decimal mark: a comma, as in 1,5” under “How the file is written” if"
+    )
+    assert in_form("set encoding under [table] in the policy") == (
+        "set “Letters such as ä or é” under “How the file is written”"
+    )
     assert in_form('give mechanism = "gaussian"') == 'give mechanism = "gaussian"'
     assert "pass" not in in_form(str(HeaderError("a.csv", "x")))
     assert not NOT_OF_A_FORM.search(in_form(str(HeaderError("a.csv", "x"))))
