@@ -21,7 +21,7 @@ from dp_publish.data.table import Source
 from dp_publish.desk.account import spending_of
 from dp_publish.desk.beside import GENERAL, about_it, capital, field_at, fields_of, names_column
 from dp_publish.desk.document import Fields, changed_policy, column_field
-from dp_publish.desk.promise import Promise, describe_choice, promise_in_words
+from dp_publish.desk.promise import Promise, describe_choice, describe_held, promise_in_words
 from dp_publish.desk.table import Opened, open_for_desk
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds
 from dp_publish.forecast.choosing import choose_release
@@ -64,12 +64,14 @@ class Answer:
         What is published, and why.
     promise : Promise or None
         None where there is no such release.
+    held : str
+        What researchers would see, in words for everybody.
     shown : list of str
-        What researchers would see.
+        The same in numbers, as a plan has it.
     assumed : str
         What stands in for the values in that.
     row : ForecastRow or None
-        The same as numbers, at the stated strength.
+        The forecast at the stated strength.
     curve : list of ForecastRow
         At other strengths.
     account : str
@@ -88,6 +90,7 @@ class Answer:
     remarks: list[str] = field(default_factory=list)
     choice: str = ""
     promise: Promise | None = None
+    held: str = ""
     shown: list[str] = field(default_factory=list)
     assumed: str = ""
     row: ForecastRow | None = None
@@ -247,7 +250,7 @@ class Desk:
             return
         answer.row, answer.curve = row, self._forecast_curve(policy, kinds)
         plan = self._plan(prepared, kinds, row)
-        answer.shown, answer.assumed = describe_findings(plan), plan.assumed
+        answer.held, answer.shown, answer.assumed = describe_held(plan), describe_findings(plan), plan.assumed
 
         account = spending_of(self.ledger, policy)
         answer.account = budget_sentence(account, booked_mu)

@@ -22,7 +22,6 @@ from dp_publish.desk.session import Session
 from dp_publish.desk.table import Opened
 from dp_publish.desk.words import ABOUT, GAPS, KINDS, LABELS, RELEASES, UNITS, WRITTEN, in_form
 from dp_publish.desk.work import Work
-from dp_publish.forecast.findings import HELD
 
 _ASSETS = Path(__file__).with_name("assets")
 _STEPS = 200  # of the slider
@@ -88,7 +87,7 @@ def render_desk(answer: Answer, session: Session) -> str:
             about={name: ABOUT[name] for name in DATASET},
             written=WRITTEN if is_text_file(session.asked.data) else {},
             size=_size(desk.opened),
-            seen="all rows" if desk.opened.n_seen >= desk.opened.n_rows else f"the first {desk.opened.n_seen:,} rows",
+            seen=f"{'all' if desk.opened.n_seen >= desk.opened.n_rows else 'the first'} {desk.opened.n_seen:,} rows",
             steps=_STEPS,
             position=_position(answer),
             **_parts(answer, session),
@@ -131,7 +130,6 @@ def _parts(answer: Answer, session: Session) -> dict[str, Any]:
         "answer": answer,
         "promise": promise,
         "dots": None if promise is None else hundred_guesses(of_hundred(promise.right)),
-        "held": HELD.get(answer.release, ""),
         "picture": draw_forecast(answer, SLIDER),
         "where": [(where, _heading(where, numbers), said) for where, said in answer.objections.items()],
         "asked": session.asked,

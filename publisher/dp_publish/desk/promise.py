@@ -9,6 +9,8 @@ from dp_bundle.catalog.label import FROM_WHOM, OTHERS, describe_who, is_weak
 from dp_bundle.describe.sentences import chance_of_guess, describe_guess, describe_hundred, describe_unprotected
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.forecast.assumptions import calibrate_assumed
+from dp_publish.forecast.findings import HELD
+from dp_publish.forecast.plan import Plan
 from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import declares_no_values
 
@@ -57,6 +59,17 @@ def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, s
         },
         is_weak(right),
     )
+
+
+def describe_held(plan: Plan) -> str:
+    """Return what researchers would see, in words for everybody."""
+    held, seen = HELD[plan.release], plan.focus.of(plan.release).seen
+    if len(plan.kinds) == 1 or (plan.kind is not None and plan.kind.forecast_as is not None):
+        return held
+    if seen is None:
+        return f"{held} By the forecast, no relation between columns is found."
+    where = f"stronger than about {seen:.2g} on a scale from 0 to 1"
+    return f"{held} By the forecast, relations between columns are found if they are {where}."
 
 
 def describe_choice(policy: Policy, why: str, written: Policy) -> Iterator[str]:

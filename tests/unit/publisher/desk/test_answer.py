@@ -165,3 +165,17 @@ def test_columns_of_many_levels_are_looked_up_once(tmp_path: Path, monkeypatch: 
     answer = asked(desk_of(data), **sent, column__1__range="public", column__1__low="0", column__1__high="2000")
     assert answer.promise is not None
     assert len(calls) < 200
+
+
+def test_what_researchers_will_see_is_told_in_words(survey: Path, tmp_path: Path) -> None:
+    """The same figure as in the numbers below it; nothing found is said so; of one column there is no relation."""
+    desk = desk_of(survey)
+    answer = asked(desk)
+    assert answer.row is not None
+    assert f"stronger than about {answer.row.of(answer.release).seen:.2g} on a scale" in answer.held
+    assert "no row" in answer.held
+    assert answer.shown
+    assert "standard deviations are" in answer.assumed
+    assert "no relation between columns is found" in asked(desk, privacy__mu="0.01").held
+    pd.DataFrame({"x": np.arange(900.0)}).to_parquet(tmp_path / "one.parquet")
+    assert asked(desk_of(tmp_path / "one.parquet")).held == "Rows, with noise on every value."
