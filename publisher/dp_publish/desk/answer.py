@@ -249,7 +249,8 @@ class Desk:
             self._object_to(answer, named, said)
             return
         answer.row, answer.curve = row, self._forecast_curve(policy, kinds)
-        plan = self._plan(prepared, kinds, row)
+        judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
+        plan = self._plan(prepared, kinds, row, None if judged else row)
         answer.held, answer.shown, answer.assumed = describe_held(plan), describe_findings(plan), plan.assumed
 
         account = spending_of(self.ledger, policy)
@@ -261,8 +262,8 @@ class Desk:
         if insists:
             answer.refusals = []
 
-    def _plan(self, prepared: Prepared, kinds: dict[str, str], row: ForecastRow) -> Plan:
-        """Return the plan of this one strength."""
+    def _plan(self, prepared: Prepared, kinds: dict[str, str], row: ForecastRow, own: ForecastRow | None) -> Plan:
+        """Return the plan of this one strength; without `own`, it names no ways out."""
         policy = prepared.policy
         return Plan(
             name=policy.dataset.name,
@@ -275,7 +276,7 @@ class Desk:
             assumed=describe_spread(policy, kinds),
             rows=[row],
             curve=[],
-            own=row,
+            own=own,
             focus=row,
             notes=[],
             paper={},

@@ -16,11 +16,11 @@ from dp_bundle.page.colours import style
 from dp_bundle.page.document import ASSETS as COMMON
 from dp_publish.data.dialect import is_text_file
 from dp_publish.desk.answer import SLIDER, Answer
-from dp_publish.desk.document import DATASET, column_field, shown_fields
+from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
 from dp_publish.desk.drawing import draw_forecast
 from dp_publish.desk.session import Session
 from dp_publish.desk.table import Opened
-from dp_publish.desk.words import ABOUT, GAPS, KINDS, LABELS, RELEASES, UNITS, WRITTEN, in_form
+from dp_publish.desk.words import ABOUT, FIELDS, in_form
 from dp_publish.desk.work import Work
 
 _ASSETS = Path(__file__).with_name("assets")
@@ -80,12 +80,9 @@ def render_desk(answer: Answer, session: Session) -> str:
             session=session,
             fields=fields,
             columns=columns,
-            kinds=KINDS,
-            gaps=GAPS,
-            releases=RELEASES,
-            units=UNITS,
+            words=FIELDS,
             about={name: ABOUT[name] for name in DATASET},
-            written=WRITTEN if is_text_file(session.asked.data) else {},
+            written=WRITTEN if is_text_file(session.asked.data) else (),
             size=_size(desk.opened),
             seen=f"{'all' if desk.opened.n_seen >= desk.opened.n_rows else 'the first'} {desk.opened.n_seen:,} rows",
             steps=_STEPS,
@@ -142,7 +139,7 @@ def _heading(where: str, columns: dict[str, str]) -> str:
     prefix, _, entry = where.rpartition("-")
     if f"{prefix}-" in columns:
         return f"{columns[f'{prefix}-']}: "
-    name = ABOUT.get(entry) if prefix == "dataset" else LABELS.get(entry, (entry, {}))[0]
+    name = ABOUT.get(entry) if prefix == "dataset" else FIELDS.get(entry, {}).get("label", entry)
     return f"{name}: " if where else ""
 
 

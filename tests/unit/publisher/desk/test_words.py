@@ -8,10 +8,10 @@ from tests.unit.publisher.desk.test_answer import asked, desk_of, survey  # noqa
 
 from dp_bundle.base.errors import HeaderError, MissingValuesError
 from dp_publish.data.cells import Fault
-from dp_publish.desk.words import LABELS, in_form
+from dp_publish.desk.words import FIELDS, in_form
 from dp_publish.policy.column_survey import _about_identifiers
 
-NOT_OF_A_FORM = re.compile(rf"\b({'|'.join(LABELS)}|drop) = |\[(table|dataset|columns)|--[a-z]|`|«|»|in the policy\b")
+NOT_OF_A_FORM = re.compile(rf"\b({'|'.join(FIELDS)}|drop) = |\[(table|dataset|columns)|--[a-z]|`|«|»|in the policy\b")
 
 
 @pytest.mark.parametrize("fault", list(Fault))
