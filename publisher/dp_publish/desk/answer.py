@@ -183,6 +183,7 @@ class Desk:
         policy = self._parse(answer)
         if policy is None:
             answer.is_read = False
+        if policy is None or any(where.startswith("privacy-") for where in mistakes):  # there is no promise, or another
             return answer
         if self.opened.problem:
             self._object_to(answer, [], capital(self.opened.problem))

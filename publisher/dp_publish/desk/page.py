@@ -147,10 +147,12 @@ def _left_out(why: str) -> str:
     return "" if not why else "left out" if why == "dropped" else f"left out: {why}"
 
 
-def _position(answer: Answer) -> int:
-    """Return where the slider is at the strength of the answer."""
+def _position(answer: Answer) -> int | None:
+    """Return where the slider is at the strength of the answer; None if it says nothing of one."""
+    if answer.row is None:
+        return None
     low, high = SLIDER
-    mu = 1.0 if answer.row is None else min(max(answer.row.mu, low), high)
+    mu = min(max(answer.row.mu, low), high)
     return round(_STEPS * math.log(mu / low) / math.log(high / low))
 
 

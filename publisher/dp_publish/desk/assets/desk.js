@@ -68,7 +68,7 @@
       by_id("asking").close();
       notice("What is in the form changed since you were asked: look at it again.");
     }
-    if (document.activeElement !== by_id("slider")) by_id("slider").value = state.position;
+    if (state.position !== null && document.activeElement !== by_id("slider")) by_id("slider").value = state.position;
     document.querySelector('[data-do="ask"]').disabled = !state.publishable;
     document.querySelector('[data-do="save"]').disabled = !state.savable;
   }

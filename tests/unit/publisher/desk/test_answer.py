@@ -179,3 +179,11 @@ def test_what_researchers_will_see_is_told_in_words(survey: Path, tmp_path: Path
     assert "no relation between columns is found" in asked(desk, privacy__mu="0.01").held
     pd.DataFrame({"x": np.arange(900.0)}).to_parquet(tmp_path / "one.parquet")
     assert asked(desk_of(tmp_path / "one.parquet")).held == "Rows, with noise on every value."
+
+
+@pytest.mark.parametrize("sent", [{"privacy__unit": "entity"}, {"privacy__mu": ""}, {"privacy__budget_mu": "much"}])
+def test_no_promise_is_shown_of_another_form_than_hers(survey: Path, sent: dict[str, str]) -> None:
+    """While it is not said whose a row is, or how strongly, nothing is promised, and not what was chosen before."""
+    answer = asked(desk_of(survey), **sent)
+    assert answer.objections
+    assert (answer.promise, answer.held, answer.can_publish) == (None, "", False)
