@@ -56,6 +56,7 @@ def open_desk(
             page.goto(address)
             page.wait_for_selector("#form")
             assert page.url == f"http://{host}/"  # the token is in no address
+            page.evaluate("document.getElementById('as-text').open = true")
             return page
 
         yield start
@@ -203,6 +204,7 @@ def test_a_budget_and_too_few_rows_are_told(
     Path("few.policy.toml").write_text("[privacy]\nmu = 1.0\nbudget_mu = 0.5\n")
     page = open_desk("few.parquet", PHONE)
     assert "more than the budget" in page.inner_text("#privacy-budget_mu-says")
+    page.click("#standing a >> nth=0")
     page.fill("#privacy-budget_mu", "5")
     page.wait_for_selector("#policy >> text=budget_mu = 5")
     assert "would refuse this, unless you insist below" in page.inner_text("#standing")
@@ -239,6 +241,7 @@ def test_a_table_from_a_spreadsheet_of_elsewhere(
     frame.to_csv("visits.csv", index=False, sep=";", decimal=",", encoding="latin-1")
     page = open_desk("visits.csv", size)
     assert page.is_disabled('[data-do="ask"]')
+    assert page.is_hidden("#anyway")  # there is nothing to insist on
     page.click("#standing a >> nth=0")
     assert page.evaluate("document.activeElement.id") == "table-encoding"
     assert not complaints_about(page)

@@ -110,6 +110,7 @@ def state(answer: Answer, session: Session) -> dict[str, Any]:
         "columns": {where: _left_out(why) for where, why in columns.items()},
         "position": _position(answer),
         "publishable": answer.can_publish and not answer.refusals,
+        "refused": bool(answer.refusals),
         "savable": answer.is_read,
         "key": session.key_of(answer),
         "reading": session.desk.reading,

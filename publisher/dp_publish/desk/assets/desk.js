@@ -57,11 +57,13 @@
       if (!says) continue;
       says.hidden = false;
       says.textContent = text;
+      says.closest("details[id]")?.setAttribute("open", "");
       by_id(field)?.setAttribute("aria-invalid", "true");
       const column = says.closest("[data-column]");
       const mark = column && by_id(`${column.dataset.column}state`);
       if (mark) { mark.textContent = "something stands in the way"; mark.classList.add("against"); }
     }
+    by_id("insisting").hidden = !state.refused && !by_id("anyway").checked;
     dirty = state.dirty;
     key = state.key;
     if (by_id("asking").open && by_id("asking").dataset.key !== key) {
@@ -194,11 +196,12 @@
   }
 
   async function refill() {
-    const [at, was_open] = [document.activeElement?.id, by_id("written")?.open];
+    const at = document.activeElement?.id;
+    const opened = Array.from(document.querySelectorAll("details[id][open]"), (each) => each.id);
     const state = await ask("page");
     if (state.error) { notice(state.error); return; }
     fill(state);
-    if (was_open) by_id("written").open = true;
+    opened.forEach((id) => { by_id(id).open = true; });
     by_id(at)?.focus();
   }
 
