@@ -11,7 +11,7 @@ from IPython.display import Image
 from playwright.async_api import Page, Playwright, async_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-_MARGIN = 16  # pixels around a part
+_WIDTH, _HEIGHT, _HIGH = 1180, 940, 1500  # pixels of the window
 
 
 class Desk:
@@ -33,7 +33,7 @@ class Desk:
         said = (await process.stderr.readline()).decode()
         playwright = await async_playwright().start()
         browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = await browser.new_page(viewport={"width": 1180, "height": 940}, color_scheme="light")
+        page = await browser.new_page(viewport={"width": _WIDTH, "height": _HEIGHT}, color_scheme="light")
         await page.goto(re.findall(r"http://\S+", said)[0])
         await page.wait_for_selector("#form")
         return cls(playwright, process, page)
@@ -44,7 +44,8 @@ class Desk:
         await self.page.wait_for_load_state("networkidle")
 
     async def picture(self, selector: str = "") -> Image:
-        """Return a picture of a part of the page, or of the window."""
+        """Return a picture of a part of the page as a high window shows it, or of the window."""
+        await self.page.set_viewport_size({"width": _WIDTH, "height": _HIGH if selector else _HEIGHT})
         await self.settle()
         part = self.page.locator(selector) if selector else self.page
         return Image(await part.screenshot(), width=760 if not selector else None)

@@ -26,7 +26,15 @@ SIZES = [DESKTOP, PHONE]
 
 
 @pytest.fixture
-def open_desk(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Page]]:
+def desks() -> list[subprocess.Popen[str]]:
+    """Return the processes that `open_desk` starts, in order; what is written to one is typed at its terminal."""
+    return []
+
+
+@pytest.fixture
+def open_desk(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, desks: list[subprocess.Popen[str]]
+) -> Iterator[Callable[..., Page]]:
     """Return a function that starts the desk of a table and comes in by its address; it may fail in nothing."""
     monkeypatch.chdir(tmp_path)
     complaints: list[str] = []
@@ -34,25 +42,33 @@ def open_desk(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
         def start(data: str, size: tuple[int, int] = DESKTOP, scheme: Any = "light") -> Page:
             words = [sys.executable, "-m", "dp_publish", "desk", data, "--no-browser"]
-            process = stack.enter_context(subprocess.Popen(words, stderr=subprocess.PIPE, text=True))
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            desks.append(stack.enter_context(process))
             stack.callback(process.terminate)
-            assert process.stderr is not None
-            found = re.search(r"open (http://(127\.0\.0\.1:\d+)/#\S+) ", process.stderr.readline())
-            assert found is not None
+            address, host = address_of(process)
             context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
             stack.callback(context.close)
             page = context.new_page()
             page.on("console", lambda message: complaints.append(message.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.on("request", lambda asked: complaints.append(asked.url) if found[2] not in asked.url else None)
+            page.on("request", lambda asked: complaints.append(asked.url) if host not in asked.url else None)
             page.on("dialog", lambda dialog: complaints.append(dialog.message))
-            page.goto(found[1])
+            page.goto(address)
             page.wait_for_selector("#form")
-            assert page.url == f"http://{found[2]}/"  # the token is in no address
+            assert page.url == f"http://{host}/"  # the token is in no address
+            page.evaluate("document.getElementById('as-text').open = true")
             return page
 
         yield start
     assert not [said for said in complaints if not said.startswith("data:")]
+
+
+def address_of(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Return the address that a desk tells, and its host and port."""
+    assert process.stderr is not None
+    found = re.search(r"open (http://(127\.0\.0\.1:\d+)/#\S+) ", process.stderr.readline())
+    assert found is not None
+    return found[1], found[2]
 
 
 def settle(page: Page) -> None:
@@ -112,13 +128,15 @@ def test_from_a_survey_to_a_signed_bundle_by_keyboard(
     assert page.inner_text("#promise .big") != before
     go_to(page, '[data-do="ask"]')
     page.keyboard.press("Enter")
-    assert "You promise:" in page.inner_text("dialog")
+    asked = page.inner_text("dialog")
+    assert all(f"{what}:" in asked for what in ("You promise", "Protected is", "Researchers will see"))
     assert not complaints_about(page)
     take_picture(page, f"desk/{size[0]}/asking")
     go_to(page, 'dialog [data-do="publish"]')
     page.keyboard.press("Enter")
     page.wait_for_selector("text=done in", timeout=60_000)
     assert "wrote survey.bundle.tar" in page.inner_text("#working")
+    assert 0 <= page.evaluate("document.getElementById('work-title').getBoundingClientRect().top") < size[1] / 2
     assert not complaints_about(page)
     take_picture(page, f"desk/{size[0]}/published")
     with page.context.expect_page() as opened:
@@ -186,6 +204,7 @@ def test_a_budget_and_too_few_rows_are_told(
     Path("few.policy.toml").write_text("[privacy]\nmu = 1.0\nbudget_mu = 0.5\n")
     page = open_desk("few.parquet", PHONE)
     assert "more than the budget" in page.inner_text("#privacy-budget_mu-says")
+    page.click("#standing a >> nth=0")
     page.fill("#privacy-budget_mu", "5")
     page.wait_for_selector("#policy >> text=budget_mu = 5")
     assert "would refuse this, unless you insist below" in page.inner_text("#standing")
@@ -210,3 +229,68 @@ def test_closed_it_says_so_and_the_address_is_spent(open_desk: Callable[..., Pag
     assert "region" not in page.content()
     assert page.evaluate("sessionStorage.length") == 0
     assert [each.name for each in Path.cwd().iterdir()] == ["survey.csv"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_table_from_a_spreadsheet_of_elsewhere(
+    open_desk: Callable[..., Page], take_picture: Callable[[Page, str], None], size: tuple[int, int]
+) -> None:
+    """Semicolons, decimal commas and Latin-1: what the first line does not tell is asked for, and then read anew."""
+    frame = survey(600)[["age", "q1", "q2", "q3"]].assign(town=["Lörrach", "Basel", "Basel"] * 200)
+    frame["q1"] += 0.5
+    frame.to_csv("visits.csv", index=False, sep=";", decimal=",", encoding="latin-1")
+    page = open_desk("visits.csv", size)
+    assert page.is_disabled('[data-do="ask"]')
+    assert page.is_hidden("#anyway")  # there is nothing to insist on
+    page.click("#standing a >> nth=0")
+    assert page.evaluate("document.activeElement.id") == "table-encoding"
+    assert not complaints_about(page)
+    take_picture(page, f"desk/{size[0]}/written")
+    page.keyboard.type("West")
+    page.wait_for_selector("text=words, 2 different: Basel, Lörrach")
+    assert page.evaluate("document.activeElement.id") == "table-encoding"
+    assert page.is_enabled('[data-do="ask"]')
+    assert tomllib.loads(page.inner_text("#policy"))["table"] == {"encoding": "cp1252"}
+    assert not complaints_about(page)
+
+
+def test_a_table_without_names(open_desk: Callable[..., Page], take_picture: Callable[[Page, str], None]) -> None:
+    """The page comes without a column; said that the first line is a row, it comes again with all of them."""
+    survey(600).drop(columns=MARKUP).to_csv("bare.csv", index=False, header=False)
+    page = open_desk("bare.csv")
+    page.fill("#dataset-title", "Without names")
+    assert "It cannot be read yet" in page.inner_text("#main")
+    assert not complaints_about(page)
+    take_picture(page, "desk/nameless")
+    page.select_option("#table-header", "none")
+    page.wait_for_selector("summary:has-text('column_13')")
+    assert "600 rows, 13 columns" in page.inner_text("#main")
+    assert page.input_value("#dataset-title") == "Without names"
+    page.wait_for_selector('[data-do="ask"]:enabled')
+    page.click("summary:has-text('column_1') >> nth=0")
+    page.check("#column-0-drop")
+    page.wait_for_selector("#policy >> text=[columns.column_1]")
+
+
+def test_a_page_that_was_lost_is_found_again_by_enter(
+    open_desk: Callable[..., Page], desks: list[subprocess.Popen[str]]
+) -> None:
+    """A closed tab does not take along what was not saved; another address has it, and nothing is in the browser."""
+    survey(500).to_csv("survey.csv", index=False)
+    page = open_desk("survey.csv")
+    page.fill("#dataset-title", "Not saved yet")
+    settle(page)
+    another = page.context.new_page()
+    another.goto(page.url)
+    another.wait_for_selector("text=press Enter where dp-publish desk runs")
+    page.close()
+    typed = desks[0].stdin
+    assert typed is not None
+    typed.write("\n")
+    typed.flush()
+    another.goto(address_of(desks[0])[0])
+    another.reload()
+    another.wait_for_selector("#form")
+    assert another.input_value("#dataset-title") == "Not saved yet"
+    assert "Not saved yet" not in another.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
+    assert not Path("survey.policy.toml").exists()

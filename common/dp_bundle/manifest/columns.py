@@ -15,6 +15,7 @@ what cells of one row add up to by squares is true of the row.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -50,13 +51,13 @@ class Noise(Model):
     @classmethod
     def rounded_gaussian(cls, sigma: float, granularity: float) -> Noise:
         """Return Gaussian noise rounded to a grid, with its variance computed."""
-        variance = _variance(sigma, granularity)
+        variance = _variance("rounded-gaussian", sigma, granularity)
         return cls(distribution="rounded-gaussian", sigma=sigma, granularity=granularity, variance=variance)
 
     @classmethod
     def discrete_gaussian(cls, sigma: float) -> Noise:
         """Return discrete Gaussian noise, with its variance computed."""
-        variance = discrete_gaussian_variance(sigma)
+        variance = _variance("discrete-gaussian", sigma, 1.0)
         return cls(distribution="discrete-gaussian", sigma=sigma, granularity=1.0, variance=variance)
 
     def mu_of(self, reach: float) -> float:
@@ -72,16 +73,18 @@ class Noise(Model):
     def _check(self) -> Noise:
         if math.frexp(self.granularity)[0] != 0.5:
             raise ValueError("the granularity is not a power of two")
-        is_discrete = self.distribution == "discrete-gaussian"
-        if is_discrete and self.granularity != 1:
+        if self.distribution == "discrete-gaussian" and self.granularity != 1:
             raise ValueError("discrete Gaussian noise has granularity 1")
-        exact = discrete_gaussian_variance(self.sigma) if is_discrete else _variance(self.sigma, self.granularity)
+        exact = _variance(self.distribution, self.sigma, self.granularity)
         if not math.isclose(self.variance, exact, rel_tol=_SLACK):
             raise ValueError("the stated variance is not that of the stated noise")
         return self
 
 
-def _variance(sigma: float, granularity: float) -> float:
+@functools.lru_cache(maxsize=2**12)  # of a category's columns, all have the same
+def _variance(distribution: str, sigma: float, granularity: float) -> float:
+    if distribution == "discrete-gaussian":
+        return discrete_gaussian_variance(sigma)
     return granularity * granularity * rounded_gaussian_variance(sigma / granularity)
 
 

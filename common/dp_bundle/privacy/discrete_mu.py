@@ -52,6 +52,7 @@ def discrete_gaussian_mu(steps: int, sigma: float) -> float:
     return _threshold(steps // 2, sigma) + _threshold((steps - 1) // 2, sigma)
 
 
+@functools.lru_cache(maxsize=2**12)
 def discrete_gaussian_sigma(steps: int, mu: float) -> float:
     """Return the smallest sigma, up to rounding, that gives mu; the inverse of `discrete_gaussian_mu`."""
     sigma = steps / mu

@@ -5,24 +5,25 @@ Everything is asked of the functions that the commands ask. Nothing is written, 
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from pydantic import ValidationError
 
-from dp_bundle.base.errors import DpGraphError, ParameterError, PolicyError, PrivacyError
-from dp_bundle.catalog.label import FROM_WHOM, OTHERS, describe_who, is_weak
-from dp_bundle.describe.sentences import chance_of_guess, describe_guess, describe_hundred, describe_unprotected
-from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.base.errors import CellError, DpGraphError, ParameterError, PolicyError, PrivacyError
 from dp_publish.covariance.calibration import set_mechanism
+from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import Source
 from dp_publish.desk.account import spending_of
+from dp_publish.desk.beside import GENERAL, about_it, capital, field_at, fields_of, names_column
 from dp_publish.desk.document import Fields, changed_policy, column_field
+from dp_publish.desk.promise import Promise, describe_choice, describe_held, promise_in_words
 from dp_publish.desk.table import Opened, open_for_desk
-from dp_publish.forecast.assumptions import calibrate_assumed, describe_spread, fill_bounds
+from dp_publish.forecast.assumptions import describe_spread, fill_bounds
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.findings import describe_findings
 from dp_publish.forecast.guarantees import promise_of
@@ -38,33 +39,11 @@ from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.file import parse_policy
 from dp_publish.policy.mistakes import describe_mistakes
 from dp_publish.policy.model import ColumnPolicy, Policy
-from dp_publish.policy.open_columns import declares_no_values
 
 SLIDER = (0.1, 10.0)  # mu at its ends
 _CURVE = tuple(SLIDER[0] * (SLIDER[1] / SLIDER[0]) ** (step / 40) for step in range(41))
 _WIDE = 60  # columns, from which on a quarter of these is enough
-_GENERAL = ""  # the field of objections that belong to none
-_FIRST_OF = {"bounds": "low", "categories": "levels", "center": "low", "scale": "low"}
 _REFUSALS = (PolicyError, PrivacyError, ParameterError)
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What would be promised, in the words of the label.
-
-    Attributes
-    ----------
-    right : float
-        The largest share of right guesses between two candidates.
-    sentences : dict of str to list of str
-        By what they are about: who, from whom, how strongly, and what is not protected.
-    is_weak : bool
-        Whether the label will call it weak.
-    """
-
-    right: float
-    sentences: Mapping[str, list[str]]
-    is_weak: bool
 
 
 @dataclass
@@ -85,10 +64,14 @@ class Answer:
         What is published, and why.
     promise : Promise or None
         None where there is no such release.
+    held : str
+        What researchers would see, in words for everybody.
     shown : list of str
-        What researchers would see.
+        The same in numbers, as a plan has it.
+    assumed : str
+        What stands in for the values in that.
     row : ForecastRow or None
-        The same as numbers, at the stated strength.
+        The forecast at the stated strength.
     curve : list of ForecastRow
         At other strengths.
     account : str
@@ -107,7 +90,9 @@ class Answer:
     remarks: list[str] = field(default_factory=list)
     choice: str = ""
     promise: Promise | None = None
+    held: str = ""
     shown: list[str] = field(default_factory=list)
+    assumed: str = ""
     row: ForecastRow | None = None
     curve: list[ForecastRow] = field(default_factory=list)
     account: str = ""
@@ -145,34 +130,63 @@ class Desk:
         self.data, self.name, self.text, self.ledger = data, name, text, ledger
         self._last: tuple[str, Any] = ("", None)
         self._curve: tuple[str, list[ForecastRow]] = ("", [])
+        self._read: tuple[Dialect, Opened] | None = None
 
-    @cached_property
+    @property
     def opened(self) -> Opened:
-        """The table; reading it costs one pass."""
-        return open_for_desk(self.data, parse_policy(self.text, "of the form", self.name).table)
+        """The table, as it was read last; reading it costs one pass."""
+        return (
+            self.open(parse_policy(self.text, "of the form", self.name).table) if self._read is None else self._read[1]
+        )
 
-    @cached_property
-    def unchanged(self) -> Callable[[], None]:
-        """What raises an error if the table is another one than was opened."""
-        return self.opened.table.unchanged()
+    def open(self, dialect: Dialect) -> Opened:
+        """Read the table as a dialect has it, unless it was read so last."""
+        if self._read is None or self._read[0] != dialect:
+            self._read = dialect, open_for_desk(self.data, dialect)
+        return self._read[1]
 
     @property
     def columns(self) -> list[str]:
         """The table's."""
         return list(self.opened.table.types)
 
+    @property
+    def reading(self) -> str:
+        """A mark of the columns, which are numbered in the form, a blank, and one of how the file was read."""
+        marks = (repr(self.columns), repr(self._read and self._read[0]))
+        return " ".join(hashlib.sha256(mark.encode()).hexdigest() for mark in marks)
+
+    def fit(self, fields: Fields) -> Fields:
+        """Read the table as the form has it, and return what still means something: columns of another reading do not.
+
+        What is said of a text file that cannot be read is answered with the rest.
+        """
+        written = {name: said for name, said in fields.items() if name.startswith("table-")}
+        if written:
+            with suppress(PolicyError):
+                self.open(parse_policy(changed_policy(self.text, (), written)[0], "of the form", self.name).table)
+        if fields.get("reading", self.reading).split()[:1] == self.reading.split()[:1]:
+            return fields
+        kept = {name: said for name, said in fields.items() if not name.startswith(("column-", "privacy-entity"))}
+        return {**kept, "reading": self.reading}
+
     def answer(self, fields: Fields) -> Answer:
         """Return what is said of the form."""
+        fields = self.fit(fields)
         text, mistakes = changed_policy(self.text, self.columns, fields)
         answer = Answer(text, {where: [f"It {said}."] for where, said in mistakes.items()}, is_read=not mistakes)
         try:
-            self.unchanged()
+            self.opened.unchanged()
         except DpGraphError as error:
-            answer.object(_GENERAL, f"{error}: close the desk, and open it again.")
+            answer.object(GENERAL, f"{error}: close the desk, and open it again.")
             return answer
         policy = self._parse(answer)
         if policy is None:
             answer.is_read = False
+        if policy is None or any(where.startswith("privacy-") for where in mistakes):  # there is no promise, or another
+            return answer
+        if self.opened.problem:
+            self._object_to(answer, [], capital(self.opened.problem))
             return answer
         insists = bool(fields.get("anyway"))
         prepared = self._prepare(answer, policy, insists=insists)
@@ -187,22 +201,15 @@ class Desk:
         except PolicyError as error:
             cause = error.__cause__
             if not isinstance(cause, ValidationError):
-                answer.object(_GENERAL, f"{error}.")
+                answer.object(GENERAL, f"{error}.")
                 return None
             for place, said in describe_mistakes(cause).items():
-                self._object_at(answer, place, f"{said.removeprefix('its top level: ')}.")
+                said = f"{said.removeprefix('its top level: ')}."
+                if where := field_at(place, self.columns, said):
+                    answer.object(where, about_it(said, ".".join(place)))
+                else:
+                    self._object_to(answer, [name for name in self.columns if names_column(said, name)], said)
             return None
-
-    def _object_at(self, answer: Answer, place: tuple[str, ...], said: str) -> None:
-        """Add an objection to an entry of the policy, as near to its field as can be told."""
-        if place[:1] == ("columns",) and len(place) > 1 and place[1] in self.columns:
-            entry = _FIRST_OF.get(place[2], place[2]) if len(place) > 2 else _entry_of(said)
-            answer.object(column_field(self.columns.index(place[1]), entry), said)
-        elif len(place) > 1:
-            entry = place[-1] if place[:2] == ("privacy", "unit") else place[1]
-            answer.object(f"{place[0]}-{entry}", said)
-        else:
-            self._object_to(answer, [name for name in self.columns if _names(said, name)], said)
 
     def _prepare(self, answer: Answer, policy: Policy, *, insists: bool) -> Prepared | None:
         """Choose what is released; a column that cannot be published gets its objection, and is passed over."""
@@ -213,21 +220,20 @@ class Desk:
                 prepared = prepare(self.data, chosen, withheld, opened=self.opened.table)
             except (DpGraphError, ValidationError) as error:
                 said = _sentence(error)
-                named = [name for name in self.columns if not policy.column(name).drop and _names(said, name)]
+                named = [name for name in self.columns if not policy.column(name).drop and names_column(said, name)]
                 self._object_to(answer, named, said)
                 if not named or len(named) == len(self.columns):
                     return None
                 policy = _without(policy, named)
                 continue
-            answer.choice = " ".join(_describe_choice(chosen, why, policy))
+            answer.choice = " ".join(describe_choice(chosen, why, policy))
             answer.release = chosen.privacy.release
             answer.left_out = dict(prepared.found.left_out) if prepared.found is not None else {}
             return prepared
 
-    def _object_to(self, answer: Answer, names: Iterable[str], said: str) -> None:
+    def _object_to(self, answer: Answer, names: Sequence[str], said: str) -> None:
         """Add an objection to each of these columns, or where there are none to the field that it speaks of."""
-        fields = [column_field(self.columns.index(name), _entry_of(said)) for name in names]
-        for where in fields or [_field_of_privacy(said)]:
+        for where in fields_of(names, self.columns, said):
             answer.object(where, said)
 
     def _judge(self, answer: Answer, prepared: Prepared, *, insists: bool) -> None:
@@ -237,15 +243,16 @@ class Desk:
         try:
             (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
             guarantee, booked_mu = promise_of(policy, kinds, lambda: n_rows)
-            answer.promise = _promise(guarantee, policy, kinds)
+            answer.promise = promise_in_words(guarantee, policy, kinds)
         except (*_REFUSALS, ValidationError) as error:
             said = _sentence(error)
-            named = [name for name in self.columns if _names(said, name)]
+            named = [name for name in self.columns if names_column(said, name)]
             self._object_to(answer, named, said)
             return
         answer.row, answer.curve = row, self._forecast_curve(policy, kinds)
-        plan = self._plan(prepared, kinds, row)
-        answer.shown = describe_findings(plan)
+        judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
+        plan = self._plan(prepared, kinds, row, None if judged else row)
+        answer.held, answer.shown, answer.assumed = describe_held(plan), describe_findings(plan), plan.assumed
 
         account = spending_of(self.ledger, policy)
         answer.account = budget_sentence(account, booked_mu)
@@ -256,8 +263,8 @@ class Desk:
         if insists:
             answer.refusals = []
 
-    def _plan(self, prepared: Prepared, kinds: dict[str, str], row: ForecastRow) -> Plan:
-        """Return the plan of this one strength."""
+    def _plan(self, prepared: Prepared, kinds: dict[str, str], row: ForecastRow, own: ForecastRow | None) -> Plan:
+        """Return the plan of this one strength; without `own`, it names no ways out."""
         policy = prepared.policy
         return Plan(
             name=policy.dataset.name,
@@ -270,7 +277,7 @@ class Desk:
             assumed=describe_spread(policy, kinds),
             rows=[row],
             curve=[],
-            own=row,
+            own=own,
             focus=row,
             notes=[],
             paper={},
@@ -302,6 +309,7 @@ class Desk:
     def _look(self, answer: Answer, prepared: Prepared, kinds: Mapping[str, str]) -> None:
         """Add what the first rows say of declared columns."""
         if prepared.found is not None:
+            self._object_unread(answer, prepared.policy)
             return
         policy, table = prepared.policy, prepared.table
         key = repr((policy.columns, policy.sources, policy.table, dict(kinds)))
@@ -312,40 +320,24 @@ class Desk:
             parts = re.split(r"; (?=line \d)", str(error))
             for name in error.columns:
                 said = next((part for part in parts if f"column {name!r}" in part), str(error))
-                answer.object(column_field(self.columns.index(name), "kind"), f"{said[:1].upper()}{said[1:]}.")
+                answer.object(column_field(self.columns.index(name), "kind"), capital(said))
         answer.remarks += survey_columns(seen, policy, readable)
         answer.refusals += find_regrettable(table, seen, policy, readable)
         if drowned := self._drowned(seen, policy, readable):
             answer.remarks.append(describe_drowned(drowned, policy, seen.n_rows))
+
+    def _object_unread(self, answer: Answer, policy: Policy) -> None:
+        """Add what cannot be read of the first rows, unless it is in columns that are not published."""
+        error = self.opened.unread
+        names = error.columns if isinstance(error, CellError) else self.columns
+        if error is not None and any(not policy.column(name).drop and name not in answer.left_out for name in names):
+            self._object_to(answer, [], capital(str(error)))
 
     def _drowned(self, seen: Glance, policy: Policy, kinds: dict[str, str]) -> list[str]:
         try:
             return find_drowned(seen, policy, kinds, lambda: self.opened.n_rows)
         except _REFUSALS:
             return []
-
-
-def _describe_choice(policy: Policy, why: str, written: Policy) -> Iterator[str]:
-    """Yield what is published, why, and what follows from what is declared."""
-    is_chosen = "release" in written.privacy.model_fields_set
-    is_open = declares_no_values(policy)
-    usual = _CHOSEN[policy.privacy.release] if is_chosen else "Noisy rows are published." if is_open else _USUAL
-    yield f"{why[:1].upper()}{why[1:]}." if why else usual
-    if not is_open:
-        yield (
-            "As something is declared of what columns hold, kinds and levels are not looked for: a column of words or "
-            "dates has to have its kind declared, or is left out."
-        )
-
-
-_USUAL = (
-    "Noisy rows are published, as always where something is declared of columns and nothing of the release: choose "
-    "second moments by hand where these show more."
-)
-_CHOSEN = {
-    "rows": "Noisy rows are published, as the policy says.",
-    "covariance": "Second moments are published, as the policy says.",
-}
 
 
 def refuse_in_words(answer: Answer, check: Callable[[], None]) -> None:
@@ -356,55 +348,10 @@ def refuse_in_words(answer: Answer, check: Callable[[], None]) -> None:
         answer.refusals.append(str(error))
 
 
-def _promise(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> Promise:
-    """Return the promise in the label's words."""
-    release = policy.privacy.release
-    columns = calibrate_assumed(policy, kinds)[0] if release == "rows" else []
-    right = chance_of_guess(guarantee, columns)
-    guess = describe_guess(guarantee, columns).removeprefix("In words: ")
-    return Promise(
-        right,
-        {
-            "who": [describe_who(guarantee, release)],
-            "from whom": [FROM_WHOM],
-            "how strongly": [guess[:1].upper() + guess[1:], describe_hundred(right)],
-            "not protected": [*describe_unprotected(guarantee, release, columns), *OTHERS],
-        },
-        is_weak(right),
-    )
-
-
 def _sentence(error: Exception) -> str:
     """Return what an error says, as a sentence."""
     said = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
-    return f"{said[:1].upper()}{said[1:]}."
-
-
-def _entry_of(said: str) -> str:
-    """Return the field of a column that a sentence speaks of."""
-    words = {
-        "max_change": "max_change",
-        "format": "format",
-        "is a date": "kind",
-        "bounds": "low",
-        "other": "other",
-        "categories": "levels",
-        "levels": "levels",
-        "missing": "missing",
-    }
-    return next((entry for word, entry in words.items() if word in said), "kind")
-
-
-def _field_of_privacy(said: str) -> str:
-    """Return the field outside of columns that a sentence speaks of; none where it speaks of several."""
-    words = {'unit = "change"': "privacy-unit", "max_rows": "privacy-max_rows", "unit of privacy is": "privacy-entity"}
-    words |= {"strength": "privacy-mu", "Mu must": "privacy-mu", "noise": "privacy-mu"}
-    return next((where for word, where in words.items() if word in said), _GENERAL)
-
-
-def _names(said: str, name: str) -> bool:
-    """Return whether a sentence names a column."""
-    return repr(name) in said or f"columns.{name}:" in said
+    return capital(said)
 
 
 def _without(policy: Policy, names: Iterable[str]) -> Policy:

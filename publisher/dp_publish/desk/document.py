@@ -22,10 +22,13 @@ from dp_publish.data.kinds import KINDS
 from dp_publish.policy.choices import STRENGTHS
 
 DATASET = ("title", "description", "creator", "license", "contact", "url", "citation")
+WRITTEN = ("delimiter", "decimal", "encoding", "header")  # of a text file
+_MARKS = {"\t": "tab"}  # that a field cannot show
 _TEXTS = ("kind", "missing", "format", "unit", "description", "other")  # of a column, as they are
 _WHOLE = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
 _NUMBER = "must be a number, such as 10 or 0.5"
+_OF_COLUMN = re.compile(r"(column-\d+-)(.*)", re.DOTALL)
 Fields = Mapping[str, str]
 Place = tuple[str, ...]
 
@@ -55,12 +58,14 @@ def column_field(number: int, entry: str) -> str:
 def shown_fields(text: str, columns: Sequence[str]) -> dict[str, str]:
     """Return what the fields show of a policy; each column has fields, whether it has a section or not."""
     document = tomllib.loads(text)
-    dataset, privacy, sections = (document.get(name, {}) for name in ("dataset", "privacy", "columns"))
+    dataset, privacy, sections, table = (document.get(name, {}) for name in ("dataset", "privacy", "columns", "table"))
     unit = privacy.get("unit", "row")
     entity = unit if isinstance(unit, dict) else {}
     budget = privacy.get("budget_mu")
     fields = {f"dataset-{name}": str(dataset.get(name, "")) for name in DATASET}
+    fields |= {f"table-{name}": _MARKS.get(said := str(table.get(name, "")), said) for name in WRITTEN}
     fields |= {
+        "table-missing_values": "\n".join(table.get("missing_values", ())),
         "privacy-unit": "entity" if entity else str(unit),
         "privacy-entity": str(entity.get("entity", "")),
         "privacy-max_rows": _spell(entity.get("max_rows")),
@@ -111,23 +116,47 @@ def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[s
     for entry in DATASET:
         if after[f"dataset-{entry}"] != before[f"dataset-{entry}"]:
             changes["dataset", entry] = after[f"dataset-{entry}"] or None
+    _change_table(before, after, changes)
     _change_privacy(before, after, changes, mistakes)
+    sections = [_of_columns(each) for each in (before, after)]
     for number, name in enumerate(columns):
         prefix = column_field(number, "")
-        was, now = (
-            {field.removeprefix(prefix): said for field, said in each.items() if field.startswith(prefix)}
-            for each in (before, after)
-        )
+        was, now = (section[prefix] for section in sections)
         if was != now:
             found = _changed_column(was, now, mistakes, prefix)
             changes |= {("columns", name, entry): value for entry, value in found.items()}
     return _put(text, changes) if changes else text, mistakes
 
 
+def _of_columns(fields: Fields) -> dict[str, dict[str, str]]:
+    """Return the fields of each column by their entries, under what their names begin with."""
+    found: dict[str, dict[str, str]] = {}
+    for field, said in fields.items():
+        if match := _OF_COLUMN.fullmatch(field):
+            found.setdefault(match[1], {})[match[2]] = said
+    return found
+
+
 def _typed(now: str, before: str) -> str:
     """Return what a field holds: as it was, if it was not changed, or without blanks around it."""
     now = now.replace("\r\n", "\n")
     return now if now == before else now.strip()
+
+
+def _change_table(before: Fields, after: Fields, changes: dict[Place, Any]) -> None:
+    """Add what was changed of how a text file is written."""
+    spelled = {said: mark for mark, said in _MARKS.items()}
+    for entry in WRITTEN:
+        said = after[f"table-{entry}"]
+        if said != before[f"table-{entry}"]:
+            changes["table", entry] = spelled.get(said, said) or None
+    if after["table-missing_values"] != before["table-missing_values"]:
+        changes["table", "missing_values"] = _lines_of(after["table-missing_values"])
+
+
+def _lines_of(text: str) -> list[str] | None:
+    """Return the lines that say something, each once; None if there are none."""
+    return list(dict.fromkeys(line.strip() for line in text.split("\n") if line.strip())) or None
 
 
 def _change_privacy(before: Fields, after: Fields, changes: dict[Place, Any], mistakes: dict[str, str]) -> None:
@@ -142,7 +171,7 @@ def _change_privacy(before: Fields, after: Fields, changes: dict[Place, Any], mi
             most = _read_number(after["privacy-max_rows"], "privacy-max_rows", mistakes, whole=True)
             unit = {"entity": after["privacy-entity"], "max_rows": most}
             if not after["privacy-entity"]:
-                mistakes["privacy-entity"] = "must be the column that says whose a row is"
+                mistakes["privacy-entity"] = "is still to be chosen"
         if not {"privacy-max_rows", "privacy-entity"} & {*mistakes}:
             changes["privacy", "unit"] = unit
     if differs("privacy-release"):
@@ -168,7 +197,7 @@ def _changed_column(was: Fields, now: Fields, mistakes: dict[str, str], prefix: 
     if now["kind"] != was["kind"]:
         changes |= dict.fromkeys(_meaningless(now))
     if any(now[entry] != was[entry] for entry in ("kind", "levels")):
-        words = list(dict.fromkeys(line.strip() for line in now["levels"].split("\n") if line.strip())) or None
+        words = _lines_of(now["levels"])
         wanted = kind.levels if kind is not None else None
         changes |= {entry: words if entry == wanted else None for entry in ("categories", "levels")}
         if wanted is not None and words is not None and len(words) > MAX_LEVELS:

@@ -27,7 +27,7 @@ HEADERS = {
 
 @dataclass
 class Guard:
-    """The token of one address, and the secret that it is exchanged for."""
+    """The token of one address, and the secret that it is exchanged for, of one browser at a time."""
 
     port: int
     token: str | None = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
@@ -58,8 +58,12 @@ class Guard:
         """Return the secret for the token, the first time; None for any other."""
         if self.token is None or not hmac.compare_digest(token.encode(), self.token.encode()):
             return None
-        self.token = None
+        self.token, self.secret = None, secrets.token_urlsafe(32)
         return self.secret
+
+    def renew(self) -> None:
+        """Make another address, for the publisher who asks at the terminal; a browser that came before is out then."""
+        self.token = secrets.token_urlsafe(32)
 
     def knows(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request carries the secret."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,75 +14,23 @@ from dp_bundle.catalog.pages import hundred_guesses
 from dp_bundle.describe.sentences import of_hundred
 from dp_bundle.page.colours import style
 from dp_bundle.page.document import ASSETS as COMMON
+from dp_publish.data.dialect import is_text_file
 from dp_publish.desk.answer import SLIDER, Answer
-from dp_publish.desk.document import DATASET, column_field, shown_fields
+from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
 from dp_publish.desk.drawing import draw_forecast
 from dp_publish.desk.session import Session
+from dp_publish.desk.table import Opened
+from dp_publish.desk.words import ABOUT, FIELDS, in_form
 from dp_publish.desk.work import Work
 
 _ASSETS = Path(__file__).with_name("assets")
 _STEPS = 200  # of the slider
-_KINDS = {
-    "": "not declared: found privately, or as it is stored",
-    "continuous": "numbers",
-    "integer": "whole numbers",
-    "boolean": "yes or no",
-    "category": "words without an order",
-    "ordered": "words in an order",
-    "date": "dates",
-    "time": "dates with times, or times of the day",
-    "duration": "durations",
-}
-_GAPS = {
-    "": "not declared: found privately, or refused",
-    "refuse": "are refused",
-    "indicator": "are published, in a column beside it",
-    "midpoint": "are set to the middle of the bounds",
-    "center": "are moved to the means",
-    "category": "are a level of their own",
-    "other": "count as the level for all else",
-    "drop": "leave out the whole row",
-}
-_RELEASES = {
-    "": "What shows most at this strength",
-    "rows": "Noisy rows, which any tool reads",
-    "covariance": "Second moments: how columns vary and go together",
-}
-_UNITS = {
-    "row": "One row is one person.",
-    "entity": "Several rows may be one person’s:",
-    "cell": "Single cells are protected, and no person as a whole.",
-    "change": "Cells are counts, and a person is one case in one of them.",
-}
-_ABOUT = {
-    "title": "Title",
-    "description": "Description",
-    "creator": "Who made the data",
-    "license": "Licence (SPDX), such as CC-BY-4.0",
-    "contact": "Contact: an e-mail address, or a page",
-    "url": "Page about the data",
-    "citation": "How to cite it",
-}
 _DONE = {
     "publish": "Publishing",
     "plan": "Forecasting other strengths",
     "look": "Looking at all rows",
     "audit": "Attacking made-up releases",
 }
-
-
-_SAID = (  # of options, entries and commands, and what the form has in their place
-    (r"(?:pass|publish (?:it )?all the same with) --anyway", "tick “Publish even what would be refused”"),
-    (r"; see `dp-publish plan DATA` for other strengths", ""),
-    (r",? ?\(?`dp-publish policy DATA` writes one\)?", ""),
-    (
-        r"[Ss]et drop = true(?: for each| for it| for some)?(?: in the policy)?(?: to leave (?:it|one) out)?",
-        "leave it out",
-    ),
-    (r"unit = \{ entity = \"\.\.\.\", max_rows = \.\.\. \}", "say above whose rows they are"),
-    (r": budget_mu, in the policy, sets one", ""),
-    (r" \(--[^)]*\)", ""),
-)
 
 
 @cache
@@ -108,16 +55,10 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["printable"] = escape
-    environment.filters["in_form"] = _in_form
+    environment.filters["in_form"] = in_form
     environment.filters["lines"] = lambda text: "\n".join(map(escape, text.split("\n")))
+    environment.filters["lines_in_form"] = lambda text: "\n".join(map(in_form, text.split("\n")))
     return environment
-
-
-def _in_form(text: str) -> str:
-    """Return a sentence of the commands without the options that the form has fields for."""
-    for pattern, said in _SAID:
-        text = re.sub(pattern, said, text)
-    return escape(text)
 
 
 def render_desk(answer: Answer, session: Session) -> str:
@@ -139,17 +80,22 @@ def render_desk(answer: Answer, session: Session) -> str:
             session=session,
             fields=fields,
             columns=columns,
-            kinds=_KINDS,
-            gaps=_GAPS,
-            releases=_RELEASES,
-            units=_UNITS,
-            about={name: _ABOUT[name] for name in DATASET},
-            size=f"{counted(desk.opened.n_rows, 'row')}, {counted(len(columns), 'column')}",
+            words=FIELDS,
+            about={name: ABOUT[name] for name in DATASET},
+            written=WRITTEN if is_text_file(session.asked.data) else (),
+            size=_size(desk.opened),
+            seen=f"{'all' if desk.opened.n_seen >= desk.opened.n_rows else 'the first'} {desk.opened.n_seen:,} rows",
             steps=_STEPS,
             position=_position(answer),
             **_parts(answer, session),
         )
     )
+
+
+def _size(opened: Opened) -> str:
+    if opened.problem:
+        return "It cannot be read yet"
+    return f"{counted(opened.n_rows, 'row')}, {counted(len(opened.table.types), 'column')}"
 
 
 def state(answer: Answer, session: Session) -> dict[str, Any]:
@@ -160,12 +106,14 @@ def state(answer: Answer, session: Session) -> dict[str, Any]:
     filled = _parts(answer, session)
     return {
         "parts": {name: _templates().get_template(f"{name}.html").render(filled) for name in _PARTS},
-        "objections": {where: " ".join(said) for where, said in answer.objections.items()},
+        "objections": {where: " ".join(map(in_form, said)) for where, said in answer.objections.items()},
         "columns": {where: _left_out(why) for where, why in columns.items()},
         "position": _position(answer),
         "publishable": answer.can_publish and not answer.refusals,
+        "refused": bool(answer.refusals),
         "savable": answer.is_read,
         "key": session.key_of(answer),
+        "reading": session.desk.reading,
         "dirty": answer.text != session.desk.text,
     }
 
@@ -192,21 +140,20 @@ def _heading(where: str, columns: dict[str, str]) -> str:
     prefix, _, entry = where.rpartition("-")
     if f"{prefix}-" in columns:
         return f"{columns[f'{prefix}-']}: "
-    names = {f"dataset-{name}": said for name, said in _ABOUT.items()}
-    names |= {"privacy-mu": "Strength", "privacy-budget_mu": "Budget", "privacy-entity": "Whose a row is"}
-    names |= {"privacy-unit": "Who a person is", "privacy-max_rows": "Rows of one person"}
-    names |= {"privacy-release": "What is published"}
-    return f"{names.get(where, entry)}: " if where else ""
+    name = ABOUT.get(entry) if prefix == "dataset" else FIELDS.get(entry, {}).get("label", entry)
+    return f"{name}: " if where else ""
 
 
 def _left_out(why: str) -> str:
     return "" if not why else "left out" if why == "dropped" else f"left out: {why}"
 
 
-def _position(answer: Answer) -> int:
-    """Return where the slider is at the strength of the answer."""
+def _position(answer: Answer) -> int | None:
+    """Return where the slider is at the strength of the answer; None if it says nothing of one."""
+    if answer.row is None:
+        return None
     low, high = SLIDER
-    mu = 1.0 if answer.row is None else min(max(answer.row.mu, low), high)
+    mu = min(max(answer.row.mu, low), high)
     return round(_STEPS * math.log(mu / low) / math.log(high / low))
 
 

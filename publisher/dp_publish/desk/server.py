@@ -9,9 +9,10 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import tornado.web
 from dp_bundle.base.errors import DpGraphError
 from dp_publish.desk import page
 from dp_publish.desk.guard import HEADERS, Guard
-from dp_publish.desk.session import AGAIN, Asked, Session
+from dp_publish.desk.session import Asked, Session
 
 MOST = 2**22  # bytes of a request; a form of a thousand columns takes fewer
 IDLE = 3600.0  # seconds without a touch, after which the desk closes
@@ -48,7 +49,7 @@ class _Handler(tornado.web.RequestHandler):
     def refuse(self, why: str) -> None:
         """Answer with one sentence, and nothing of the table."""
         self.set_status(403)
-        self.finish({"error": f"{why}; {AGAIN}"})
+        self.finish({"error": f"{why}; press Enter where dp-publish desk runs, or start it again"})
 
     def write_error(self, status_code: int, **_: Any) -> None:
         self.set_status(status_code)
@@ -229,12 +230,24 @@ async def _serve(session: Session, own: socket.socket, browse: bool, tell: Calla
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(each, over.set)
-    with _opened(guard.address, session) if browse else contextlib.nullcontext(False) as is_shown:
+
+    def show() -> None:
+        is_shown = browse and _is_opened(guard.address, session)
         where = "your browser shows the desk" if is_shown else f"open {guard.address} in a browser on this machine"
-        tell(f"{where}; it is for you alone, and closes with Ctrl-C or an hour after it was last used")
-        while not over.is_set() and not is_idle(session):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(over.wait(), _LOOK)
+        tell(
+            f"{where}; it is for you alone, and closes with Ctrl-C or an hour after it was last used"
+            + "; if you lose its page, press Enter here for one with all that you typed" * listens
+        )
+
+    def renew() -> None:
+        guard.renew()
+        show()
+
+    listens = _listens_for_enter(loop, renew)
+    show()
+    while not over.is_set() and not is_idle(session):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(over.wait(), _LOOK)
     server.stop()
     await asyncio.sleep(0.2)  # for the last answer to leave
     await server.close_all_connections()
@@ -248,9 +261,28 @@ def is_idle(session: Session) -> bool:
     return time.monotonic() - max(session.touched, work.ended if work is not None else 0.0) > IDLE
 
 
-@contextlib.contextmanager
-def _opened(address: str, session: Session) -> Iterator[bool]:
-    """Open the browser by a private file that leads to the address, as other users see what programs are given."""
+def _listens_for_enter(loop: asyncio.AbstractEventLoop, pressed: Callable[[], None]) -> bool:
+    """Call a function at every line that is typed while the desk is in the foreground; return whether any can be."""
+
+    def is_ours() -> bool:
+        return not os.isatty(place) or os.tcgetpgrp(place) == os.getpgrp()
+
+    def take() -> None:
+        if is_ours() and os.read(place, 4096):
+            pressed()
+        else:
+            loop.remove_reader(place)
+
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # there is nothing that could be typed into
+        place = sys.stdin.fileno()
+        if is_ours():
+            loop.add_reader(place, take)
+            return True
+    return False
+
+
+def _is_opened(address: str, session: Session) -> bool:
+    """Return whether a browser was opened, by a private file that leads to the address: programs' words are seen."""
     start = Path(session.folder.name) / "desk.html"
     link = html.escape(address, quote=True)
     start.write_text(
@@ -259,7 +291,6 @@ def _opened(address: str, session: Session) -> Iterator[bool]:
         encoding="utf-8",
     )
     try:
-        is_shown = webbrowser.open(start.as_uri())
+        return webbrowser.open(start.as_uri())
     except (webbrowser.Error, OSError):
-        is_shown = False
-    yield is_shown
+        return False

@@ -12,11 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from dp_bundle.base.errors import DpGraphError, PolicyError
+from dp_bundle.base.errors import DpGraphError, PolicyError, SchemaError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import Place
+from dp_publish.data.dialect import Dialect, is_text_file
 from dp_publish.data.table import open_table
 from dp_publish.desk.answer import Answer, Desk
 from dp_publish.desk.document import new_policy, with_header
@@ -59,7 +60,7 @@ class Session:
         text = new_policy(asked.data.name, asked.name) if self.saved is None else self.saved
         text = text if asked.header is None else with_header(text, asked.header)
         policy = parse_policy(text, str(asked.policy), asked.name)  # what cannot be read is for an editor
-        open_table(asked.data, policy.table)  # or refused here, where options can be given
+        _require_table(asked.data, policy.table)
         self.desk = Desk(asked.data, asked.name, text, open_ledger(asked.ledger))
         self.fields: dict[str, str] = {}
         self.work: Work | None = None
@@ -86,12 +87,13 @@ class Session:
 
     def answer(self, fields: dict[str, str]) -> Answer:
         """Return what is said of the form, and keep what is in it for when the page is loaded again."""
+        fields = dict(self.desk.fit(fields))
         answer = self.desk.answer(fields)
         self.fields = fields
         if self.work is not None and self.work.is_running:
             return answer
         if there := [str(path) for path in self.asked.files if os.path.lexists(path)]:
-            answer.object("", f"{' and '.join(there)} stand here from an earlier release: move them to make another.")
+            answer.object("", f"{' and '.join(there)} are a release that was made: move them to make another.")
         if _read_policy(self.asked.policy) != self.saved:
             said = f"{self.asked.policy} was changed since it was read, and is not written over: to keep what is in the"
             answer.object("", f"{said} form, copy the policy below; then close the desk, and open it again.")
@@ -174,6 +176,15 @@ class Session:
             self.work.wait()
         self.pool.shutdown(wait=False, cancel_futures=True)
         self.folder.cleanup()
+
+
+def _require_table(data: Place, dialect: Dialect) -> None:
+    """Refuse what is no table, unless the form has a field for what it takes to read it."""
+    try:
+        open_table(data, dialect)
+    except SchemaError as error:
+        if "[table]" not in str(error) or not is_text_file(data):
+            raise
 
 
 def _read_policy(path: Path) -> str | None:

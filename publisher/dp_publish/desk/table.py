@@ -6,15 +6,14 @@ What is told of values here is for the publisher's own eyes: nothing of it enter
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_bundle.base.errors import CellError, DataError
-from dp_bundle.base.quoting import counted
+from dp_bundle.base.errors import DataError, DpGraphError
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, open_table
@@ -24,6 +23,7 @@ _CELLS = 2**19  # that are looked at
 _MOST_ROWS = 5_000
 _ENOUGH = 20  # rows, to tell anything by
 _SAME = 0.99
+_MANY = 0.1  # different words, of all: more than most columns of words have, and fewer than one in every row
 _PERSON = re.compile(
     r"(?i)person|patient|subject|customer|client|user|household|member|student|employee|(?:^|[_\W])id$"
 )
@@ -34,45 +34,59 @@ _PLURAL = {Look.TRUTH: "truth values", Look.WORD: "words"}
 
 @dataclass(frozen=True)
 class Opened:
-    """A table that is open.
+    """A table that is open, or why it cannot be read.
 
     Attributes
     ----------
     table : Table
-        Whose number of rows is known.
+        Whose number of rows is known; without columns if it cannot be read.
     n_rows : int
         That number.
     seems : dict of str to str
         What each column's first rows seem to hold, in words.
+    repeated : dict of str to int
+        Columns that may say whose a row is, and how many different ones the first rows have.
+    n_seen : int
+        How many rows that is from.
+    problem : str
+        Why it cannot be read, if it cannot.
+    unread : DataError or None
+        What cannot be read of its first rows, whatever they are taken for.
+    unchanged : callable
+        Raises an error if the table is another one than was opened.
     """
 
     table: Table
-    n_rows: int = field(repr=False)
-    seems: dict[str, str] = field(repr=False)
+    n_rows: int = field(default=0, repr=False)
+    seems: dict[str, str] = field(default_factory=dict, repr=False)
+    repeated: dict[str, int] = field(default_factory=dict, repr=False)
+    n_seen: int = field(default=0, repr=False)
+    problem: str = ""
+    unread: DataError | None = field(default=None, repr=False)
+    unchanged: Callable[[], None] = lambda: None
 
 
 def open_for_desk(data: Source, dialect: Dialect) -> Opened:
-    """Open a table, count its rows, and look at the first of them.
+    """Open a table, count its rows, and look at the first of them; or find out why it cannot be read."""
+    try:
+        table = open_table(data, dialect)
+        n_rows = table.count_rows()
+    except DpGraphError as error:
+        return Opened(Table({}, lambda _kinds, _rows: iter(())), problem=str(error))
+    opened = Opened(replace(table, count=lambda: n_rows), n_rows, dict.fromkeys(table.types, ""))
+    opened = replace(opened, unchanged=table.unchanged())
 
-    Raises
-    ------
-    SchemaError, DataError
-        It cannot be read, or has no rows.
-    """
-    table = open_table(data, dialect)
-    n_rows = table.count_rows()
-    return Opened(replace(table, count=lambda: n_rows), n_rows, _describe_columns(table))
-
-
-def _describe_columns(table: Table) -> dict[str, str]:
     rows = max(100, min(_MOST_ROWS, _CELLS // max(len(table.types), 1)))
     try:
         batch = next(table.read(dict.fromkeys(table.types, AS_IT_IS), rows), None)
-    except (DataError, CellError):  # which checks of the policy tell
-        batch = None
+    except DataError as error:
+        return replace(opened, unread=error)
     if batch is None:
-        return dict.fromkeys(table.types, "")
-    return {name: _describe(table, name, batch.column(name)) for name in table.types}
+        return opened
+    seems = {name: _describe(table, name, batch.column(name)) for name in table.types}
+    found = {name: _people(table, name, batch.column(name)) for name in table.types}
+    repeated = {name: number for name, number in found.items() if number}
+    return replace(opened, seems=seems, repeated=repeated, n_seen=batch.num_rows)
 
 
 def _describe(table: Table, name: str, cells: pa.Array) -> str:
@@ -82,25 +96,36 @@ def _describe(table: Table, name: str, cells: pa.Array) -> str:
     what, values = _values_of(table, cells)
     parts = [what if what == _PLURAL[Look.TRUTH] else ", ".join([what, *_describe_values(values)])]
     empty = len(cells) - (len(values) - values.null_count)
-    parts += list(_describe_telling(name, values))
+    parts += list(_describe_telling(values))
     parts += [f"{100 * empty / len(cells):.2g} % without a value"] if empty and len(cells) else []
-    return f"{'; '.join(parts)} (in the first {counted(len(cells), 'row')})"
+    return "; ".join(parts)
 
 
-def _describe_telling(name: str, values: pa.Array) -> Iterator[str]:
-    """Yield what makes a column one to leave out, or one that says whose a row is."""
+def _people(table: Table, name: str, cells: pa.Array) -> int:
+    """Return how many different ones there are in a column that may say whose a row is; 0 if it does not look so."""
+    if table.types[name] in (ColumnType.NESTED, ColumnType.OTHER, ColumnType.OBJECT):
+        return 0
+    kept = pc.drop_null(_values_of(table, cells)[1])
+    different, is_word = pc.count_distinct(kept).as_py(), _holds_words(kept)
+    many = is_word and different > _MANY * len(kept)
+    return different if len(kept) >= _ENOUGH and different < _SAME * len(kept) and (many or _PERSON.search(name)) else 0
+
+
+def _holds_words(values: pa.Array) -> bool:
+    return bool(pa.types.is_string(values.type) or pa.types.is_large_string(values.type))
+
+
+def _describe_telling(values: pa.Array) -> Iterator[str]:
+    """Yield what makes a column one to leave out."""
     kept = pc.drop_null(values)
-    is_word = pa.types.is_string(kept.type) or pa.types.is_large_string(kept.type)
     if len(kept) < _ENOUGH or pa.types.is_nested(kept.type):
         return
     counts = pc.value_counts(kept).field("counts")
     most, different = pc.max(counts).as_py(), len(counts)
     if most >= _SAME * len(kept):
         yield "hardly varies, so that it costs privacy and shows next to nothing"
-    elif different == len(kept) and (is_word or _are_whole(kept)):
+    elif different == len(kept) and (_holds_words(kept) or _are_whole(kept)):
         yield "all different, like an identifier: leave it out unless it measures something"
-    elif _PERSON.search(name) and different < _SAME * len(kept):
-        yield f"each {len(kept) / different:.2g} times on average: if it says whose a row is, say so above"
 
 
 def _are_whole(values: pa.Array) -> bool:
@@ -114,8 +139,7 @@ def _values_of(table: Table, cells: pa.Array) -> tuple[str, pa.Array]:
     """Return what the cells are, and the cells as values."""
     if table.layout is None:
         decoded = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
-        is_words = pa.types.is_string(decoded.type) or pa.types.is_large_string(decoded.type)
-        return "words" if is_words else str(decoded.type), decoded
+        return "words" if _holds_words(decoded) else str(decoded.type), decoded
     missing = table.layout.missing_values
     found = count_looks(cells, missing)
     counts = {look: float(number) for look, number in zip(LOOKS, found, strict=True)}

@@ -94,9 +94,9 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
     return ways[:1] if ways and ways[0].startswith("let dp-publish") else [*ways, *fewer]
 
 
-def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> ForecastRow:
+def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int, *, with_rows: bool = True) -> ForecastRow:
     """Return the forecast of the policy's own release, drawn where there is no formula for the noise."""
-    (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
+    (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False, with_rows=with_rows)
     if policy.privacy.release == "rows":
         return row
     mechanism = set_mechanism(policy, kinds, lambda: n_rows)
@@ -157,7 +157,7 @@ def _least_mu(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) 
 def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
     """Return what a covariance release would show, in words; nothing, or a release that cannot be, is empty."""
     try:
-        row = forecast_drawn(policy, kinds, n_rows)
+        row = forecast_drawn(policy, kinds, n_rows, with_rows=False)
     except (ParameterError, PolicyError, PrivacyError):
         return ""
     if not shows_something(row, "covariance", len(kinds)):
@@ -186,7 +186,7 @@ def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: flo
     while hidden - shown > 1:
         middle = (shown + hidden) // 2
         fewer = dict.fromkeys(names[:middle], "continuous")
-        (row,) = forecast(n_rows, open_policy, fewer, [open_policy.privacy], with_epsilon=False)
+        (row,) = forecast(n_rows, open_policy, fewer, [open_policy.privacy], with_epsilon=False, with_rows=False)
         shown, hidden = (middle, hidden) if row.moments.clearest is not None else (shown, middle)
     return shown if shown > 1 else 0
 

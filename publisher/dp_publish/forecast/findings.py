@@ -10,6 +10,12 @@ from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import why_hidden
 from dp_publish.forecast.strengths import describe_count, printed_mu
 
+HELD = {
+    "rows": "Rows, with noise on every value.",
+    "covariance": "How the columns vary, and how every two of them go together (second moments), with noise; no row.",
+    "copula": "A histogram of every column, and how every two of them go together (second moments), with noise; no row.",
+}
+
 
 def describe_findings(plan: Plan) -> list[str]:
     """Return the lines on what the plan shows at the strength that it is about."""

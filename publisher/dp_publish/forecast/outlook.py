@@ -156,6 +156,7 @@ def forecast(
     *,
     spread: float = DEFAULT_SPREAD,
     with_epsilon: bool = True,
+    with_rows: bool = True,
 ) -> list[ForecastRow]:
     """Return what each strength would leave visible; no value is read and nothing is spent.
 
@@ -173,6 +174,8 @@ def forecast(
         Assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives none.
     with_epsilon : bool
         Whether to compute epsilon, which takes a while for discrete noise; nan if not.
+    with_rows : bool
+        Whether to forecast, beside a release of second moments, one of rows.
 
     Raises
     ------
@@ -184,11 +187,17 @@ def forecast(
     if n_rows < 1:
         raise ParameterError("n_rows", "at least 1", n_rows)
     check_spread(spread)
-    return [_forecast_one(n_rows, policy, kinds, strength, spread, with_epsilon) for strength in strengths]
+    return [_forecast_one(n_rows, policy, kinds, each, spread, with_epsilon, with_rows) for each in strengths]
 
 
 def _forecast_one(
-    n_rows: int, policy: Policy, kinds: Mapping[str, str], strength: Privacy, spread: float, with_epsilon: bool
+    n_rows: int,
+    policy: Policy,
+    kinds: Mapping[str, str],
+    strength: Privacy,
+    spread: float,
+    with_epsilon: bool,
+    with_rows: bool,
 ) -> ForecastRow:
     if strength.snr_db is not None:
         raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
@@ -200,7 +209,7 @@ def _forecast_one(
     else:
         mechanism = set_mechanism(fill_bounds(policy_there, kinds), kinds, lambda: n_rows).for_forecast()
         mu = mechanism.spends(mechanism.max_rows).mu
-        columns = _rows_instead(policy, kinds, Privacy(unit=strength.unit, mu=mu))
+        columns = _rows_instead(policy, kinds, Privacy(unit=strength.unit, mu=mu)) if with_rows else ()
         epsilon = epsilon_of_moments(mechanism, DELTA) if with_epsilon else math.nan
 
     p, spreads = len(kinds), assumed_spreads(policy, kinds, spread)

@@ -218,13 +218,15 @@ def set_noise(
     PolicyError, PrivacyError
         The strength, the bounds and the kinds do not go together.
     """
-    wide = len(kinds) > N_RUNGS
+    wide, blocks = len(kinds) > N_RUNGS, blocks_of(policy.sources)
     own = _of_blocks(policy, deviations or {})
     columns: list[Column] = []
     for name, kind in kinds.items():
         beside = columns[-1] if columns and _indicates_gaps(policy, columns[-1].name) else None
         bounds = (found or {}).get(name)
-        columns.append(_set_column(policy, name, kind, shares, bounds, own.get(name), beside, wide=wide))
+        columns.append(
+            _set_column(policy, name, kind, shares, bounds, own.get(name), beside, blocks.get(name), wide=wide)
+        )
     return tuple(columns)
 
 
@@ -242,6 +244,7 @@ def _set_column(
     found: Bounds | None,
     deviation: float | None,
     beside: Column | None,
+    block: str | None,
     *,
     wide: bool,
 ) -> Column:
@@ -263,7 +266,7 @@ def _set_column(
         )
         if wide and privacy.sigma is None:
             sigma = rung_above(sigma)
-        noise.require(blocks_of(policy.sources).get(name, name), sigma, bounds)
+        noise.require(block or name, sigma, bounds)
         half = 0.5 * _width(policy, name, bounds)
         described = noise.describe(sigma, (ball.center - half, ball.center + half) if ball else bounds)
     return Column.model_validate(
@@ -278,7 +281,7 @@ def _set_column(
             "missing": entry.missing,
             "max_change": entry.max_change if privacy.unit == "change" else None,
             "noise": described,
-            "block": blocks_of(policy.sources).get(name),
+            "block": block,
         }
     )
 

@@ -16,6 +16,7 @@ to 1.5 where noise dominates, and 3 or more where it does not. n, mu and h are p
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 
@@ -125,6 +126,7 @@ def find_bounds(
     return found
 
 
+@functools.lru_cache(maxsize=256)  # columns have few different mu
 def half_width_for(n_rows: int, mu: float) -> float:
     """Return how many scales bounds extend to either side where correlations err least, from public facts alone.
 

@@ -33,6 +33,7 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.scaling import correlation_noise
 from dp_publish.covariance.two_rounds.shares import share_shortened
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
+from dp_publish.forecast.findings import HELD
 from dp_publish.forecast.outlook import forecast, is_clear, moments_error, smallest_seen
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
 from dp_publish.policy.model import Policy
@@ -111,10 +112,9 @@ def release_in_words(receipt: Receipt) -> Release:
 def describe_use(release: Release, policy: Policy) -> list[str]:
     """Return sentences on what researchers will see of a release, from bounds and noise alone."""
     if release.second_moments is not None:
-        alone = "How the columns vary" if release.margins is None else "A histogram of every column"
-        held = f"{alone}, and how every two of them go together (second moments), with noise; no row."
+        held = HELD["covariance" if release.margins is None else "copula"]
         return [held, *_covariance_verdict(release, policy)]
-    return ["Rows, with noise on every value.", *_rows_verdict(release, policy)]
+    return [HELD["rows"], *_rows_verdict(release, policy)]
 
 
 def _describe_spent(receipt: Receipt, release: Release) -> list[str]:

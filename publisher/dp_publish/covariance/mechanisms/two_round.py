@@ -41,7 +41,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -232,9 +232,13 @@ class TwoRound(Mechanism):
 
     def shares(self, n_rows: int) -> StepShares:
         """Return the mu of every step, for one row of so many."""
-        searched = sum(not place.is_declared for place in self.places)
+        return share_out(self.row_mu, n_rows, len(self.places), *self._n_searched, with_margins=bool(self.columns))
+
+    @cached_property
+    def _n_searched(self) -> tuple[int, int]:
+        """How many places have to be found, and how many of these of which next to nothing is known."""
         everywhere = sum(place.is_searched_everywhere for place in self.places)
-        return share_out(self.row_mu, n_rows, len(self.places), searched, everywhere, with_margins=bool(self.columns))
+        return sum(not place.is_declared for place in self.places), everywhere
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
         """Return both rounds, from three passes over the table; see `Mechanism`."""

@@ -44,6 +44,7 @@
       if (part.innerHTML !== html) part.innerHTML = html; // our own server's, and escaped there
     }
     if (!state.parts) return;
+    if (state.reading !== by_id("reading").value) { refill(); return; }
     document.querySelectorAll(".objection:not([hidden])").forEach((each) => { each.hidden = true; each.textContent = ""; });
     document.querySelectorAll("[aria-invalid]").forEach((each) => each.removeAttribute("aria-invalid"));
     for (const [id, text] of Object.entries(state.columns)) {
@@ -56,18 +57,20 @@
       if (!says) continue;
       says.hidden = false;
       says.textContent = text;
+      says.closest("details[id]")?.setAttribute("open", "");
       by_id(field)?.setAttribute("aria-invalid", "true");
       const column = says.closest("[data-column]");
       const mark = column && by_id(`${column.dataset.column}state`);
       if (mark) { mark.textContent = "something stands in the way"; mark.classList.add("against"); }
     }
+    by_id("insisting").hidden = !state.refused && !by_id("anyway").checked;
     dirty = state.dirty;
     key = state.key;
     if (by_id("asking").open && by_id("asking").dataset.key !== key) {
       by_id("asking").close();
       notice("What is in the form changed since you were asked: look at it again.");
     }
-    if (document.activeElement !== by_id("slider")) by_id("slider").value = state.position;
+    if (state.position !== null && document.activeElement !== by_id("slider")) by_id("slider").value = state.position;
     document.querySelector('[data-do="ask"]').disabled = !state.publishable;
     document.querySelector('[data-do="save"]').disabled = !state.savable;
   }
@@ -96,7 +99,10 @@
       if (by_id("working").innerHTML !== state.html) by_id("working").innerHTML = state.html;
       running = state.running;
       if (running) await new Promise((resolve) => setTimeout(resolve, 400));
-      else check();
+      else {
+        if (document.activeElement === by_id("work-title")) by_id("work").scrollIntoView(); // she began it, and waits
+        check();
+      }
     }
     watching = false;
   }
@@ -154,13 +160,13 @@
       read();
       soon();
     });
-    document.addEventListener("click", (event) => {
-      const button = event.target.closest("[data-do]");
-      if (button) actions[button.dataset.do]();
-      const link = event.target.closest("[data-field]");
-      if (link) { event.preventDefault(); lead_to(link.dataset.field); }
-    });
   }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-do]");
+    if (button) actions[button.dataset.do]();
+    const link = event.target.closest("[data-field]");
+    if (link) { event.preventDefault(); lead_to(link.dataset.field); }
+  });
 
   function lead_to(field) {
     const target = by_id(field) || document.querySelector(`[name="${CSS.escape(field)}"]`);
@@ -180,7 +186,25 @@
     by_id("found").textContent = `${shown} columns`;
   }
 
-  // --- The beginning ---
+  // --- The beginning, and whenever the file is read in another way, so that it has other columns ---
+  function fill(state) {
+    notice("");
+    by_id("desk").innerHTML = state.html; // our own server's, and escaped there
+    attach();
+    read();
+    show(state);
+  }
+
+  async function refill() {
+    const at = document.activeElement?.id;
+    const opened = Array.from(document.querySelectorAll("details[id][open]"), (each) => each.id);
+    const state = await ask("page");
+    if (state.error) { notice(state.error); return; }
+    fill(state);
+    opened.forEach((id) => { by_id(id).open = true; });
+    by_id(at)?.focus();
+  }
+
   async function enter() {
     const token = location.hash.slice(1);
     if (!token) return;
@@ -195,11 +219,7 @@
       const state = await ask("page");
       if (state.error) { notice(state.error); return; }
       if (state.html) {
-        notice("");
-        by_id("desk").innerHTML = state.html;
-        attach();
-        read();
-        show(state);
+        fill(state);
         const work = await ask("work");
         if (work.html) watch();
         return;

@@ -127,3 +127,18 @@ def test_what_cannot_be_read_is_said_beside_its_field() -> None:
     found, mistakes = changed_policy(WRITTEN, COLUMNS, sent)
     assert found == WRITTEN
     assert {*mistakes} == {*sent} - {"privacy-unit"}
+
+
+def test_how_a_text_file_is_written_is_in_fields_of_its_own() -> None:
+    """What is chosen enters the section of the table, a tab by its name, and what is left open goes."""
+    sent = {"table-delimiter": "tab", "table-decimal": ",", "table-encoding": "cp1252", "table-header": "none"}
+    sent["table-missing_values"] = "-999\n\n unknown\n-999"
+    found, mistakes = changed_policy(WRITTEN, COLUMNS, sent)
+    assert not mistakes
+    said = {"delimiter": "\t", "decimal": ",", "encoding": "cp1252", "header": "none"}
+    assert tomllib.loads(found)["table"] == {**said, "missing_values": ["-999", "unknown"]}
+    shown = shown_fields(found, COLUMNS)
+    assert {name: shown[name] for name in sent} == {**sent, "table-missing_values": "-999\nunknown"}
+    assert changed_policy(found, COLUMNS, shown) == (found, {})
+    again = changed_policy(found, COLUMNS, dict.fromkeys(sent, ""))[0]
+    assert tomllib.loads(again) == tomllib.loads(WRITTEN)

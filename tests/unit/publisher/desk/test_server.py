@@ -277,7 +277,7 @@ def test_looking_spends_nothing_and_publishing_is_the_command(
     assert "sandbox" in answer.headers["Content-Security-Policy"]
     assert desk.request("GET", shown[:-1])[0].status == 404
     assert command("dp-bundle", "verify", "table.bundle.tar").returncode == 0
-    assert "stand here from an earlier release" in desk.ask("check", privacy__mu="8")["objections"][""]
+    assert "are a release that was made" in desk.ask("check", privacy__mu="8")["objections"][""]
 
 
 def test_an_hour_without_a_touch_ends_it(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,3 +294,18 @@ def test_an_hour_without_a_touch_ends_it(serve: Callable[..., Served], monkeypat
     assert not server.is_idle(desk.session)
     desk.ask("close")
     assert desk.closed.is_set()
+
+
+def test_another_address_has_what_was_in_the_form_and_puts_the_first_browser_out(serve: Callable[..., Served]) -> None:
+    """Who closed the page before saving asks for an address at the terminal; only one browser is answered at a time."""
+    desk = serve()
+    desk.enter()
+    asked = desk.ask("check", dataset__title="Not saved yet")
+    assert "“" not in asked["parts"]["policy"]  # the policy is its own words, and not the form's
+    assert "title = &#34;Not saved yet&#34;" in asked["parts"]["policy"]
+    first = desk.secret
+    desk.guard.renew()
+    desk.token = desk.guard.token or ""
+    assert 'value="Not saved yet"' in desk.enter()["html"]
+    assert "used already" in desk.ask("enter", token=desk.token)["error"]
+    assert desk.request("POST", "/check", b"{}", Authorization=f"Bearer {first}")[0].status == 403
