@@ -74,7 +74,7 @@ def test_without_a_learner_it_says_what_to_install(
 ) -> None:
     """One sentence, and no file."""
     monkeypatch.setattr(learned, "entry_points", lambda group: [])  # noqa: ARG005
-    with open_bundle(bundle.path) as opened, pytest.raises(DpGraphError, match="install dpgraph whole"):
+    with open_bundle(bundle.path) as opened, pytest.raises(DpGraphError, match="dp-learn included"):
         export_combined(opened, tmp_path / "t.csv")
     assert not [*tmp_path.glob("t-*")]
 
