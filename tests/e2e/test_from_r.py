@@ -1,6 +1,7 @@
 """The page for R does what it says: names, weights and the covariance are those that Python has."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pandas as pd
 import pytest
 from tests.conftest import Run
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "from_r.R"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "examples" / "from_r.R"
 
 
 @pytest.mark.tools
@@ -50,3 +52,24 @@ def test_qgraph_ebicglasso_and_igraph_read_what_is_written(tmp_path: Path, comma
     assert p - 1 <= int(said["edges by EBICglasso"]) <= 2 * p
     assert json.loads((folder / "summary.json").read_text())["effective_rows"] < 20_000 * 0.9
     assert Path("graph-from-r.png").stat().st_size > 1000
+
+
+@pytest.mark.tools
+def test_combined_correlations_go_to_ebicglasso_as_the_page_has_it(tmp_path: Path, command: Run) -> None:
+    """The lines of the page find a chain in second moments of two rounds, by the effective number of rows."""
+    rng, p = np.random.default_rng(3), 6
+    rows = rng.normal(size=(3000, p))
+    for place in range(1, p):
+        rows[:, place] = 0.6 * rows[:, place - 1] + 0.8 * rows[:, place]
+    pd.DataFrame(rows, columns=[f"node {i}" for i in range(p)]).to_parquet(tmp_path / "wine.parquet")
+    assert command("dp-publish", "wine.parquet", "--release", "covariance", "--mu", "3").returncode == 0
+    assert command("dp-bundle", "export", "wine.bundle.tar", "--combined").returncode == 0
+
+    page = (ROOT / "docs" / "how-to" / "use-from-r.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```r\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "page.R").write_text(f"{lines}cat(n, colnames(r)[1], sum(graph != 0) / 2, sep = ';')\n")
+    done = subprocess.run(["Rscript", "page.R"], check=True, capture_output=True, text=True)
+    n, name, n_edges = done.stdout.strip().split("\n")[-1].split(";")
+    assert float(n) == pytest.approx(json.loads(Path("wine-combined.json").read_text())["effective_rows"])
+    assert name == "node 0"
+    assert p - 1 <= int(n_edges) <= 2 * p

@@ -38,9 +38,10 @@ wrong and what to do.
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from dp_bundle.base.quoting import and_more, format_size, round_up
@@ -57,6 +58,25 @@ class DpGraphError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         # A process may send it to another as it is.
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def errors_about(name: str, kind: type[DpGraphError]) -> Iterator[None]:
+    """Begin the message of errors of a kind with what they are about, such as one of several files, if it is not said.
+
+    Parameters
+    ----------
+    name : str
+        What they are about.
+    kind : type
+        Those errors.
+    """
+    try:
+        yield
+    except kind as error:
+        if name not in str(error):
+            error.args = (f"{name}: {error}", *error.args[1:])
+        raise
 
 
 class ParameterError(DpGraphError, ValueError):

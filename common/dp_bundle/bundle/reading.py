@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGraphError
+from dp_bundle.base.errors import BundleError, BundleFormatError, DigestMismatchError, DpGraphError, errors_about
 from dp_bundle.base.machine import count_cores
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.companions import cosigners
@@ -109,18 +109,29 @@ def open_bundles(
     policy = trust if trust is not None else TrustStore()
     with contextlib.ExitStack() as opened:
         verify = partial(_verify, trust=policy, engine=engine, require_shape=require_shape, anew=anew)
-        bundles = [opened.enter_context(_open(located(path), verify, anew=anew)) for path in paths]
+        bundles = []
+        for path in paths:
+            with _one_of(paths, path):
+                bundles.append(opened.enter_context(_open(located(path), verify, anew=anew)))
 
         # 9. The reader has seen no other release of this number, and no newer one in its series, by this signer.
         newest: set[tuple[PublicKey, str]] = set()
         for bundle in sorted(bundles, key=lambda each: -each.release.lineage.number):
             origin = (bundle.signer.root, bundle.release.series)
-            bundle.notes = policy.admit(
-                bundle.signer.key, sighting_of(bundle), allow_older=allow_older, beside_newer=origin in newest
-            )
+            with _one_of(paths, bundle.path):
+                bundle.notes = policy.admit(
+                    bundle.signer.key, sighting_of(bundle), allow_older=allow_older, beside_newer=origin in newest
+                )
             newest.add(origin)
         opened.pop_all()
     return bundles
+
+
+def _one_of(
+    paths: Sequence[str | os.PathLike[str]], path: str | os.PathLike[str]
+) -> contextlib.AbstractContextManager[None]:
+    """Have errors of trust say which of several bundles they are about."""
+    return errors_about(quote_path(path), BundleError) if len(paths) > 1 else contextlib.nullcontext()
 
 
 def _open(path: Path | RemotePath, verify: Callable[[Path | RemotePath, Members], Bundle], *, anew: bool) -> Bundle:

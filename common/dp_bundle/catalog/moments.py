@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, escape
 from dp_bundle.bundle.opened import Bundle
+from dp_bundle.describe.sentences import describe_scale
 from dp_bundle.page.colours import DIVERGING, Shade
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_bundle.portals.histograms import draw_margins
@@ -42,9 +43,9 @@ def survey_moments(bundle: Bundle) -> Facts | None:
     Returns
     -------
     dict
-        `map`, the first columns with correlations and errors; `pairs`, those that are surest; `n_columns`, `worth`; and
-        `graph` for few columns; `histograms`, of a release by normal scores, with `more` on those that are not drawn.
-        `why` is a sentence on what could not be learned, or nothing.
+        `map`, the first columns with correlations and errors; `pairs`, those that are surest; `worth`, and `notes` on
+        columns on another scale; `graph` for few columns; `histograms`, of a release by normal scores, with `more` on
+        those that are not drawn. `why` says what could not be learned, or nothing.
 
     Raises
     ------
@@ -53,14 +54,15 @@ def survey_moments(bundle: Bundle) -> Facts | None:
     """
     if (reader := find_reader()) is None:
         return None
-    facts: Facts = {"map": None, "pairs": [], "graph": None, "why": "", "n_columns": len(bundle.release.columns)}
+    columns = bundle.release.columns
+    facts: Facts = {"map": None, "pairs": [], "graph": None, "why": "", "notes": describe_scale(columns)}
     facts |= {"histograms": [], "more": ""}
     if bundle.release.margins is not None:
         pictures, facts["more"] = draw_margins(bundle.margins(), bundle.release)
         facts["histograms"] = [asdict(picture) for picture in pictures]
     try:
         facts |= _correlations(reader.correlations(bundle))
-        if len(bundle.release.columns) <= LINKED:
+        if len(columns) <= LINKED:
             facts["graph"] = _graph(reader.network(bundle))
     except BundleError:
         raise

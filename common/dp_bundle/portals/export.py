@@ -24,6 +24,7 @@ from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.data.margin_file import margin_table
 from dp_bundle.data.matrix import triangle_table
 from dp_bundle.data.rows import part_schema
+from dp_bundle.describe.sentences import describe_scale
 from dp_bundle.files.new_files import whole_file
 from dp_bundle.manifest.release import CONSTANT_LABEL, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME
 from dp_bundle.portals.learned import Correlations, require_reader
@@ -91,6 +92,7 @@ def export_combined(bundle: Bundle, path: Path) -> tuple[list[Path], Correlation
         "errors_are_estimates": found.are_estimates,
         "columns": list(found.columns),
         "drowned_columns": found.drowned,
+        "notes": describe_scale(bundle.release.columns),
     }
     writers = {
         "-correlations.csv": partial(_write_square, found.values, found.columns),

@@ -98,6 +98,6 @@ def require_reader() -> Reader:
     """
     if (reader := find_reader()) is None:
         raise DpGraphError(
-            "nothing on this machine subtracts the noise of a release: install dpgraph whole (pip install dpgraph)"
+            "nothing on this machine subtracts the noise of a release: install dpgraph as a whole, dp-learn included"
         )
     return reader

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.cli.console import (
     ALWAYS,
@@ -26,6 +27,7 @@ from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
 from dp_learn.cli.shared import open_all, result_folder, spell_command
 
+_LEAST = 2  # bundles
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
@@ -79,6 +81,8 @@ def compare(
     Example:
       dp-learn compare 2025.bundle.tar 2026.bundle.tar
     """
+    if len(files) < _LEAST:
+        raise ParameterError("FILE", "given at least twice: a comparison needs two bundles or more")
     folder = result_folder(files, out, "comparison")
     with contextlib.ExitStack() as stack:
         bundles, _, _ = open_all(

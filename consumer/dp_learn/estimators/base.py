@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import DrownedColumnError, ParameterError
-from dp_bundle.base.quoting import quote_name
+from dp_bundle.base.quoting import name_columns, quote_name
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
@@ -28,6 +28,8 @@ from dp_learn.matrices.repair import nearest_psd_max_norm, repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.graph import GraphEstimate
 
+_SCALED = 1e-6  # how near to 0 and 1 means and variances are that a scaler made
+_CLEAR = 4.0  # standard errors of a variance
 REPAIR_RTOL = 1e-3  # of the distance to the repaired matrix, as `repair_covariance` by default
 
 
@@ -84,7 +86,10 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
                 )
             own = labels or [f"x{index}" for index in range(values.shape[1])]
             names = getattr(self, "feature_names_in_", own)
-            return table_rows(values, [str(name) for name in names], self.noise_variance)
+            source = table_rows(values, [str(name) for name in names], self.noise_variance)
+            if reset and np.any(source.noise_variance):
+                _require_same_scale(values, source, one_for_all=np.ndim(self.noise_variance) == 0)
+            return source
 
         rows = stated_source(X, self.noise_variance)
         if reset:
@@ -170,6 +175,33 @@ class CovarianceEstimator(NoisyRowsEstimator, ABC):
     @abstractmethod
     def _estimate(self, scaled: ScaledCovariance) -> None:
         """Find the estimate and store it."""
+
+
+def _require_same_scale(values: FloatArray, source: RowSource, *, one_for_all: bool) -> None:
+    """Refuse noise in other units than the rows: a scaler before the estimator rescales the noise as well."""
+    variances, n_rows = values.var(axis=0), len(values)
+    varied = variances > 0.0
+    is_scaled = varied.any() and bool(np.all(np.abs(variances[varied] - 1.0) < _SCALED))
+    is_scaled = is_scaled and bool(np.all(np.abs(values.mean(axis=0)[varied]) < _SCALED))
+    if is_scaled and one_for_all:
+        raise ParameterError(
+            "noise_variance",
+            "one number per column for rows whose columns all have variance 1, as StandardScaler makes them: the "
+            "noise's variances divided by scaler.scale_ ** 2",
+            float(source.noise_variance[0]),
+        )
+    too_noisy = varied & (source.noise_variance > variances * (1.0 + _CLEAR * np.sqrt(2.0 / n_rows)))
+    if not too_noisy.any():
+        return
+
+    columns = [name for name, is_one in zip(source.columns, too_noisy, strict=True) if is_one]
+    named = name_columns(columns)
+    why = f"it is more than all that varies in {named}: give it in the units of these rows, and if a scaler comes"
+    remedy = "before the estimator, divided by scaler.scale_ ** 2"
+    if is_scaled:
+        why = f"all columns have variance 1, as StandardScaler makes them, and the noise of {named} alone more:"
+        remedy = "divide noise_variance by scaler.scale_ ** 2"
+    raise DrownedColumnError(columns, f"noise_variance is not on the scale of the rows: {why} {remedy}")
 
 
 def stated_source(bundle: Bundle, noise_variance: npt.ArrayLike) -> RowSource | CovarianceSource:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dp_learn.inference.releases import Estimate, Masks, Places, Release, estimate_releases
-from dp_learn.matrices.linalg import FloatArray, normal_tails
+from dp_learn.matrices.linalg import FloatArray, two_sided
 
 N_DRAWS = 2000
 SEED = 20261127  # the same releases have the same draws
@@ -132,14 +132,14 @@ def find_differences(
     precisions = [each.standard_error**-2.0 for each in estimates]
     precision = np.sum(precisions, axis=0)
     mean = np.sum([w * each.value for w, each in zip(precisions, estimates, strict=True)], axis=0) / precision
-    p_of_link = np.where(comparable, 2.0 * normal_tails(np.abs(mean) * np.sqrt(precision)), np.nan)
+    p_of_link = np.where(comparable, two_sided(mean * np.sqrt(precision)), np.nan)
     is_link = np.nan_to_num(_q_values([p_of_link])[0], nan=1.0) <= fdr
     incidence = np.zeros((n_nodes, len(first)))
     for ends in (first, second):
         incidence[ends[is_link], np.flatnonzero(is_link)] = np.sign(mean[is_link])
 
     each, overall = _compare_all(estimates, comparable, incidence, confidence, n_draws)
-    strength_p = [2.0 * normal_tails(_ratio(np.abs(one.strength), one.strength_error)) for one in each]
+    strength_p = [two_sided(_ratio(one.strength, one.strength_error)) for one in each]
     return Differences(
         (first, second),
         estimates,
@@ -184,7 +184,7 @@ def _compare_all(
                 second=n,
                 difference=apart,
                 standard_error=error,
-                p_value=2.0 * normal_tails(np.abs(apart / error)),
+                p_value=two_sided(apart / error),
                 largest=_test(most, largest[:, place], confidence),
                 squares=_test(total, squares[:, place], confidence),
                 strength=incidence @ (estimates[n].value - estimates[k].value),

@@ -41,7 +41,7 @@ from dp_learn.glasso.graph_fit import find_start, fit_on_graph, fit_unpenalised
 from dp_learn.glasso.problem import Problem, Solution
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite, normal_tails, sandwich
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich, two_sided
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
@@ -95,12 +95,12 @@ class EdgeInference:
 
     def p_values_at(self, pairs: Pairs) -> FloatArray:
         """Return the p-values of some pairs, given by the positions of their columns."""
-        return 2.0 * normal_tails(self._scores_at(pairs))
+        return two_sided(self._scores_at(pairs))
 
     @property
     def p_values(self) -> FloatArray:
         """Two-sided p-values of no edge, normal for many rows; one on the diagonal, which is not tested."""
-        values = 2.0 * normal_tails(self.scores)
+        values = two_sided(self.scores)
         np.fill_diagonal(values, 1.0)
         return values
 

@@ -33,7 +33,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance, debias_covariance
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.inference.edges import Pairs, desparsify, pair_q_values
-from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
+from dp_learn.matrices.linalg import SMALLEST_P, FloatArray, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
 RANK = 1e-9  # of the largest eigenvalue of a block's covariance: a direction of less is none
@@ -67,7 +67,8 @@ class NodeInference:
         """The p-values of no edge; 1 on the diagonal."""
         from scipy import special
 
-        return np.where(self.degrees > 0, special.gammaincc(self.degrees / 2.0, self.statistic / 2.0), 1.0)
+        tails = special.gammaincc(self.degrees / 2.0, self.statistic / 2.0)
+        return np.where(self.degrees > 0, np.maximum(tails, SMALLEST_P), 1.0)
 
     @cached_property
     def q_values(self) -> FloatArray:

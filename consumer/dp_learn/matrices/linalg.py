@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -28,6 +29,7 @@ LANCZOS_STEPS = 40
 RESIDUE = 1e-12  # relative, of rounding
 SPARSE = 0.02  # the share of entries below which sparse products beat the far faster dense ones
 WORTH_SPARSE = 200  # columns: dense products of fewer take no time
+SMALLEST_P = sys.float_info.min  # so that no p-value is zero, which would say more than any test can
 MANY_TAILS = 50_000  # numbers, for which scipy is worth importing
 
 
@@ -238,6 +240,11 @@ def normal_tails(x: FloatArray) -> FloatArray:
     from scipy import special
 
     return np.asarray(special.ndtr(-x))
+
+
+def two_sided(z: FloatArray) -> FloatArray:
+    """Return for every number the p-value of a standard normal one, at least `SMALLEST_P`."""
+    return np.maximum(2.0 * normal_tails(np.abs(z)), SMALLEST_P)
 
 
 def chi_squared_quantiles(degrees: float, chance: float) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from dp_bundle.describe.sentences import describe_guarantee, describe_several
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.inference.differences import Difference, GlobalTest
-from dp_learn.matrices.linalg import FloatArray, normal_tails
+from dp_learn.matrices.linalg import FloatArray, two_sided
 from dp_learn.output.folder import write_folder, write_table
 from dp_learn.output.messages import describe_number
 from dp_learn.pipeline.compare import Comparison
@@ -88,7 +88,7 @@ class ComparisonResult:
                     "node": list(found.nodes),
                     **self._releases(one, len(found.nodes)),
                     **_with_interval(difference, error, z),
-                    "p_value": 2.0 * normal_tails(np.abs(difference / error)),
+                    "p_value": two_sided(difference / error),
                     "q_value": q_values,
                     "strength_first": each.strengths[one.first],
                     "strength_second": each.strengths[one.second],

@@ -6,7 +6,7 @@ Of the edges a person is shown those whose sign is sure, and is told how many ar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,18 +32,11 @@ _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes
 _CLOSE = 3.0  # standard deviations from a center, where clipping is worth a line
 _TAILS = 1.02  # a factor of variances that is worth a line
 _ROUNDING = 1e-10  # of an eigenvalue of a correlation matrix
-_GRAPH_FILES = (
-    "edges",
-    "ranking",
-    "pairs",
-    "nodes",
-    "stability",
-    "loadings",
-    "precision",
-    "covariance",
-    "margins",
-    "quantiles",
-)  # in order
+_MEASURES = {"strength": "most central by strength", "predictability": "best predicted by all others"}
+_GRAPH_FILES = (  # in order
+    *("edges", "ranking", "pairs", "nodes", "stability", "loadings", "precision", "covariance"),
+    *("margins", "quantiles"),
+)
 _FILES = (*(f"{name}.csv" for name in _GRAPH_FILES), "graph.graphml", "graph.png", "report.html", "summary.json")
 
 
@@ -74,6 +67,7 @@ def describe_result(found: Result, folder: Path) -> str:
             f"duality gap {summary['duality_gap']:.1e}{tests}"
         )
         lines += describe_edges(learned.estimate, shrunk=learned.penalty_share > 0.0, why_none=_why_none(summary))
+        lines += describe_nodes({} if learned.measures is None else learned.measures.columns)
     elif summary["alpha"] is not None:
         lines.append(f"  {summary['estimator']}, alpha = {summary['alpha']:.4g}")
 
@@ -221,6 +215,27 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
     if len(sure) < n_edges:
         lines.append(f"    {n_edges - len(sure)} more {unsure}")
     return [f"{found}; {ranked}:", *lines]
+
+
+def describe_nodes(nodes: Mapping[str, Any]) -> list[str]:
+    """Return a line on the two nodes of the largest strength, and one on the best predicted, where intervals are known.
+
+    Parameters
+    ----------
+    nodes : mapping of str to list, or to ndarray
+        The table of nodes, or nothing.
+    """
+    lines = []
+    for measure, said in _MEASURES.items() if nodes else ():
+        values, low, high = (np.asarray(nodes[f"{measure}{end}"]) for end in ("", "_low", "_high"))
+        known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
+        first = known[np.argsort(-values[known], kind="stable")][:2].tolist()
+        if len(first) <= 1 or np.nanmax(values) > values[first[0]]:
+            continue
+        shown = [f"{quote_name(nodes['node'][at])} {values[at]:.2f} ({low[at]:.2f} to {high[at]:.2f})" for at in first]
+        unsure = "" if low[first[0]] > high[first[1]] else "; their intervals overlap: do not take their order for sure"
+        lines.append(f"  {said}, with 95 % intervals: {', then '.join(shown)}{unsure}")
+    return lines
 
 
 def describe_number(value: float) -> str:

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError
-from dp_bundle.base.quoting import quote_name, quote_path
+from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError, errors_about
+from dp_bundle.base.quoting import name_columns, quote_name, quote_path
 from dp_bundle.manifest.statement import shape_of
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
@@ -130,7 +130,8 @@ def compare_networks(
         ]
         for sample in samples:
             sample.forget_products()
-        return compare_samples(samples, fdr, confidence, begin, contradictions, warnings)
+        names = [quote_path(bundle.path) for bundle in bundles]
+        return compare_samples(samples, fdr, confidence, begin, contradictions, warnings, names=names)
 
 
 def require_different_rows(bundles: Sequence[Bundle]) -> list[str]:
@@ -174,11 +175,17 @@ def compare_samples(
     warnings: Sequence[str] = (),
     *,
     n_draws: int = N_DRAWS,
+    names: Sequence[str] | None = None,
 ) -> Comparison:
-    """Compare all rows; see `compare_networks`, and `find_differences` for the number of draws."""
-    for sample in samples:
-        require_testable(sample.pooled)
-    columns, left_out = _common_columns(samples)
+    """Compare all rows; see `compare_networks`, and `find_differences` for the number of draws.
+
+    `names` are what errors call the releases; they have numbers by default.
+    """
+    called = names or [f"release {number}" for number in range(1, len(samples) + 1)]
+    for sample, name in zip(samples, called, strict=True):
+        with errors_about(name, EstimationError):
+            require_testable(sample.pooled)
+    columns, left_out = _common_columns(samples, called)
     levels, kept = samples[0].levels, columns.kept
     own = [levels.nodes[place] for place in kept]
     names = tuple(dict.fromkeys(own))
@@ -187,7 +194,7 @@ def compare_samples(
     begin("choosing the graph")
     pooled = [keep_columns(sample.pooled, kept) for sample in samples]
     nodes = [Nodes(names, labels, whiten_nodes(each.covariance, labels)[1], columns, levels) for each in pooled]
-    edges, fits, errors = fit_common_graph(pooled, nodes)
+    edges, fits, errors = fit_common_graph(pooled, nodes, called)
 
     begin("comparing the pairs")
     releases = [
@@ -220,11 +227,14 @@ def _row_errors(
     return lambda b: sample.row_errors(pooled, kept, b, at_least=False)
 
 
-def _common_columns(samples: Sequence[Sample]) -> tuple[NodeColumns, dict[str, list[int]]]:
+def _common_columns(samples: Sequence[Sample], called: Sequence[str]) -> tuple[NodeColumns, dict[str, list[int]]]:
     """Return the columns that stand for the nodes in all releases, and which releases lack a node."""
     levels = samples[0].levels
     location = np.mean([sample.location for sample in samples], axis=0)  # one reference level for all
-    chosen = [choose_node_columns(sample.pooled, location, levels) for sample in samples]
+    chosen = []
+    for sample, name in zip(samples, called, strict=True):
+        with errors_about(name, EstimationError):
+            chosen.append(choose_node_columns(sample.pooled, location, levels))
     kept = chosen[0].kept
     for each in chosen[1:]:
         kept = np.intersect1d(kept, each.kept)
@@ -236,14 +246,22 @@ def _common_columns(samples: Sequence[Sample]) -> tuple[NodeColumns, dict[str, l
         if name not in left
     }
     if len(left) < 2:
-        raise EstimationError("the noise of the releases together hides all columns but one, or all: there is no pair")
+        hidden = [
+            f"{name} hides {name_columns([node for node, where in missing.items() if number in where])}"
+            for number, name in enumerate(called)
+            if any(number in where for where in missing.values())
+        ]
+        raise EstimationError(
+            "the noise of the releases together hides all columns but one, or all, so that there is no pair to "
+            f"compare: {'; '.join(hidden)}"
+        )
     merged = {name: sorted({level for each in chosen for level in each.merged.get(name, [])}) for name in left}
     rare = {name: found for name, found in merged.items() if found}
     return NodeColumns(kept, tuple(missing), chosen[0].reference, rare), missing
 
 
 def fit_common_graph(
-    pooled: Sequence[PooledCovariance], nodes: Sequence[Nodes]
+    pooled: Sequence[PooledCovariance], nodes: Sequence[Nodes], called: Sequence[str]
 ) -> tuple[npt.NDArray[np.bool_], list[FloatArray], list[FloatArray]]:
     """Choose one graph for all releases and fit each on it without a penalty.
 
@@ -253,6 +271,8 @@ def fit_common_graph(
         Of the same columns.
     nodes : sequence of Nodes
         The nodes that they stand for, G of them, with the matrix that whitens each release.
+    called : sequence of str
+        What errors call the releases.
 
     Returns
     -------
@@ -280,11 +300,11 @@ def fit_common_graph(
         edges |= _choose_graph(matrix, error, nodes[0])
     spread = edges[np.ix_(nodes[0].labels, nodes[0].labels)]
     fits = []
-    for each, matrix in zip(nodes, whitened, strict=True):
+    for each, matrix, name in zip(nodes, whitened, called, strict=True):
         fitted = fit_on_graph(matrix, spread, np.ones_like(matrix), tol=_TOL, max_iter=REFIT_MAX_ITER)
         if fitted is None or fitted.share > 0.0:
             raise EstimationError(
-                "too little information is left for a comparison: on the common graph the debiased matrix of a release "
+                f"too little information is left for a comparison: on the common graph the debiased matrix of {name} "
                 "has no fit without a penalty, so that errors of differences are not known"
             )
         fits.append(np.where(spread, each.units @ fitted.precision @ each.units, 0.0))

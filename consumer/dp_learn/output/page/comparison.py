@@ -73,6 +73,7 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
         "warnings": [*found.warnings, *found.contradictions],
         "notes": [*describe_left_out(result), *found.notes],
         "figures": figures,
+        "against": result.names[0] if len(result.bundles) > 2 else "",
         "tests": _tests_table(result),
         "tables": [_differences_table(result), _strengths_table(result)],
         "promises": [(bundle, describe_promise(bundle)) for bundle in result.bundles],
@@ -303,7 +304,10 @@ def _judge(
 
 def _caption(result: ComparisonResult, number: int) -> str:
     if len(result.bundles) > 2 and number == 0:
-        return "Each line is a link, wider where it is stronger and dashed where it is negative."
+        return (
+            "Each line is a link, wider where it is stronger and dashed where it is negative. The other graphs are "
+            "compared with this one, which has no colours."
+        )
     where = result.names[1 - number] if len(result.bundles) == 2 else result.names[0]
     return (
         "Links are wider where they are stronger, and dashed where they are negative. The partial correlation of blue "

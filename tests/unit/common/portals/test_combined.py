@@ -74,6 +74,18 @@ def test_without_a_learner_it_says_what_to_install(
 ) -> None:
     """One sentence, and no file."""
     monkeypatch.setattr(learned, "entry_points", lambda group: [])  # noqa: ARG005
-    with open_bundle(bundle.path) as opened, pytest.raises(DpGraphError, match="install dpgraph whole"):
+    with open_bundle(bundle.path) as opened, pytest.raises(DpGraphError, match="dp-learn included"):
         export_combined(opened, tmp_path / "t.csv")
     assert not [*tmp_path.glob("t-*")]
+
+
+def test_columns_on_another_scale_are_named(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:
+    """Correlations of a column that was published on the scale of asinh are about that."""
+    columns = {"visits": {"transform": "asinh"}}
+    policy = make_policy({}, columns, unit="row", mu=5.0, release="covariance")
+    receipt = publish(table.drop(columns="name"), policy, out=tmp_path / "t.bundle.tar", key=key)
+    with open_bundle(receipt.path) as bundle:
+        export_combined(bundle, tmp_path / "t.csv")
+    (note,) = json.loads((tmp_path / "t-combined.json").read_text())["notes"]
+    assert "asinh-scaled column" in note
+    assert "visits" in note

@@ -110,7 +110,7 @@ def test_every_rule_finds_the_chain(rule: str) -> None:
         ({"scale": "odd"}, ParameterError, "scale must be one of"),
         ({"repair": "odd"}, ParameterError, "repair must be one of"),
         ({"solver": "odd"}, ParameterError, "solver must be one of"),
-        ({"noise_variance": 50.0}, DrownedColumnError, "drown"),
+        ({"noise_variance": 50.0}, DrownedColumnError, "more than all that varies"),
         ({"alpha": 1e-4, "noise_variance": 0.9}, NoSolutionError, "smallest alpha that has one"),
     ],
 )
@@ -118,3 +118,35 @@ def test_bad_settings_get_one_sentence(settings: dict[str, Any], error: type[DpG
     """A wrong parameter is named with what is allowed when the estimator is fitted."""
     with pytest.raises(error, match=sentence):
         DebiasedGraphicalLasso(**settings).fit(noisy_wine())
+
+
+def scaled_rows() -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of unequal spread with noise of a tenth of each variance, and these variances."""
+    rng = np.random.default_rng(11)
+    spread = np.array([20.0, 5.0, 0.1])
+    clean = rng.normal(size=(2000, 3)) @ [[1, 0.8, 0], [0, 1, 0], [0, 0, 1]] * spread
+    noise = 0.1 * clean.var(axis=0)
+    return clean + rng.normal(size=clean.shape) * np.sqrt(noise), noise
+
+
+def test_noise_that_a_scaler_did_not_scale_is_named_as_the_cause() -> None:
+    """The sentence says that the columns were scaled, which noise is too large for that, and what to divide by."""
+    rows, noise = scaled_rows()
+    with pytest.raises(DrownedColumnError, match=r"as StandardScaler makes them.* of x0, x1 .*scale_ \*\* 2") as raised:
+        make_pipeline(StandardScaler(), DebiasedGraphicalLasso(noise_variance=noise)).fit(rows)
+    assert raised.value.columns == ["x0", "x1"]
+    with pytest.raises(DrownedColumnError, match=r"more than all that varies in x0, x1, x2.*scale_ \*\* 2"):
+        DebiasedGraphicalLasso(noise_variance=noise).fit(rows / 10)
+    with pytest.raises(ParameterError, match=r"one number per column.*scale_ \*\* 2"):
+        make_pipeline(StandardScaler(), DebiasedGraphicalLasso(noise_variance=0.1)).fit(rows)
+
+
+def test_noise_that_was_scaled_with_the_rows_gives_the_same_graph() -> None:
+    """Divided by the squares of the scales, the noise is that of the scaled rows."""
+    rows, noise = scaled_rows()
+    scaler = StandardScaler().fit(rows)
+    plain = DebiasedGraphicalLasso(alpha=0.1, noise_variance=noise).fit(rows)
+    scaled = DebiasedGraphicalLasso(alpha=0.1, noise_variance=noise / scaler.scale_**2).fit(scaler.transform(rows))
+    np.testing.assert_allclose(
+        scaled.edges_["partial_correlation"], plain.edges_["partial_correlation"], rtol=1e-4, atol=1e-6
+    )

@@ -11,7 +11,7 @@ from tests.conftest import make_policy
 from dp_bundle import open_bundle
 from dp_learn import learn_graph
 from dp_learn.output.estimator_results import learn_alternative
-from dp_learn.output.messages import describe_edges, describe_number, describe_result
+from dp_learn.output.messages import describe_edges, describe_nodes, describe_number, describe_result
 from dp_learn.output.summary import Result, summarize
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Receipt, publish
@@ -49,6 +49,28 @@ def test_edges_of_unsure_sign_are_counted_and_not_listed() -> None:
     assert describe_edges(graph_with({(0, 1): (-1, 1), (0, 2): (-1, 0.9)}), shrunk=True) == [
         "  2 of 6 possible edges, all of which may be absent or have the opposite sign, judging by the 95 % intervals"
     ]
+
+
+def test_the_most_central_node_is_named_with_how_sure_that_is() -> None:
+    """The two largest have their intervals, overlap is said, and nothing is where the largest has no interval."""
+    nodes = {
+        "node": ["a", "b", "c d"],
+        "strength": np.array([0.0, 1.2, 0.8]),
+        "strength_low": np.array([np.nan, 1.1, 0.7]),
+        "strength_high": np.array([np.nan, 1.3, 0.9]),
+        "predictability": np.array([0.5, 0.2, 0.45]),
+        "predictability_low": np.array([0.4, 0.1, 0.35]),
+        "predictability_high": np.array([0.6, 0.3, 0.55]),
+    }
+    strength, predicted = describe_nodes(nodes)
+    assert strength == (
+        '  most central by strength, with 95 % intervals: b 1.20 (1.10 to 1.30), then "c d" 0.80 (0.70 to 0.90)'
+    )
+    assert predicted.startswith("  best predicted by all others, with 95 % intervals: a 0.50 (0.40 to 0.60), then ")
+    assert predicted.endswith("; their intervals overlap: do not take their order for sure")
+    unknown = nodes | {name: np.full(3, np.nan) for name in ("predictability_low", "predictability_high")}
+    assert describe_nodes(unknown | {"strength": np.array([2.0, 1.2, 0.8])}) == []
+    assert describe_nodes({}) == []
 
 
 def test_a_weight_outside_its_interval_is_explained_and_no_sure_edge_is_left_out() -> None:
