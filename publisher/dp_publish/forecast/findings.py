@@ -13,7 +13,8 @@ from dp_publish.forecast.strengths import describe_count, printed_mu
 HELD = {
     "rows": "Rows, with noise on every value.",
     "covariance": "How the columns vary, and how every two of them go together (second moments), with noise; no row.",
-    "copula": "A histogram of every column, and how every two of them go together (second moments), with noise; no row.",
+    "copula": "A histogram of every column, and how every two of them go together (second moments), with noise; "
+    "no row.",
 }
 
 
