@@ -22,7 +22,8 @@ from scipy import special
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 _MANY = 20  # cells, of which those at the ends may be empty
-_STANDS_OUT = 2.0  # standard deviations of a sum of counts, from an end of the cells on
+_STANDS_OUT, _STANDS_OUT_ALONE = 2.0, 4.0  # standard deviations of a sum of counts, from an end of the cells on
+_NEXT, _STANDS_OUT_NEXT = 3, 3.0  # cells at least behind them, of a sum of as many, and its standard deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,8 @@ class Margin:
     def shares(self, n_rows: int, sigma: float) -> Floats:
         """Return the share of all rows in each cell: not negative, and 1 together.
 
-        Cells at either end of many numbers are taken for empty until their sum stands out from the noise.
+        Cells at either end of many numbers are taken for empty until their sum stands out from the noise, and so does
+        that of as many behind them.
 
         Parameters
         ----------
@@ -79,7 +81,7 @@ class Margin:
             if first + last < self.n_filled:
                 kept[:first] = kept[self.n_filled - last : self.n_filled] = False
         shares = np.zeros(len(self.counts))
-        shares[kept] = _on_simplex(self.counts[kept] / n_rows)
+        shares[kept] = shares_of(self.counts[kept] / n_rows)
         return shares
 
 
@@ -130,14 +132,21 @@ def mean_and_deviation(values: Floats, shares: Floats) -> tuple[float, float]:
 
 
 def _empty(counts: Counts, sigma: float) -> int:
-    """Return how many cells at the beginning have counts whose sum does not stand out."""
+    """Return how many cells at the beginning have counts whose sum does not stand out.
+
+    Of so many sums one may well exceed twice its noise by chance, so what comes next must stand out by itself then.
+    """
+    size = np.arange(1, len(counts) + 1)
     sums = np.cumsum(counts)
-    found = np.flatnonzero(sums > _STANDS_OUT * sigma * np.sqrt(np.arange(1, len(counts) + 1)))
+    ends = np.minimum(size + np.maximum(size, _NEXT), len(counts))
+    scores = sums / (sigma * np.sqrt(size))
+    next_scores = (sums[ends - 1] - sums) / (sigma * np.sqrt(np.maximum(ends - size, 1)))
+    found = np.flatnonzero((scores > _STANDS_OUT_ALONE) | ((scores > _STANDS_OUT) & (next_scores > _STANDS_OUT_NEXT)))
     return int(found[0]) if found.size else len(counts)
 
 
-def _on_simplex(shares: Floats) -> Floats:
-    """Return the nearest shares that are not negative and add up to 1."""
+def shares_of(shares: Floats) -> Floats:
+    """Return the nearest shares that are not negative and add up to 1 (the projection onto the simplex)."""
     falling = np.sort(shares)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
     level = excess[np.flatnonzero(falling > excess)[-1]]
