@@ -87,7 +87,8 @@ class Steps:
 
 def linear_coefficients() -> Floats:
     """Return the Hermite coefficients of a column that is normal itself."""
-    return np.eye(1, TERMS)[0]
+    found: Floats = np.eye(1, TERMS)[0]
+    return found
 
 
 def latent_correlations(observed: Floats, coefficients: Floats) -> Floats:
@@ -140,7 +141,8 @@ def race_matrix(shares: Floats) -> Floats:
 def winners(normal: Floats, shares: Floats) -> NDArray[np.intp]:
     """Return the level that wins in each row of standard normal variables, shape (n, k)."""
     with np.errstate(divide="ignore"):
-        return np.argmin(-special.log_ndtr(normal) / shares, axis=1)
+        found: NDArray[np.intp] = np.argmin(-special.log_ndtr(normal) / shares, axis=1)
+    return found
 
 
 def nearest_correlations(matrix: Floats, blocks: Sequence[slice] = ()) -> Floats:

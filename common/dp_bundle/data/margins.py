@@ -81,7 +81,7 @@ class Margin:
             if first + last < self.n_filled:
                 _share_out(filled[:first])
                 _share_out(filled[::-1][:last])
-        return _on_simplex(counts / n_rows)
+        return shares_of(counts / n_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +143,8 @@ def _share_out(counts: Floats) -> None:
     counts[:] = counts.sum() * parts / parts.sum()
 
 
-def _on_simplex(shares: Floats) -> Floats:
-    """Return the nearest shares that are not negative and add up to 1."""
+def shares_of(shares: Floats) -> Floats:
+    """Return the nearest shares that are not negative and add up to 1 (the projection onto the simplex)."""
     falling = np.sort(shares)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
     level = excess[np.flatnonzero(falling > excess)[-1]]

@@ -73,11 +73,21 @@ class Network(NamedTuple):
     links: tuple[Link, ...]
 
 
+class Spread(NamedTuple):
+    """The means and the standard deviations of the columns before the noise; NaN where noise drowns a deviation."""
+
+    means: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+
+
 class Reader(Protocol):
     """Who learns from a verified bundle; everything may raise EstimationError, BundleFormatError, MemoryLimitError."""
 
     def correlations(self, bundle: Bundle) -> Correlations:
         """Return the correlations of the columns before the noise."""
+
+    def spread(self, bundle: Bundle) -> Spread:
+        """Return the means and the standard deviations of the columns before the noise."""
 
     def network(self, bundle: Bundle) -> Network:
         """Return the graph that is learned by default."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from dp_bundle import Bundle
 from dp_bundle.manifest.statement import shape_of
-from dp_bundle.portals.learned import Correlations, Link, Network
+from dp_bundle.portals.learned import Correlations, Link, Network, Spread
 from dp_learn.covariance.estimate import keep_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
@@ -57,6 +57,21 @@ def correlations(bundle: Bundle) -> Correlations:
         rows_without_noise(sample.pooled),
         sample.pooled.has_errors and not sample.pooled.has_error_law,
     )
+
+
+def spread(bundle: Bundle) -> Spread:
+    """Return the means and the standard deviations of a verified bundle's columns without the noise's part.
+
+    Raises
+    ------
+    EstimationError, BundleFormatError, MemoryLimitError
+        As in `correlations`.
+    """
+    require_learnable(shape_of(bundle.release), estimator="thresholded-covariance")
+    with few_threads(len(bundle.release.columns)):
+        sample = Sample([bundle_source(bundle)])
+        variances = np.where(clear_variances(sample.pooled), np.diagonal(sample.pooled.covariance), np.nan)
+    return Spread(sample.location, np.sqrt(variances))
 
 
 def network(bundle: Bundle) -> Network:

@@ -1,0 +1,1 @@
+"""Rows drawn from what a release says of its columns and their correlations: synthetic, and free of further cost."""

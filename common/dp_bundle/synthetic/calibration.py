@@ -1,0 +1,106 @@
+"""Correlations of the normal variables behind the columns of a release, by which rows have those that were released.
+
+Correlations of columns on a line follow from the margins (`data.latent`). Those of levels without an order follow to
+first order alone, so rows are drawn and what they miss is added, a few times over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dp_bundle.data.latent import TERMS, latent_correlations, nearest_correlations
+from dp_bundle.data.margins import Floats
+from dp_bundle.synthetic.columns import Drawn, LevelColumn, NumberColumn
+
+RawColumn = NumberColumn | LevelColumn
+_NUMBERS, _ROWS, _TIMES = 2**23, 100_000, 4  # of trials: variables and rows at most, and how many
+_SEED = 1
+_LEAST_VARIANCE = 1e-12  # of a mean square: less is rounding
+
+
+def draw_rows(columns: Sequence[RawColumn], independent: Floats, root: Floats) -> list[Drawn]:
+    """Return rows by raw column, from independent standard normal variables."""
+    p = len(root)
+    normal = np.hstack([independent[:, :p] @ root, independent[:, p:]])
+    return [column.draw(normal) for column in columns]
+
+
+def root_of(columns: Sequence[RawColumn], released: Floats, n_apart: int) -> Floats:
+    """Return the symmetric root of the correlations of the variables, shape (p, p).
+
+    Parameters
+    ----------
+    columns : sequence of RawColumn
+        Of the rows.
+    released : ndarray, shape (p, p)
+        The correlations of the published columns; what is NaN is taken for zero.
+    n_apart : int
+        How many further variables are independent of all.
+    """
+    coefficients, gains, known = _linear(columns, released)
+    blocks = [column.block for column in columns if isinstance(column, LevelColumn)]
+    by_level = np.zeros(len(released), dtype=bool)
+    for block in blocks:
+        by_level[block] = True
+    on_lines = np.outer(~by_level, ~by_level)
+    scaled = np.outer(np.diagonal(gains), np.diagonal(gains))
+    wanted = np.where(on_lines, latent_correlations(known * scaled, coefficients), 0.0)
+    found = nearest_correlations(wanted, blocks)
+    if not blocks:
+        return _symmetric_root(found)
+
+    first = np.where(by_level, 1.0, coefficients[:, 0])
+    linear = gains * np.divide(1.0, first, out=np.zeros(len(first)), where=first != 0.0)
+    trial = _trial(len(released) + n_apart)
+    drawn = np.eye(len(released))
+    for _ in range(_TIMES):
+        missed = np.where(on_lines, 0.0, linear @ (known - drawn) @ linear.T)
+        found = nearest_correlations(np.where(on_lines, wanted, found + missed), blocks)
+        drawn = _drawn_correlations(columns, trial, _symmetric_root(found))
+    return _symmetric_root(found)
+
+
+def _linear(columns: Sequence[RawColumn], released: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return Hermite coefficients, what turns published correlations into those of variables, and the correlations."""
+    p = len(released)
+    known = np.where(np.isfinite(released), released, 0.0)
+    coefficients, gains = np.zeros((p, TERMS)), np.eye(p)
+    for column in columns:
+        places = list(column.places)
+        if isinstance(column, LevelColumn):
+            gains[column.block, column.block] = column.gains
+        else:
+            coefficients[places] = column.coefficients
+            gains[places, places] = column.gains
+            known[np.ix_(places, places)] = np.eye(len(places))  # a gap has no number
+    return coefficients, gains, known
+
+
+def _trial(n_variables: int) -> Floats:
+    rows = max(1, min(_ROWS, _NUMBERS // n_variables))
+    return np.random.Generator(np.random.PCG64(_SEED)).standard_normal((rows, n_variables))
+
+
+def _drawn_correlations(columns: Sequence[RawColumn], trial: Floats, root: Floats) -> Floats:
+    published = np.zeros((len(trial), len(root)))
+    for column, each in zip(columns, draw_rows(columns, trial, root), strict=True):
+        published[:, list(column.places)] = each.published
+    return correlations_of(published.T @ published, published.sum(axis=0), len(trial))
+
+
+def correlations_of(products: Floats, sums: Floats, n_rows: int) -> Floats:
+    """Return correlations from sums of products, zero of a constant column."""
+    covariance = products / n_rows - np.outer(sums, sums) / n_rows**2
+    variances = np.diagonal(covariance)
+    moves = variances > _LEAST_VARIANCE * (np.diagonal(products) / n_rows)
+    unit = np.divide(1.0, np.sqrt(np.maximum(variances, 0.0)), out=np.zeros(len(sums)), where=moves)
+    found: Floats = covariance * np.outer(unit, unit)
+    return found
+
+
+def _symmetric_root(matrix: Floats) -> Floats:
+    values, vectors = np.linalg.eigh(matrix)
+    root: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return root

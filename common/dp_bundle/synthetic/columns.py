@@ -1,0 +1,310 @@
+"""Raw columns as functions of standard normal variables: what is published of them, and values of their own type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import special
+
+from dp_bundle.data.latent import Steps, linear_coefficients, race_matrix, winners
+from dp_bundle.data.margins import Floats, Margin, mean_and_deviation, middle_scores
+from dp_bundle.manifest.columns import Asinh
+
+Places = NDArray[np.intp]
+_BINS = 100  # of a normal column, to measure its distribution in
+_DIGITS = 4  # behind the first one of the narrowest cell, or of a tenth of the deviation
+_CLEAR, _DENSER = 8.0, 4.0  # standard deviations of a count, and times the neighbours' density, of one value
+_DAY = 86_400 * 10**6
+_MOST = 2.0**53
+_STORED: dict[str, tuple[pa.DataType, int]] = {
+    "date": (pa.date32(), 1),
+    "time": (pa.timestamp("us", "UTC"), 10**6),
+    "time-of-day": (pa.time64("us"), 10**6),
+    "duration": (pa.duration("us"), 10**6),
+}
+
+
+class Drawn(NamedTuple):
+    """Rows of one raw column: their cells in its histogram, the published columns, and what returns the values."""
+
+    cells: Places
+    published: Floats
+    values: Callable[[], pa.Array]
+
+
+class Body(Protocol):
+    """Numbers as a function of a standard normal variable."""
+
+    @property
+    def shares(self) -> Floats:
+        """Of the cells."""
+
+    @property
+    def fill(self) -> float:
+        """What is published of a gap."""
+
+    def coefficients(self) -> Floats:
+        """Return the Hermite coefficients of what is published."""
+
+    def draw(self, normal: Floats) -> tuple[Places, Floats, Floats]:
+        """Return the cells, what is published, and the numbers."""
+
+
+class Histogram:
+    """Numbers by the histogram of a release by normal scores: uniform in a cell, in the order of the normal variable.
+
+    The first and the last cell end at the declared bounds or, without these, hold the nearest number of the next cell.
+    A cell that holds far more than its neighbours is taken for one value, the roundest number in it.
+
+    Parameters
+    ----------
+    margin : Margin
+        Of numbers, or of levels in an order.
+    shares : ndarray, shape (m,)
+        Of the cells of rows with a value.
+    n_rows : int
+        Of the release.
+    bounds : tuple of float, optional
+        The declared ones.
+    sigma : float
+        Of the noise on a count.
+    """
+
+    def __init__(
+        self, margin: Margin, shares: Floats, n_rows: int, bounds: tuple[float, float] | None = None, sigma: float = 0.0
+    ) -> None:
+        self.shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
+        scores = middle_scores(shares, n_rows)
+        self.steps = Steps.of_shares(shares, scores)
+        self.fill, _ = mean_and_deviation(scores, self.shares)
+        edges = margin.edges
+        self.is_whole = bool(len(edges)) and bool(((edges - 0.5) % 1.0 == 0.0).all())
+        self.low, self.high = _ends(edges, bounds, is_whole=self.is_whole)
+        self.decimals = _decimals(self.high - self.low)
+        for cell in _atoms(self.shares, self.high - self.low + self.is_whole, _CLEAR * sigma / n_rows):
+            self.low[cell] = self.high[cell] = roundest(self.low[cell], self.high[cell])
+
+    def coefficients(self) -> Floats:
+        """Return the Hermite coefficients of the scores."""
+        return self.steps.coefficients()
+
+    def draw(self, normal: Floats) -> tuple[Places, Floats, Floats]:
+        """Return the cells, their scores, and numbers in them."""
+        ranks = special.ndtr(normal)
+        cells = self.steps.cells(ranks)
+        starts, shares = np.append(0.0, self.steps.ends), self.steps.shares
+        with np.errstate(divide="ignore", invalid="ignore"):
+            place = np.clip(np.nan_to_num((ranks - starts[cells]) / shares[cells]), 0.0, 1.0)
+        low, high = self.low[cells], self.high[cells]
+        if self.is_whole:
+            numbers = np.minimum(low + np.floor(place * (high - low + 1.0)), high)
+        else:
+            numbers = np.round(low + place * (high - low), self.decimals)
+        return cells, self.steps.values[cells], numbers
+
+
+class Normal:
+    """Numbers with a normal distribution, or one whose inverse hyperbolic sine is normal, clipped to bounds.
+
+    Parameters
+    ----------
+    mean, deviation : float
+        As released.
+    transform : Asinh, optional
+        What the numbers were replaced by.
+    bounds : tuple of float
+        Of the raw numbers.
+    is_whole : bool
+        Whether numbers are rounded.
+    """
+
+    shares = np.full(_BINS, 1.0 / _BINS)
+
+    def __init__(
+        self, mean: float, deviation: float, transform: Asinh | None, bounds: tuple[float, float], *, is_whole: bool
+    ) -> None:
+        self.mean, self.deviation, self.transform, self.bounds = mean, deviation, transform, bounds
+        self.is_whole, self.fill = is_whole, 0.0
+        width = deviation if transform is None else transform.scale * min(deviation, 1.0)
+        self.decimals = _decimals(np.array([0.1 * width]))
+
+    def coefficients(self) -> Floats:
+        """Return those of a normal column."""
+        return linear_coefficients()
+
+    def draw(self, normal: Floats) -> tuple[Places, Floats, Floats]:
+        """Return places among hundredths, the numbers on the published scale in deviations, and the numbers."""
+        cells = np.minimum((special.ndtr(normal) * _BINS).astype(np.intp), _BINS - 1)
+        scaled = self.mean + self.deviation * normal
+        kept = self.transform
+        numbers = scaled if kept is None else kept.center + kept.scale * np.sinh(scaled)
+        numbers = np.clip(numbers, *self.bounds)
+        numbers = np.rint(numbers) if self.is_whole else np.round(numbers, self.decimals)
+        scaled = numbers if kept is None else np.arcsinh((numbers - kept.center) / kept.scale)
+        return cells, (scaled - self.mean) / self.deviation, numbers
+
+
+@dataclass(frozen=True, eq=False)
+class NumberColumn:
+    """A raw column with a place for each of its values on a line.
+
+    Attributes
+    ----------
+    name, kind : str
+        Its own, and what its source is called; "number" without one.
+    places : tuple of int
+        Of the published columns: the numbers, and the indicator of gaps if there is one.
+    body : Body
+        The numbers.
+    labels : tuple of str
+        Of levels, whose numbers are their places.
+    gap_label : str or None
+        The level that stands for no value.
+    gap_share : float
+        The share of gaps.
+    gap_variable : int or None
+        The place of the variable that decides on gaps.
+    """
+
+    name: str
+    kind: str
+    places: tuple[int, ...]
+    body: Body
+    labels: tuple[str, ...] = ()
+    gap_label: str | None = None
+    gap_share: float = 0.0
+    gap_variable: int | None = None
+
+    @property
+    def shares(self) -> Floats:
+        """The shares of all cells, the last one of gaps."""
+        filled: Floats = (1.0 - self.gap_share) * self.body.shares
+        return filled if self.gap_variable is None else np.append(filled, self.gap_share)
+
+    @property
+    def coefficients(self) -> list[Floats]:
+        """The Hermite coefficients of each published column."""
+        gaps = Steps.of_shares(np.array([1.0 - self.gap_share, self.gap_share]), np.array([0.0, 1.0]))
+        return [self.body.coefficients(), gaps.coefficients()][: len(self.places)]
+
+    @property
+    def gains(self) -> Floats:
+        """By how much the correlations of the published columns have to be multiplied, as gaps have the mean."""
+        return np.array([1.0 / math.sqrt(max(1.0 - self.gap_share, 1e-6)), 1.0])[: len(self.places)]
+
+    def draw(self, normal: Floats) -> Drawn:
+        """Return rows from all variables, shape (n, d)."""
+        cells, published, numbers = self.body.draw(normal[:, self.places[0]])
+        gaps = np.zeros(len(normal), dtype=bool)
+        if self.gap_variable is not None:
+            gaps = special.ndtr(normal[:, self.gap_variable]) >= 1.0 - self.gap_share
+            cells = np.where(gaps, len(self.body.shares), cells)
+        columns = [np.where(gaps, self.body.fill, published), gaps.astype(np.float64)][: len(self.places)]
+        return Drawn(cells, np.column_stack(columns), partial(self._values, numbers, gaps))
+
+    def _values(self, numbers: Floats, gaps: NDArray[np.bool_]) -> pa.Array:
+        if self.labels:
+            places = np.clip(np.rint(numbers), 0, len(self.labels) - 1).astype(np.intp)
+            return level_array(places, self.labels, self.gap_label, gaps, ordered=self.kind == "ordered")
+        if self.kind in _STORED:
+            stored, steps = _STORED[self.kind]
+            most = _DAY - 1 if self.kind == "time-of-day" else _MOST
+            whole = np.clip(np.rint(numbers * steps), 0 if self.kind == "time-of-day" else -_MOST, most)
+            bits = pa.int32() if stored.bit_width == 32 else pa.int64()
+            return pa.array(whole.astype(np.int64), mask=gaps).cast(bits).cast(stored)
+        if isinstance(self.body, Histogram) and self.body.is_whole:
+            return pa.array(np.clip(numbers, -_MOST, _MOST).astype(np.int64), mask=gaps)
+        return pa.array(numbers, mask=gaps)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelColumn:
+    """A raw column of levels without an order, with a published column for each."""
+
+    name: str
+    places: tuple[int, ...]
+    labels: tuple[str, ...]
+    gap_label: str | None
+    shares: Floats
+
+    @property
+    def block(self) -> slice:
+        """The places of its variables."""
+        return slice(self.places[0], self.places[-1] + 1)
+
+    @property
+    def gains(self) -> Floats:
+        """What turns correlations of the indicators into those of the variables, to first order, shape (k, k)."""
+        deviations = np.sqrt(self.shares * (1.0 - self.shares))
+        inverse: Floats = np.asarray(np.linalg.pinv(race_matrix(self.shares), rcond=1e-6), dtype=np.float64)
+        return inverse * deviations
+
+    def draw(self, normal: Floats) -> Drawn:
+        """Return rows from all variables, shape (n, d)."""
+        cells = winners(normal[:, self.block], self.shares)
+        values = partial(level_array, cells, self.labels, self.gap_label)
+        return Drawn(cells, np.eye(len(self.shares))[cells], values)
+
+
+def level_array(
+    places: Places,
+    labels: Sequence[str],
+    gap_label: str | None,
+    gaps: NDArray[np.bool_] | None = None,
+    *,
+    ordered: bool = False,
+) -> pa.Array:
+    """Return levels by place, null where a gap is or a level stands for one, with all others as a dictionary."""
+    kept = [label for label in labels if label != gap_label]
+    index = np.array([kept.index(label) if label in kept else -1 for label in labels])[places]
+    missing = (index < 0) if gaps is None else (index < 0) | gaps
+    codes = pa.array(index.astype(np.int32), mask=missing)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(kept, pa.string()), ordered=ordered)
+
+
+def _ends(edges: Floats, bounds: tuple[float, float] | None, *, is_whole: bool) -> tuple[Floats, Floats]:
+    """Return the least and the largest number of each cell."""
+    if not len(edges):
+        low, high = np.array([[0.0], [0.0]] if bounds is None else [[bounds[0]], [bounds[1]]])
+        return low, high
+    least, most = (edges[0], edges[-1]) if bounds is None else bounds
+    low, high = np.array([min(least, edges[0]), *edges]), np.array([*edges, max(most, edges[-1])])
+    if is_whole:
+        low[1:] += 0.5
+        high[:-1] -= 0.5
+        low[0], high[-1] = min(math.ceil(low[0]), high[0]), max(math.floor(high[-1]), low[-1])
+    return low, high
+
+
+def _atoms(shares: Floats, widths: Floats, least: float) -> list[int]:
+    """Return the cells of some width that hold at least so much, and are far denser than their neighbours."""
+    density = np.divide(shares, widths, out=np.zeros(len(shares)), where=widths > 0.0)
+    beside = np.maximum(np.append(0.0, density[:-1]), np.append(density[1:], 0.0))
+    found: list[int] = np.flatnonzero((shares > least) & (density > _DENSER * beside)).tolist()
+    return found
+
+
+def roundest(low: float, high: float) -> float:
+    """Return the number from one to another that has the fewest digits, of several the nearest to their middle."""
+    if low <= 0.0 <= high:
+        return 0.0
+    for power in range(math.floor(math.log10(max(abs(low), abs(high)))), -300, -1):
+        for step in (10.0**power, 0.5 * 10.0**power):
+            first, last = math.ceil(low / step), math.floor(high / step)
+            if first <= last:
+                number = min(max(round(0.5 * (low + high) / step), first), last) * step
+                return min(max(float(f"{number:.12g}"), low), high)
+    return 0.5 * (low + high)
+
+
+def _decimals(widths: Floats) -> int:
+    """Return how many decimals tell numbers apart that are much nearer than the narrowest width."""
+    wide = widths[np.isfinite(widths) & (widths > 0.0)]
+    return int(np.clip(math.ceil(-math.log10(wide.min())) + _DIGITS, 0, 300)) if len(wide) else _DIGITS

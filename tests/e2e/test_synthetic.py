@@ -1,0 +1,63 @@
+"""dp-bundle synthesize, as a user runs it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.conftest import Run
+
+POLICY = """
+[dataset]
+name = "visits"
+[privacy]
+unit = "row"
+release = "copula"
+mu = 3.0
+[columns.group]
+kind = "category"
+categories = ["a", "b", "c"]
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pd.DataFrame:
+    """Write a table and a policy."""
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(3000, 2))
+    groups = np.array(["a", "b", "c"])[np.digitize(z[:, 0] + rng.normal(size=3000), [0, 1.5])]
+    frame = pd.DataFrame({"cost": np.exp(z[:, 0]), "days": rng.poisson(np.exp(1 + 0.5 * z[:, 0])), "group": groups})
+    frame.to_parquet(tmp_path / "visits.parquet")
+    (tmp_path / "visits.toml").write_text(POLICY)
+    return frame
+
+
+def test_rows_come_out_of_a_bundle(table: pd.DataFrame, command: Run, tmp_path: Path) -> None:
+    """From a table to a release to as many synthetic rows, with the same columns and much the same correlations."""
+    command("dp-bundle", "keys", "new")
+    done = command("dp-publish", "visits.parquet", "--policy", "visits.toml", "--out", "visits.bundle.tar")
+    assert done.returncode == 0, done.stderr
+    done = command("dp-bundle", "synthesize", "visits.bundle.tar")
+    assert done.returncode == 0, done.stderr
+    assert "3,000 synthetic rows" in done.stdout
+    assert "see visits.synthetic.json" in done.stdout
+    rows = pd.read_parquet(tmp_path / "visits.synthetic.parquet")
+    assert rows.shape == table.shape
+    found, clean = (frame[["cost", "days"]].corr("spearman").iloc[0, 1] for frame in (rows, table))
+    assert found == pytest.approx(clean, abs=0.1)
+    means = [frame.groupby("group", observed=True)["cost"].median() for frame in (rows, table)]
+    assert (means[0] - means[1]).abs().max() < 0.6
+
+    done = command(
+        "dp-bundle", "synthesize", "visits.bundle.tar", "--rows", 100, "--seed", 4, "--out", "s.csv", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["seed"] == 4
+    assert len(pd.read_csv(tmp_path / "s.csv")) == 100
+    done = command("dp-bundle", "synthesize", "visits.bundle.tar", "--out", "s.csv")
+    assert done.returncode == 1
+    assert "already: give another --out" in done.stderr
+    done = command("dp-bundle", "synthesize", "visits.bundle.tar", "--out", "s.xlsx")
+    assert done.returncode == 2
+    assert ".parquet or .csv" in done.stderr
