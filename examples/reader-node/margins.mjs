@@ -71,16 +71,17 @@ function readMargin({ name, levels, hasEnds, hasGaps, bounds }, labels, lows, hi
 // The share of all rows in each cell.
 export function sharesOf({ levels, hasGaps, counts }, rows, sigma) {
   const filled = counts.length - hasGaps
-  let [first, last] = [0, 0]
+  const inner = counts.slice(0, filled)
   if (!levels.length && filled > 20) {
-    const inner = counts.slice(0, filled)
-    const empty = [emptyCells(inner, sigma), emptyCells([...inner].reverse(), sigma)]
-    if (empty[0] + empty[1] < filled) [first, last] = empty
+    const [first, last] = [cellsTogether(inner, sigma), cellsTogether([...inner].reverse(), sigma)]
+    if (first + last < filled) {
+      inner.splice(0, first, ...sharedOut(inner.slice(0, first)))
+      inner.splice(filled - last, last, ...sharedOut(inner.slice(filled - last).reverse()).reverse())
+    }
   }
-  const isKept = (cell) => cell >= filled || (cell >= first && cell < filled - last)
-  const kept = counts.map((count, cell) => (isKept(cell) ? count / rows : -Infinity))
+  const kept = [...inner, ...counts.slice(filled)].map((count) => count / rows)
 
-  const falling = kept.filter((each) => each > -Infinity).sort((one, other) => other - one)
+  const falling = [...kept].sort((one, other) => other - one)
   let [total, level] = [0, 0]
   falling.forEach((each, index) => {
     total += each
@@ -90,14 +91,20 @@ export function sharesOf({ levels, hasGaps, counts }, rows, sigma) {
   return kept.map((each) => Math.max(each - level, 0))
 }
 
-// How many cells at the beginning have counts whose sum does not stand out from the noise.
-function emptyCells(counts, sigma) {
+// How many cells at the beginning are taken together, for their sum to stand out from the noise.
+function cellsTogether(counts, sigma) {
   let total = 0
   const found = counts.findIndex((count, cell) => {
     total += count
-    return total > 2 * sigma * Math.sqrt(cell + 1)
+    return total > 3 * sigma * Math.sqrt(cell + 1)
   })
-  return found < 0 ? counts.length : found
+  return found < 0 ? counts.length : found + 1
+}
+
+// The sum of counts at a beginning, shared out over their cells, each having a part of the next one's.
+function sharedOut(counts) {
+  const parts = counts.map((_, cell) => 0.6 ** (counts.length - 1 - cell))
+  return parts.map((part) => (sum(counts) * part) / sum(parts))
 }
 
 // The normal score of each cell of numbers.

@@ -18,7 +18,7 @@ from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.columns import Scores
 
 _Floats = NDArray[np.float64]
-_MANY_CELLS, _STANDS_OUT = 20, 2.0  # as the format says of cells at the ends
+_MANY_CELLS, _STANDS_OUT, _PART_OF_NEXT = 20, 3.0, 0.6  # as the format says of cells at the ends
 _HALVINGS = 200
 
 
@@ -78,29 +78,32 @@ def _scores(margin: Margin, n_rows: int, sigma: float) -> _Floats:
 
 
 def _shares(margin: Margin, n_rows: int, sigma: float) -> _Floats:
-    """Return the nearest shares that are not negative and add up to 1, without the cells that are taken for empty."""
-    shares = margin.counts / n_rows
-    n_filled = len(shares) - margin.has_gaps
-    first, last = 0, n_filled
+    """Return the nearest shares that are not negative and add up to 1, the counts at the ends being shared out."""
+    counts = margin.counts.astype(np.float64)
+    n_filled = len(counts) - margin.has_gaps
     if not margin.labels and n_filled > _MANY_CELLS:
-        first, last = (
-            _n_empty(margin.counts[:n_filled], sigma),
-            n_filled - _n_empty(margin.counts[:n_filled][::-1], sigma),
-        )
-        first, last = (first, last) if first < last else (0, n_filled)
-    kept = np.r_[first:last, n_filled : len(shares)]
+        first, last = _n_together(counts[:n_filled], sigma), _n_together(counts[:n_filled][::-1], sigma)
+        if first + last < n_filled:
+            counts[:first] = _spread(counts[:first])
+            counts[n_filled - last : n_filled] = _spread(counts[n_filled - last : n_filled][::-1])[::-1]
+    shares = counts / n_rows
 
-    low, high = shares[kept].min() - 1, shares[kept].max()  # of the level that is taken off
+    low, high = shares.min() - 1, shares.max()  # of the level that is taken off
     for _ in range(_HALVINGS):
         level = (low + high) / 2
-        low, high = (level, high) if np.maximum(shares[kept] - level, 0).sum() > 1 else (low, level)
-    projected = np.zeros(len(shares))
-    projected[kept] = np.maximum(shares[kept] - (low + high) / 2, 0)
+        low, high = (level, high) if np.maximum(shares - level, 0).sum() > 1 else (low, level)
+    projected: _Floats = np.maximum(shares - (low + high) / 2, 0)
     return projected
 
 
-def _n_empty(counts: NDArray[np.int64], sigma: float) -> int:
+def _n_together(counts: _Floats, sigma: float) -> int:
     for place in range(len(counts)):
         if counts[: place + 1].sum() > _STANDS_OUT * sigma * (place + 1) ** 0.5:
-            return place
+            return place + 1
     return len(counts)
+
+
+def _spread(counts: _Floats) -> _Floats:
+    parts = np.array([_PART_OF_NEXT ** (len(counts) - 1 - place) for place in range(len(counts))])
+    spread: _Floats = counts.sum() * parts / parts.sum()
+    return spread

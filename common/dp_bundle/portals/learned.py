@@ -83,8 +83,8 @@ class Spread(NamedTuple):
 class Reader(Protocol):
     """Who learns from a verified bundle; everything may raise EstimationError, BundleFormatError, MemoryLimitError."""
 
-    def correlations(self, bundle: Bundle) -> Correlations:
-        """Return the correlations of the columns before the noise."""
+    def correlations(self, bundle: Bundle, *, of_scores: bool = False) -> Correlations:
+        """Return the correlations of the columns before the noise, of normal scores those of the variables behind."""
 
     def spread(self, bundle: Bundle) -> Spread:
         """Return the means and the standard deviations of the columns before the noise."""

@@ -80,7 +80,7 @@ def copula_of(bundle: Bundle) -> Copula:
         The data are not what the manifest says.
     """
     reader, release = require_reader(), bundle.release
-    released = reader.correlations(bundle).values
+    released = reader.correlations(bundle, of_scores=True).values
     if release.margins is not None:
         margins, spread = {margin.name: margin for margin in bundle.margins()}, None
     else:

@@ -125,7 +125,9 @@ class CovarianceSource:
         return self.released.debiased * ((n_rows - 1) / n_rows) + np.outer(shift, shift)
 
 
-def bundle_source(bundle: Bundle, like: Bundle | None = None, *, done: str = "pooled") -> RowSource | CovarianceSource:
+def bundle_source(
+    bundle: Bundle, like: Bundle | None = None, *, done: str = "pooled", of_scores: bool = False
+) -> RowSource | CovarianceSource:
     """Return the rows or the covariance of a bundle, with the columns in the order of another bundle.
 
     Parameters
@@ -136,6 +138,8 @@ def bundle_source(bundle: Bundle, like: Bundle | None = None, *, done: str = "po
         The bundle whose columns it must have; any will do by default.
     done : {"pooled", "compared"}
         What cannot be done otherwise, in the words of the error.
+    of_scores : bool
+        Whether a release by normal scores is taken as it is, and not as the normal variables behind them.
 
     Raises
     ------
@@ -152,7 +156,7 @@ def bundle_source(bundle: Bundle, like: Bundle | None = None, *, done: str = "po
     chosen = [bundle.release.columns[place] for place in places]
     names, levels = tuple(column.name for column in chosen), find_levels(chosen, bundle.release.sources)
     if bundle.release.kind != "rows":
-        return CovarianceSource(names, *_released(bundle, chosen, places), levels)
+        return CovarianceSource(names, *_released(bundle, chosen, places, of_scores=of_scores), levels)
 
     rows = BundleRows(bundle, places if places != sorted(places) else None)
     unbiased = BundleRows(bundle, rows.places, levels.change if levels.responses else None)
@@ -218,14 +222,16 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     return True
 
 
-def _released(bundle: Bundle, chosen: Sequence[Column], places: Sequence[int]) -> tuple[FloatArray, ReleasedCovariance]:
+def _released(
+    bundle: Bundle, chosen: Sequence[Column], places: Sequence[int], *, of_scores: bool
+) -> tuple[FloatArray, ReleasedCovariance]:
     """Return a covariance bundle's mean, and its debiased covariance and noise."""
     release, moments = bundle.release, bundle.release.second_moments
     if moments is None:
         raise BundleFormatError("the manifest of a covariance release does not describe it")
     if moments.first_round is not None:
         mean, combined = combine_rounds(moments, RoundMatrices.from_bundle(bundle, places), chosen, release.n_rows)
-        return mean, combined if moments.margins is None else behind_scores(bundle, chosen, combined)
+        return mean, combined if moments.margins is None or of_scores else behind_scores(bundle, chosen, combined)
     order = [*places, len(places)] if moments.constant else places
     matrix = bundle.second_moments()[np.ix_(order, order)]
     return debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)

@@ -21,10 +21,11 @@ from dp_learn.pipeline.learn import learn_graph
 from dp_learn.pipeline.memory import require_learnable
 
 
-def correlations(bundle: Bundle) -> Correlations:
+def correlations(bundle: Bundle, *, of_scores: bool = False) -> Correlations:
     """Return the correlations of a verified bundle's columns without the noise's part, with their standard errors.
 
-    Two rounds are combined; rows are passed over twice.
+    Two rounds are combined; rows are passed over twice. Of a release by normal scores they are those of the normal
+    variables behind the scores, or, with `of_scores`, of the scores.
 
     Raises
     ------
@@ -39,7 +40,7 @@ def correlations(bundle: Bundle) -> Correlations:
     p = len(bundle.release.columns)
     values, errors = np.full((2, p, p), np.nan)
     with few_threads(p):
-        sample = Sample([bundle_source(bundle)])
+        sample = Sample([bundle_source(bundle, of_scores=of_scores)])
         kept = np.flatnonzero(clear_variances(sample.pooled))
         pooled = keep_columns(sample.pooled, kept)
         block = np.ix_(kept, kept)

@@ -43,17 +43,19 @@ def test_exact_counts_are_their_own_shares() -> None:
     assert of([10, 0, 30, 60], has_gaps=True).shares(100, 1.0) == pytest.approx([0.1, 0.0, 0.3, 0.6], abs=1e-15)
 
 
-def test_the_ends_of_many_numbers_are_empty_until_counts_stand_out() -> None:
-    """Cells of noise at either end have no share, and so have no score of their own; between them nothing is left out.
+def test_counts_at_the_ends_of_many_numbers_are_shared_out() -> None:
+    """Cells of noise at either end have what their sum with the first count that stands out leaves to them.
 
-    Levels, few cells, and the cell of gaps stay as they are.
+    Each has 0.6 times the share of the next, but for what all lose. Levels, few cells, and the cell of gaps stay as
+    they are.
     """
     noise = [1, -2, 2, 0, 1, 3, -1, 2]
     counts = [*noise, *(20 * [50]), *noise]
-    shares = of(counts).shares(1000, 4.0)
-    assert (shares[:8] == 0).all()
-    assert (shares[-8:] == 0).all()
-    assert (shares[8:-8] > 0).all()
+    shares = of(counts).shares(sum(counts), 4.0)
+    assert shares[:9].sum() == pytest.approx(sum(counts[:9]) / sum(counts))
+    assert shares[7] == pytest.approx(0.6 * shares[8])
+    assert shares[-8] == pytest.approx(0.6 * shares[-9])
+    assert shares[9:-9] == pytest.approx(50 / sum(counts))
     assert (of(counts, labels=tuple(map(str, range(36)))).shares(1000, 4.0)[[2, 5, 33]] > 0).all()
     assert of([*counts, 9], has_gaps=True).shares(1000, 4.0)[-1] > 0
     assert of([3, *(19 * [50])]).shares(953, 4.0)[0] > 0
