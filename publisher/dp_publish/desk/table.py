@@ -27,6 +27,11 @@ _MANY = 0.1  # different words, of all: more than most columns of words have, an
 _PERSON = re.compile(
     r"(?i)person|patient|subject|customer|client|user|household|member|student|employee|(?:^|[_\W])id$"
 )
+_NEVER = {  # what is said of columns that are not read
+    ColumnType.NESTED: "lists or structures, which are never published as they are",
+    ColumnType.OTHER: "of a type that is never published as it is",
+    ColumnType.OBJECT: "",
+}
 _FEW = 8  # words that are named
 _LONGEST = 30  # letters of one
 _PLURAL = {Look.TRUTH: "truth values", Look.WORD: "words"}
@@ -70,49 +75,49 @@ def open_for_desk(data: Source, dialect: Dialect) -> Opened:
     """Open a table, count its rows, and look at the first of them; or find out why it cannot be read."""
     try:
         table = open_table(data, dialect)
-        n_rows = table.count_rows()
+        unchanged, n_rows = table.unchanged(), table.count_rows()
     except DpGraphError as error:
         return Opened(Table({}, lambda _kinds, _rows: iter(())), problem=str(error))
-    opened = Opened(replace(table, count=lambda: n_rows), n_rows, dict.fromkeys(table.types, ""))
-    opened = replace(opened, unchanged=table.unchanged())
+    table = replace(table, count=lambda: n_rows)
+
+    seems = {name: _NEVER.get(kind, "") for name, kind in table.types.items()}
+    readable = {name: AS_IT_IS for name, kind in table.types.items() if kind not in _NEVER}
+    opened = Opened(table, n_rows, seems, unchanged=unchanged)
 
     rows = max(100, min(_MOST_ROWS, _CELLS // max(len(table.types), 1)))
     try:
-        batch = next(table.read(dict.fromkeys(table.types, AS_IT_IS), rows), None)
+        batch = next(table.read(readable, rows), None) if readable else None
     except DataError as error:
         return replace(opened, unread=error)
     if batch is None:
         return opened
-    seems = {name: _describe(table, name, batch.column(name)) for name in table.types}
-    found = {name: _people(table, name, batch.column(name)) for name in table.types}
-    repeated = {name: number for name, number in found.items() if number}
+    found = {name: _values_of(table, batch.column(name)) for name in readable}
+    seems |= {name: _describe(what, values, batch.num_rows) for name, (what, values) in found.items()}
+    people = {name: _count_people(name, values) for name, (_, values) in found.items()}
+    repeated = {name: number for name, number in people.items() if number}
     return replace(opened, seems=seems, repeated=repeated, n_seen=batch.num_rows)
 
 
-def _describe(table: Table, name: str, cells: pa.Array) -> str:
+def _describe(what: str, values: pa.Array, n_rows: int) -> str:
     """Return what the first cells of a column seem to hold."""
-    if table.types[name] in (ColumnType.NESTED, ColumnType.OTHER, ColumnType.OBJECT):
-        return f"{cells.type}, which is never published as it is" if table.types[name] is not ColumnType.OBJECT else ""
-    what, values = _values_of(table, cells)
     parts = [what if what == _PLURAL[Look.TRUTH] else ", ".join([what, *_describe_values(values)])]
-    empty = len(cells) - (len(values) - values.null_count)
+    empty = n_rows - (len(values) - values.null_count)
     parts += list(_describe_telling(values))
-    parts += [f"{100 * empty / len(cells):.2g} % without a value"] if empty and len(cells) else []
+    parts += [f"{100 * empty / n_rows:.2g} % without a value"] if empty else []
     return "; ".join(parts)
 
 
-def _people(table: Table, name: str, cells: pa.Array) -> int:
+def _count_people(name: str, values: pa.Array) -> int:
     """Return how many different ones there are in a column that may say whose a row is; 0 if it does not look so."""
-    if table.types[name] in (ColumnType.NESTED, ColumnType.OTHER, ColumnType.OBJECT):
-        return 0
-    kept = pc.drop_null(_values_of(table, cells)[1])
-    different, is_word = pc.count_distinct(kept).as_py(), _holds_words(kept)
-    many = is_word and different > _MANY * len(kept)
+    kept = pc.drop_null(values)
+    different = len(pc.unique(kept))
+    many = _holds_words(kept) and different > _MANY * len(kept)
     return different if len(kept) >= _ENOUGH and different < _SAME * len(kept) and (many or _PERSON.search(name)) else 0
 
 
 def _holds_words(values: pa.Array) -> bool:
-    return bool(pa.types.is_string(values.type) or pa.types.is_large_string(values.type))
+    kind = values.type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _describe_telling(values: pa.Array) -> Iterator[str]:
@@ -139,7 +144,8 @@ def _values_of(table: Table, cells: pa.Array) -> tuple[str, pa.Array]:
     """Return what the cells are, and the cells as values."""
     if table.layout is None:
         decoded = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
-        return "words" if _holds_words(decoded) else str(decoded.type), decoded
+        computable = decoded.cast(pa.float32()) if pa.types.is_float16(decoded.type) else decoded
+        return "words" if _holds_words(decoded) else str(decoded.type), computable
     missing = table.layout.missing_values
     found = count_looks(cells, missing)
     counts = {look: float(number) for look, number in zip(LOOKS, found, strict=True)}
@@ -157,14 +163,17 @@ def _describe_values(values: pa.Array) -> Iterator[str]:
     if not len(kept):
         yield "of which none is readable"
         return
-    if pa.types.is_string(kept.type) or pa.types.is_large_string(kept.type) or pa.types.is_string_view(kept.type):
+    if _holds_words(kept):
         words = sorted(pc.unique(kept).to_pylist())
         named = f": {', '.join(word[:_LONGEST] for word in words)}" if len(words) <= _FEW else ""
         yield f"{len(words)} different{named}"
         return
     if pa.types.is_boolean(kept.type):
         return
-    ends: Any = pc.min_max(kept)
+    try:
+        ends: Any = pc.min_max(kept)
+    except pa.ArrowNotImplementedError:
+        return
     yield f"from {_spell(ends['min'])} to {_spell(ends['max'])}"
 
 

@@ -1,10 +1,13 @@
 """Text files as people have them: what the form asks of how they are written, and columns that follow from that."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import feather
 from tests.unit.publisher.desk.test_answer import asked, desk_of
 
 from dp_bundle.base.errors import DpGraphError
@@ -113,3 +116,27 @@ def test_the_page_asks_how_a_text_file_is_written_and_whose_rows_they_are(tmp_pa
         assert ('id="table-encoding"' in html) is is_text
         assert "“<bdi>patient</bdi>” has" in html
         session.close()
+
+
+def test_columns_of_every_type_are_looked_at(tmp_path: Path) -> None:
+    """What is never published is named and not read, and of what has no smallest value none is told."""
+    n = 40
+    table = pa.table(
+        {
+            "stay": pa.array([timedelta(day) for day in range(n)]),
+            "half": pa.array(np.arange(n, dtype=np.float16)),
+            "nested": pa.array([{"word": 1}] * n),
+            "list": pa.array([[1]] * n),
+            "bytes": pa.array([b"x"] * n),
+            "view": pa.array(["a", "b"] * (n // 2), pa.string_view()),
+            "nothing": pa.nulls(n),
+        }
+    )
+    feather.write_feather(table, tmp_path / "types.arrow", compression="uncompressed")
+    opened = open_for_desk(tmp_path / "types.arrow", Dialect())
+    assert (opened.problem, opened.unread) == ("", None)
+    assert {name: "never published" in said for name, said in opened.seems.items()} == {
+        **dict.fromkeys(table.column_names, False),
+        **dict.fromkeys(["nested", "list", "bytes", "nothing"], True),
+    }
+    assert opened.seems["view"] == "words, 2 different: a, b"
