@@ -237,7 +237,7 @@ class TwoRound(Mechanism):
         return share_out(self.row_mu, n_rows, len(self.places), searched, everywhere, with_margins=bool(self.columns))
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
-        """Return both rounds, from three passes over the table; see `Mechanism`."""
+        """Return both rounds, from three passes over the table, or four with histograms; see `Mechanism`."""
 
         def draw(step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
             return step.draw(statistic, rng)
