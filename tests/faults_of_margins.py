@@ -49,8 +49,15 @@ def _cells_of_the_data(patch: pytest.MonkeyPatch) -> None:
 
 
 def _scores_with_jitter(patch: pytest.MonkeyPatch) -> None:
-    honest, rng = Scores.of, np.random.default_rng()
-    patch.setattr(Scores, "of", lambda self, values: honest(self, values) + rng.uniform(-0.1, 0.1, np.shape(values)))
+    honest, rng = two_round.on_scale, np.random.default_rng()
+
+    def on_scale(values: np.ndarray, maps: Any) -> np.ndarray:
+        mapped = honest(values, maps)
+        for place, given in maps.items():
+            mapped[:, place] += rng.uniform(-0.1, 0.1, len(mapped)) * isinstance(given, Scores)
+        return mapped
+
+    patch.setattr(two_round, "on_scale", on_scale)
 
 
 def _gaps_in_no_cell(patch: pytest.MonkeyPatch) -> None:

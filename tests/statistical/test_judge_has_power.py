@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from tests.statistical.stating import Stated
 from tests.statistical.test_stated_against_real import ROUNDING
 
 from dp_bundle.manifest.costs import Strength, cost_of_several
+from dp_bundle.manifest.moment_noise import Margins
 from dp_publish.accounting.conversions import Cost
+from dp_publish.covariance.mechanisms import two_round
 from dp_publish.ledger.restoring import cost_of_release
 
 Make = Callable[..., Stated]
@@ -93,6 +96,21 @@ def test_mu_of_discrete_noise_as_if_it_were_continuous_is_found(make: Make, monk
     worst = [each for each in made.tally.above(ROUNDING) if each.claim.kind == "mu"]
     assert {each.claim.place for each in worst} >= {"ledger", "ledger of a machine", "plan, table", "plan, page"}
     assert worst[0].ratio > 1.1
+
+
+def test_histograms_that_cost_nothing_are_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where histograms are left out of the total, and readers do not know of them, strengths are false everywhere."""
+    columns, privacy = _REAL | _WHOLE, {"release": "copula", "unit": "row", "mu": 1.5}
+    assert not make(columns, **privacy).tally.above(ROUNDING)
+    honest = two_round.share_out
+
+    def share_out(*given: Any, **named: Any) -> Any:
+        shares = honest(*given, **named)
+        return replace(shares, second=math.hypot(shares.second, shares.margins))
+
+    monkeypatch.setattr(two_round, "share_out", share_out)
+    monkeypatch.setattr(Margins, "mu", lambda *_: 0.0)
+    assert len(false_places(make(columns, **privacy), "mu", "rho", "point")) > 10
 
 
 def test_root_of_k_for_what_was_searched_is_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

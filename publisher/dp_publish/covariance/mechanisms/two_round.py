@@ -241,7 +241,7 @@ class TwoRound(Mechanism):
         return sum(not place.is_declared for place in self.places), everywhere
 
     def release(self, rows: RawRows, rng: Keystream, witness: Witness) -> NoisyMoments:
-        """Return both rounds, from three passes over the table; see `Mechanism`."""
+        """Return both rounds, from three passes over the table, or four with histograms; see `Mechanism`."""
 
         def draw(step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
             return step.draw(statistic, rng)

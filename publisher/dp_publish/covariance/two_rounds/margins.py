@@ -195,7 +195,8 @@ def _edges(column: RawColumn, place: Place, center: float, scale: float, step: f
     if _has_known_cells(column, place):
         return np.arange(math.ceil(place.low), math.floor(place.high), dtype=np.float64) + 0.5
     n_steps = math.ceil(_SPAN / step)
-    edges = center + scale * np.sinh(np.arange(-n_steps, n_steps + 1) * step)
+    with np.errstate(over="ignore"):  # of bounds that are too far apart for a float; what is infinite is beyond them
+        edges = center + scale * np.sinh(np.arange(-n_steps, n_steps + 1) * step)
     if place.floor:
         edges = np.floor(edges) + 0.5
     found: Floats = np.unique(edges[(edges > place.low) & (edges < place.high)])

@@ -127,6 +127,25 @@ def test_levels_and_few_whole_numbers_have_cells_of_their_own() -> None:
     assert len(levels.counts) == len(many)
 
 
+@pytest.mark.parametrize(
+    ("place", "center", "scale"),
+    [
+        (Place(-8e307, 8e307), 1e307, 1.5e308),
+        (Place(0.0, 1.0), 0.5, 1e-300),
+        (Place(1e15, 1e15 + 64), 1e15, 3.0),
+        (Place(-(2.0**53), 2.0**53, floor=0.5), 0.0, 2.0**53),
+        (Place(), 2.0**52, 2.0**53),
+    ],
+)
+def test_cells_of_any_place_are_finite(place: Place, center: float, scale: float) -> None:
+    """Whatever the bounds, the center and the scale, ends are finite, within the bounds, and rise."""
+    (margin,) = empty_margins((RawColumn("x", (0,)),), (place,), np.array([center]), np.array([scale]), 1.0, 10**4)
+    assert np.isfinite(margin.edges).all()
+    assert (np.diff(margin.edges) > 0).all()
+    assert ((place.low < margin.edges) & (margin.edges < place.high)).all()
+    assert len(margin.counts) == len(margin.edges) + 1
+
+
 def test_scores_rise_and_lie_between_their_ends() -> None:
     """Scores of noisy counts never fall along the cells; ends, means and deviations are theirs, and all are finite."""
     rng, margins = np.random.default_rng(3), cells(9.0, 10**4)
