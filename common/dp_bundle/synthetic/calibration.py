@@ -15,7 +15,7 @@ from dp_bundle.data.margins import Floats
 from dp_bundle.synthetic.columns import Drawn, LevelColumn, NumberColumn
 
 RawColumn = NumberColumn | LevelColumn
-_NUMBERS, _ROWS, _TIMES = 2**23, 100_000, 4  # of trials: variables and rows at most, and how many
+_NUMBERS, _ROWS, _TIMES = 2**22, 50_000, 4  # of trials: variables and rows at most, and how many
 _SEED = 1
 _LEAST_VARIANCE = 1e-12  # of a mean square: less is rounding
 
