@@ -8,9 +8,9 @@ measured. Bounds are alike: levels are declared, and numbers get bounds three ti
 
 Of 10 n rows (200,000 at most), against the clean table: the median and the largest error of correlations of all pairs,
 by Pearson and by ranks (Spearman); the Kolmogorov distance of columns, mean and largest, and of numbers at the ends of
-our cells alone. With --models, for tables with a target: the loss on a third of the clean rows of gradient boosting that
-was trained on as many synthetic rows as the others are (squared error over the variance, or log loss), beside that of
-one trained on the others themselves; there the release is of the others alone.
+our cells alone. With --models, for tables with a target: the loss on a third of the clean rows of gradient boosting
+that was trained on as many synthetic rows as the others are (squared error over the variance, or log loss), beside that
+of one trained on the others themselves; there the release is of the others alone.
 """
 
 from __future__ import annotations
