@@ -7,10 +7,10 @@ is installed. PYTHON is one that has dpmm (pip install dpmm, in an environment o
 measured. Bounds are alike: levels are declared, and numbers get bounds three times as wide as their range.
 
 Of 10 n rows (200,000 at most), against the clean table: the median and the largest error of correlations of all pairs,
-by Pearson and by ranks (Spearman); the Kolmogorov distance of columns, mean and largest; and, for tables with a target,
-the loss on a third of the clean rows of gradient boosting that was trained on as many synthetic rows as the others are
-(squared error over the variance, or log loss), beside that of one trained on the others themselves. There the release
-is of the other rows alone.
+by Pearson and by ranks (Spearman); the Kolmogorov distance of columns, mean and largest, and of numbers at the ends of
+our cells alone. With --models, for tables with a target: the loss on a third of the clean rows of gradient boosting
+that was trained on as many synthetic rows as the others are (squared error over the variance, or log loss), beside that
+of one trained on the others themselves; there the release is of the others alone.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -121,8 +122,11 @@ def tidied(table: Table) -> Table:
     return Table(table.name, rows.reset_index(drop=True), table.target)
 
 
-def ours(table: Table, mu: float, seed: int, n_rows: int) -> pd.DataFrame:
-    """Return rows from a release of the table."""
+Ends = dict[str, NDArray[np.float64]]
+
+
+def ours(table: Table, mu: float, seed: int, n_rows: int) -> tuple[pd.DataFrame, Ends]:
+    """Return rows from a release of the table, and the ends of the cells of its histograms."""
     policy = Policy.model_validate(
         {
             "dataset": {"name": table.name},
@@ -136,7 +140,8 @@ def ours(table: Table, mu: float, seed: int, n_rows: int) -> pd.DataFrame:
         publish(table.rows, policy, out=place / "t.tar", key=Ed25519PrivateKey.generate())
         with open_bundle(place / "t.tar", UnsafeTrustAnyone()) as bundle:
             write_synthetic(bundle, place / "rows.parquet", n_rows, seed)
-        return as_in(table, pd.read_parquet(place / "rows.parquet"))
+            ends = {margin.name: margin.edges for margin in bundle.margins()}
+        return as_in(table, pd.read_parquet(place / "rows.parquet")), ends
 
 
 def theirs(table: Table, method: str, mu: float, seed: int, n_rows: int, python: str, limit: float) -> pd.DataFrame:
@@ -169,8 +174,8 @@ def as_in(table: Table, rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def errors(table: Table, rows: pd.DataFrame) -> dict[str, float]:
-    """Return how far rows are from the table."""
+def errors(table: Table, rows: pd.DataFrame, ends: Ends) -> dict[str, float]:
+    """Return how far rows are from the table; `ks_cells` at the ends of cells alone, where there are any."""
     clean, drawn = indicators(table.rows, table), indicators(rows, table)
     pairs = np.triu_indices(clean.shape[1], 1)
     sources = np.array([name.split("=")[0] for name in clean.columns])
@@ -181,9 +186,14 @@ def errors(table: Table, rows: pd.DataFrame) -> dict[str, float]:
         with np.errstate(invalid="ignore", divide="ignore"):
             missed = np.abs(np.nan_to_num(np.corrcoef(one.T)) - np.nan_to_num(np.corrcoef(other.T)))[pairs][apart]
         found |= {method: float(np.median(missed)), f"{method}_most": float(missed.max())}
-    distances = [distance(table.rows[name], rows[name]) for name in table.rows]
-    numbers = [distance(table.rows[name], rows[name]) for name in table.rows.select_dtypes("number")]
-    return found | {"ks": float(np.mean(distances)), "ks_most": max(distances), "ks_numbers": float(np.mean(numbers))}
+    numbers = list(table.rows.select_dtypes("number"))
+    distances = {name: distance(table.rows[name], rows[name]) for name in table.rows}
+    found |= {"ks": float(np.mean([*distances.values()])), "ks_most": max(distances.values())}
+    found["ks_numbers"] = float(np.mean([distances[name] for name in numbers]))
+    if ends:
+        cells = [distance(table.rows[name], rows[name], ends.get(name)) for name in numbers]
+        found |= {"ks_cells": float(np.mean(cells)), "ks_cells_most": max(cells)}
+    return found
 
 
 def indicators(rows: pd.DataFrame, table: Table) -> pd.DataFrame:
@@ -199,16 +209,17 @@ def indicators(rows: pd.DataFrame, table: Table) -> pd.DataFrame:
     return pd.DataFrame(parts)
 
 
-def distance(clean: pd.Series[Any], drawn: pd.Series[Any]) -> float:
-    """Return the Kolmogorov distance; of words, over the levels in alphabetical order."""
+def distance(clean: pd.Series[Any], drawn: pd.Series[Any], at: NDArray[np.float64] | None = None) -> float:
+    """Return the Kolmogorov distance, at certain points or at all; of words, over the levels by the alphabet."""
     if clean.dtype == object:
         levels = sorted(clean.unique())
         one, other = (each.value_counts(normalize=True).reindex(levels, fill_value=0.0) for each in (clean, drawn))
         return float(np.abs(np.cumsum(one.to_numpy() - other.to_numpy())).max())
     one, other = np.sort(clean.to_numpy(dtype=float)), np.sort(drawn.to_numpy(dtype=float))
-    at = np.concatenate([one, other])
-    gap = np.searchsorted(one, at, "right") / len(one) - np.searchsorted(other, at, "right") / len(other)
-    return float(np.abs(gap).max())
+    side: Literal["left", "right"] = "right" if at is None else "left"  # a cell ends before the next one begins
+    at = np.concatenate([one, other]) if at is None else at
+    gap = np.searchsorted(one, at, side) / len(one) - np.searchsorted(other, at, side) / len(other)
+    return float(np.abs(gap).max(initial=0.0))
 
 
 def loss(train: pd.DataFrame, test: pd.DataFrame, target: str) -> float:
@@ -268,8 +279,9 @@ def report(table: Table, method: str, mu: float, given: argparse.Namespace) -> N
         n_rows = len(whole.rows) if given.models else min(10 * len(whole.rows), _MOST_ROWS)
         try:
             if method == "ours":
-                rows = ours(whole, mu, seed, n_rows)
+                rows, ends = ours(whole, mu, seed, n_rows)
             else:
+                ends = {}
                 rows = theirs(whole, method, mu, seed, n_rows, given.peers, given.limit)
         except (subprocess.SubprocessError, OSError) as error:
             said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines()[-1:]
@@ -279,7 +291,7 @@ def report(table: Table, method: str, mu: float, given: argparse.Namespace) -> N
             target = str(table.target)
             found.append({"loss": loss(rows, test, target), "clean": loss(whole.rows, test, target)})
         else:
-            found.append(errors(table, rows))
+            found.append(errors(table, rows, ends))
     means = pd.DataFrame(found).mean()
     figures = "  ".join(f"{name} {value:.4f}" for name, value in means.items())
     seconds = (time.perf_counter() - began) / given.seeds

@@ -145,7 +145,7 @@ def winners(normal: Floats, shares: Floats) -> NDArray[np.intp]:
     return found
 
 
-def nearest_correlations(matrix: Floats, blocks: Sequence[slice] = ()) -> Floats:
+def nearest_correlations(matrix: Floats, blocks: Sequence[slice] = (), weights: Floats | None = None) -> Floats:
     """Return a positive definite matrix of correlations near a symmetric one, by projections in turns.
 
     Parameters
@@ -154,25 +154,33 @@ def nearest_correlations(matrix: Floats, blocks: Sequence[slice] = ()) -> Floats
         Symmetric.
     blocks : sequence of slice
         Variables that are independent of each other.
+    weights : ndarray, shape (p,), optional
+        How much an entry counts is the product of its variables', squared: least of those that noise is largest in.
     """
+    units = np.ones(len(matrix)) if weights is None else weights / weights.max()
     found, correction = _with_unit_blocks(matrix, blocks), np.zeros_like(matrix)
     for _ in range(_ROUNDS):
-        values, vectors = np.linalg.eigh(found - correction)
-        if values[0] >= _LEAST_EIGENVALUE:
-            break
-        semidefinite = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
-        correction += semidefinite - found
+        moved = found - correction
+        semidefinite = _semidefinite(moved, units)
+        correction = semidefinite - moved
         before, found = found, _with_unit_blocks(semidefinite, blocks)
         if np.abs(found - before).max() < _STILL:
             break
 
-    values, vectors = np.linalg.eigh(found)
-    found = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
+    found = _semidefinite(found, units)
     change = np.diag(1.0 / np.sqrt(np.diagonal(found)))
     for block in blocks:
         values, vectors = np.linalg.eigh(found[block, block])
         change[block, block] = (vectors / np.sqrt(values)) @ vectors.T
     return _with_unit_blocks(change @ found @ change, blocks)
+
+
+def _semidefinite(matrix: Floats, units: Floats) -> Floats:
+    """Return the nearest positive definite matrix where variables have such units."""
+    values, vectors = np.linalg.eigh(matrix * np.outer(units, units))
+    vectors = vectors / units[:, None]
+    found: Floats = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T
+    return found
 
 
 def _with_unit_blocks(matrix: Floats, blocks: Sequence[slice]) -> Floats:

@@ -15,7 +15,7 @@ from dp_bundle.data.margins import Floats
 from dp_bundle.synthetic.columns import Drawn, LevelColumn, NumberColumn
 
 RawColumn = NumberColumn | LevelColumn
-_NUMBERS, _ROWS, _TIMES = 2**23, 100_000, 4  # of trials: variables and rows at most, and how many
+_NUMBERS, _ROWS, _TIMES = 2**22, 50_000, 4  # of trials: variables and rows at most, and how many
 _SEED = 1
 _LEAST_VARIANCE = 1e-12  # of a mean square: less is rounding
 
@@ -27,15 +27,18 @@ def draw_rows(columns: Sequence[RawColumn], independent: Floats, root: Floats) -
     return [column.draw(normal) for column in columns]
 
 
-def root_of(columns: Sequence[RawColumn], released: Floats, n_apart: int) -> Floats:
+def root_of(columns: Sequence[RawColumn], released: Floats, errors: Floats, n_apart: int) -> Floats:
     """Return the symmetric root of the correlations of the variables, shape (p, p).
+
+    Rare levels tell little of their variables: what noise may have made of their correlations is taken away first, and
+    they give way where noise made the matrix indefinite.
 
     Parameters
     ----------
     columns : sequence of RawColumn
         Of the rows.
-    released : ndarray, shape (p, p)
-        The correlations of the published columns; what is NaN is taken for zero.
+    released, errors : ndarray, shape (p, p)
+        The correlations of the published columns and their standard errors; what is NaN is taken for zero.
     n_apart : int
         How many further variables are independent of all.
     """
@@ -45,21 +48,31 @@ def root_of(columns: Sequence[RawColumn], released: Floats, n_apart: int) -> Flo
     for block in blocks:
         by_level[block] = True
     on_lines = np.outer(~by_level, ~by_level)
+    first = np.where(by_level, 1.0, np.abs(coefficients[:, 0]))
+    linear = gains * np.divide(1.0, first, out=np.zeros(len(first)), where=first > 0.0)
+    weights = 1.0 / np.maximum(np.linalg.norm(linear, axis=1), 1.0)
+
     scaled = np.outer(np.diagonal(gains), np.diagonal(gains))
     wanted = np.where(on_lines, latent_correlations(known * scaled, coefficients), 0.0)
-    found = nearest_correlations(wanted, blocks)
+    found = nearest_correlations(wanted, blocks, weights)
     if not blocks:
         return _symmetric_root(found)
 
-    first = np.where(by_level, 1.0, coefficients[:, 0])
-    linear = gains * np.divide(1.0, first, out=np.zeros(len(first)), where=first != 0.0)
+    known = np.where(on_lines, known, _without_noise(known, np.nan_to_num(errors)))
     trial = _trial(len(released) + n_apart)
     drawn = np.eye(len(released))
     for _ in range(_TIMES):
         missed = np.where(on_lines, 0.0, linear @ (known - drawn) @ linear.T)
-        found = nearest_correlations(np.where(on_lines, wanted, found + missed), blocks)
+        found = nearest_correlations(np.where(on_lines, wanted, found + missed), blocks, weights)
         drawn = _drawn_correlations(columns, trial, _symmetric_root(found))
     return _symmetric_root(found)
+
+
+def _without_noise(correlations: Floats, errors: Floats) -> Floats:
+    """Return correlations less the part that their errors make up: zero where they are no larger than these."""
+    kept = 1.0 - np.divide(errors, correlations, out=np.zeros_like(errors), where=correlations != 0.0) ** 2
+    found: Floats = correlations * np.maximum(kept, 0.0)
+    return found
 
 
 def _linear(columns: Sequence[RawColumn], released: Floats) -> tuple[Floats, Floats, Floats]:

@@ -80,7 +80,7 @@ def copula_of(bundle: Bundle) -> Copula:
         The data are not what the manifest says.
     """
     reader, release = require_reader(), bundle.release
-    released = reader.correlations(bundle, of_scores=True).values
+    learned = reader.correlations(bundle, of_scores=True)
     if release.margins is not None:
         margins, spread = {margin.name: margin for margin in bundle.margins()}, None
     else:
@@ -101,8 +101,8 @@ def copula_of(bundle: Bundle) -> Copula:
         columns.append(column)
     if not columns:
         raise EstimationError(f"the noise drowns {name_columns(unknown)}: there is nothing to draw rows from")
-    root = root_of(columns, released, n_apart)
-    return Copula(tuple(columns), tuple(unknown), released, root, n_apart, spread is None)
+    root = root_of(columns, learned.values, learned.standard_errors, n_apart)
+    return Copula(tuple(columns), tuple(unknown), learned.values, root, n_apart, spread is None)
 
 
 @dataclass(frozen=True)

@@ -96,3 +96,11 @@ def test_the_nearest_correlations_are_positive_definite_with_independent_blocks(
     )
     fine = np.array([[1.0, 0.5], [0.5, 1.0]])
     np.testing.assert_allclose(nearest_correlations(fine), fine, atol=1e-12)
+
+
+def test_variables_that_weigh_little_give_way() -> None:
+    """Of three correlations that cannot be together, those of a variable of little weight change."""
+    matrix = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, -0.5], [0.9, -0.5, 1.0]])
+    equal = np.abs(nearest_correlations(matrix) - matrix)
+    found = np.abs(nearest_correlations(matrix, weights=np.array([1.0, 1.0, 0.05])) - matrix)
+    assert found[0, 1] < 0.02 < 0.1 < equal[0, 1]

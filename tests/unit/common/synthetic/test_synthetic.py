@@ -265,3 +265,23 @@ def test_a_heap_is_one_value(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     found = pd.read_parquet(tmp_path / "s.parquet")["amount"]
     assert (found == 0).mean() == pytest.approx((amount == 0).mean(), abs=0.04)
     assert found.max() < 5 * amount.max()
+
+
+def test_noise_on_rare_levels_does_not_reach_other_columns(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Beside two categories with many rare levels, numbers keep their correlations."""
+    rng = np.random.default_rng(0)
+    z = rng.multivariate_normal(np.zeros(3), 0.1 * np.eye(3) + 0.9, size=N)
+    table = pd.DataFrame(z, columns=["a", "b", "c"])
+    shares = np.append(0.96, np.full(40, 0.001))
+    levels = [f"l{place}" for place in range(41)]
+    for name in ("one", "two"):
+        table[name] = rng.choice(levels, size=N, p=shares)
+    columns = {name: {"kind": "category", "categories": levels} for name in ("one", "two")}
+    policy = make_policy({}, columns, unit="row", mu=3.0, release="copula")
+    publish(table, policy, out=tmp_path / "t.tar", key=key)
+    with opened(tmp_path / "t.tar") as bundle:
+        write_synthetic(bundle, tmp_path / "s.parquet", 20_000, 1)
+    rows = pd.read_parquet(tmp_path / "s.parquet")
+    difference = rows[["a", "b", "c"]].corr("spearman") - table[["a", "b", "c"]].corr("spearman")
+    assert np.abs(difference.to_numpy()).max() < 0.06
+    assert (rows["one"] == "l0").mean() == pytest.approx(0.96, abs=0.02)
