@@ -28,6 +28,8 @@ from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
 from dp_learn.matrices.linalg import FloatArray, few_threads
 
+_FORBIDDEN = 1e3  # no entry is worth as much, in units in which variances are about one
+
 
 def joint_graphical_lasso(
     covariances: ArrayLike,
@@ -120,32 +122,36 @@ def joint_graphical_lasso(
 
 def refit_jointly(
     covariances: FloatArray,
-    ties: npt.NDArray[np.int64],
+    chosen: JointSolution,
     period_weights: FloatArray,
     *,
+    squares: FloatArray | None = None,
     tol: float,
     max_iter: int = 500,
-    start: JointSolution | None = None,
 ) -> JointSolution | None:
-    """Return the fit without any penalty on the entries that are not zero, equal where they are tied.
+    """Return the fit without alpha's penalty on the entries that are not zero, equal where they are fused.
 
     Parameters
     ----------
     covariances : ndarray, shape (K, p, p)
-    ties : ndarray of int, shape (K, p, p)
-        As of `JointSolution.ties`.
-    period_weights, tol, max_iter, start
+    chosen : JointSolution
+        What says which these are.
+    period_weights, tol, max_iter
         As of `joint_graphical_lasso`.
+    squares : ndarray, shape (K - 1, p, p), optional
+        The strength of the squared differences of neighbours, which then stay, while nothing is fused.
 
     Returns
     -------
     JointSolution or None
         None where there is no such fit.
     """
-    packed = np.ascontiguousarray(_pack(ties))
     n = _period_weights(period_weights, len(covariances))
-    problem = JointProblem(covariances, np.zeros(packed.shape), n, Tied(packed))
-    return solve_jointly(problem, tol=tol, max_iter=max_iter, start=start)
+    ties = np.ascontiguousarray(_pack(chosen.ties))
+    coupling: Coupling = Tied(ties) if squares is None else Chain(np.ascontiguousarray(_pack(squares)), squared=True)
+    penalty = np.where((ties == 0) & (squares is not None), _FORBIDDEN, 0.0)
+    found = solve_jointly(JointProblem(covariances, penalty, n, coupling), tol=tol, max_iter=max_iter)
+    return found if found is not None and found.converged else None
 
 
 def solve_jointly(

@@ -115,7 +115,7 @@ def test_an_unpenalised_fit_has_the_moments_that_it_may_fit():
     """Tied entries of the inverse have the weighted mean of the covariances; others are zero."""
     s, n = _periods(3), np.array([1.0, 2.0, 3.0])
     chosen = joint_graphical_lasso(s, 0.15, 0.1, period_weights=n)
-    fit = refit_jointly(s, chosen.ties, n, tol=1e-12)
+    fit = refit_jointly(s, chosen, n, tol=1e-12)
     assert ((fit.precisions != 0.0) == (chosen.precisions != 0.0)).all()
     misfit = n[:, None, None] * (np.linalg.inv(fit.precisions) - s)
     for number in range(1, 4):
