@@ -82,8 +82,8 @@ class Changes:
     is_comparable : ndarray of bool, shape (m,)
         Whether all periods are clear of a pair.
     evidence : ndarray of shape (K - 1,) or (K,)
-        The corrected p-value of the clearest contrast at every place between neighbours; without an order, that every
-        period is like the others.
+        The corrected p-value at every place between neighbours, of the clearest contrast that does not reach across a
+        change point elsewhere; without an order, of every period against all that do not differ.
     found : list of Change
         At the change points in the order of time; without an order, those that differ, each against all that do not.
     """
@@ -188,17 +188,18 @@ def _find_change_points(
     """Return the periods on both sides of every change point, what showed it, and the evidence at every place."""
     sets = _windows(n_periods)
     tested = test(sets)
-    places = np.array([after[0] - 1 for _, after in sets])
-    evidence = np.array([tested.corrected[places == place].min() for place in range(n_periods - 1)])
-
     chosen: list[int] = []
-    left = [c for c in range(len(sets)) if tested.corrected[c] <= level]
-    while left:
-        chosen.append(min(left, key=tested.rank))
-        place = sets[chosen[-1]][1][0]
+    left = list(range(len(sets)))
+    while left and tested.corrected[best := min(left, key=tested.rank)] <= level:
+        chosen.append(best)
+        place = sets[best][1][0]
         left = [c for c in left if sets[c][1][-1] < place or sets[c][0][0] >= place]
     chosen.sort(key=lambda c: sets[c][1][0])
 
+    evidence = np.ones(n_periods - 1)
+    for c in (*chosen, *left):
+        place = sets[c][1][0] - 1
+        evidence[place] = min(evidence[place], tested.corrected[c])
     cuts = [0, *(sets[c][1][0] for c in chosen), n_periods]
     between = [tuple(range(first, last)) for first, last in pairwise(cuts)]
     return list(pairwise(between)), [tested.of(c) for c in chosen], evidence

@@ -8,7 +8,7 @@ as in `dp-learn compare`: at change points in time, or of periods that differ fr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -46,6 +46,7 @@ from dp_learn.selection.joint import JointScore, Periods, select_in_stages
 MOST_PERIODS = 60
 N_DRAWS, FEW_DRAWS = 1000, 500
 _WIDE = 100  # columns, of which draws take longest
+_ENOUGH = 0.5  # of the pairs: with fewer that can be compared, more periods are pooled
 _TOL = 1e-6
 
 
@@ -300,21 +301,50 @@ def _solve(periods: Periods, alpha: float, strength: float, names: Sequence[str]
 def _test_changes(
     samples: Sequence[Sample], together: Together, order: Order, confidence: float, n_draws: int
 ) -> tuple[list[Release] | None, Changes | None, list[str]]:
-    """Return the fits on a common graph and the tests that start from them, or why there are none."""
-    try:
-        releases = fit_releases(samples, together)[1]
-    except EstimationError as error:
-        return None, None, [f"no change is claimed, and there are no error bars: {error}"]
-    draws = min(n_draws, FEW_DRAWS) if len(together.pooled[0].columns) > _WIDE else n_draws
-    in_time, level = order is Order.TIME, 1.0 - confidence
-    found = find_changes(releases, together.nodes[0].labels, in_time=in_time, level=level, n_draws=draws)
-    if not found.is_comparable.any():
-        return None, None, ["no change is claimed, as the noise of a period leaves too little of every pair"]
-    return (
-        releases,
-        found,
-        describe_unsure(found.is_comparable, found.pairs, together.nodes[0].names, "changes.csv has none of them"),
-    )
+    """Return the fits of periods on a common graph and the tests of changes, or why there are none.
+
+    Where the noise leaves too little of a single period, as many neighbours in time as it takes are pooled, and tested.
+    """
+    n_periods, reason = len(samples), "the noise leaves too little of every pair"
+    widths = [1, *range(2, n_periods // 2 + 1)] if order is Order.TIME else [1]
+    for width in widths:
+        blocks = [list(range(first, min(first + width, n_periods))) for first in range(0, n_periods, width)]
+        if len(blocks) > 1 and len(blocks[-1]) < width:
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+        pooled = samples if width == 1 else [Sample([s for k in own for s in samples[k].sources]) for own in blocks]
+        try:
+            own = together if width == 1 else lay_out_together(pooled)
+            releases = fit_releases(pooled, own)[1]
+        except EstimationError as error:
+            reason = str(error)
+            continue
+        draws = min(n_draws, FEW_DRAWS) if len(own.pooled[0].columns) > _WIDE else n_draws
+        in_time, level = order is Order.TIME, 1.0 - confidence
+        found = find_changes(releases, own.nodes[0].labels, in_time=in_time, level=level, n_draws=draws)
+        if np.mean(found.is_comparable) < _ENOUGH or own.nodes[0].names != together.nodes[0].names:
+            continue
+        notes = describe_unsure(found.is_comparable, found.pairs, own.nodes[0].names, "changes.csv has none of them")
+        if width == 1:
+            return releases, found, notes
+        doubt = (
+            f"changes are tested between blocks of {width} periods, as the noise leaves too little of one, and there "
+            "are no error bars of single periods"
+        )
+        return None, _of_periods(found, blocks), [doubt, *notes]
+    return None, None, [f"no change is claimed, and there are no error bars: {reason}"]
+
+
+def _of_periods(found: Changes, blocks: Sequence[Sequence[int]]) -> Changes:
+    """Return changes between blocks as changes between their periods; inside a block there is no evidence."""
+    evidence = np.ones(blocks[-1][-1])
+    for block, p_value in zip(blocks[1:], found.evidence.tolist(), strict=True):
+        evidence[block[0] - 1] = p_value
+
+    def spread(numbers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(period for number in numbers for period in blocks[number])
+
+    changes = [replace(one, before=spread(one.before), after=spread(one.after)) for one in found.found]
+    return replace(found, evidence=evidence, found=changes)
 
 
 def _infer(release: Release) -> EdgeInference:

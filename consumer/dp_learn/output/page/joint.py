@@ -247,11 +247,11 @@ def _draw_evidence(result: JointResult) -> Figure:
     )
     plot.y_range.start = 0
     plot.add_tools(hover([("", "<b>@x</b>"), ("", "@p")], renderers=[bars]))
-    what = "between a period and the one before it" if in_time else "between a period and all others"
+    what = "between a period and the one before it" if in_time else "from all others to a period"
     caption = (
-        f"How surely the network changed {what}, by the clearest window, corrected for all places and windows. Bars "
-        f"above the dashed line are clear at a level of {1.0 - found.confidence:.2g}. Windows that reach across one "
-        "change are clear on both sides of it: change points are the clearest of them."
+        f"How surely the network changed {what}, by the clearest window that reaches across no other change point, "
+        f"corrected for all places and windows. Bars above the dashed line are clear at a level of "
+        f"{1.0 - found.confidence:.2g}."
     )
     told = "; ".join(f"{label}: p {spell_p(value)}" for label, value in zip(labels, evidence, strict=True))
     return Figure("evidence", "When the network changed" if in_time else "Which networks differ", caption, told, plot)

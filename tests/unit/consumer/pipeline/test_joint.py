@@ -71,6 +71,21 @@ def test_what_is_known_weighs(samples: list[Sample]) -> None:
     assert (np.abs(periods.matrices[:, off]) <= alphas[0] * periods.weights[:, off] * (1 + 1e-9)).all()
 
 
+def test_where_a_period_tells_too_little_several_are_pooled() -> None:
+    """Much noise leaves no test of single periods; blocks of two or three still show the change point."""
+    noisy = []
+    for period in range(N_PERIODS):
+        rng = np.random.default_rng([5, period])
+        rows = rng.multivariate_normal(np.zeros(P), np.linalg.inv(np.eye(P) - partial(period)), size=600)
+        noisy.append(Sample([table_rows(rows + np.sqrt(3.0) * rng.normal(size=rows.shape), NAMES, 3.0)]))
+    found = learn_periods(noisy, Order.TIME, Kind.FUSED, n_draws=200)
+    assert "between blocks of" in found.notes[0]
+    assert all(graph.inference is None for graph in found.graphs)
+    assert found.changes is not None
+    assert len(found.changes.evidence) == N_PERIODS - 1
+    assert [(one.before, one.after) for one in found.claimed] == [((0, 1, 2), (3, 4, 5))]
+
+
 @pytest.mark.parametrize(
     ("order", "kind"),
     [(Order.TIME, Kind.SMOOTH), (Order.TIME, Kind.GROUP), (Order.NONE, Kind.PAIRS), (Order.NONE, Kind.GROUP)],
