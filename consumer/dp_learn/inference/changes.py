@@ -6,8 +6,10 @@ in standard errors and the sum of squares of all are compared with draws of the 
 largest of all contrasts, so that chance makes any change point at all in no more than the stated share of series.
 
 The clearest contrast is the first change point. Windows that reach across it say nothing more; of those left the
-clearest is the next one. What changed there is told by the means of all periods between change points. Without an order
-the release that differs most clearly from all others is set aside, and the others are compared again, until none does.
+clearest is the next one. Without an order the release that differs most clearly from all others is set aside, and the
+others are compared again, until none does. What changed is told by the means of all periods between change points, or
+better by the estimates from all their rows together. Their false discovery rate is over all pairs and places, as the
+clearest pairs are what chose the places.
 
 References
 ----------
@@ -19,7 +21,7 @@ the false discovery rate, JRSS B 57(1).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -49,7 +51,7 @@ class Change:
     before_value, after_value : ndarray of shape (m,)
         The weighted mean partial correlations of every pair of columns; NaN where the pair cannot be compared.
     standard_error, p_value, q_value : ndarray of shape (m,)
-        Of the difference; the false discovery rate is over all changes together.
+        Of the difference; the false discovery rate is over the pairs of all places where there might be a change.
     """
 
     before: Periods
@@ -174,12 +176,48 @@ def find_changes(
     else:
         sets, shown, evidence = _set_aside(n_periods, test, level)
     found = _describe(sets, values, errors, common, comparable)
-    q_values = least_rates([each[3] for each in found])
+    q_values = _rates_over_places([each[3] for each in found], len(evidence))
     changes = [
         Change(*one, *statistics, *numbers, q)
         for one, statistics, numbers, q in zip(sets, shown, found, q_values, strict=True)
     ]
     return Changes(pairs, estimates, comparable, evidence, changes)
+
+
+def compare_pooled(found: Changes, estimates: Sequence[Estimate], sides: Sequence[tuple[int, int]]) -> Changes:
+    """Return changes with the estimates of pooled periods in place of means over them, which are less certain.
+
+    Parameters
+    ----------
+    found : Changes
+        With means.
+    estimates : sequence of Estimate
+        Of the same pairs, from periods that were pooled.
+    sides : sequence of tuple of int
+        Which of these are before and after every change.
+    """
+    comparable = np.all([each.is_clear for each in estimates], axis=0)
+    numbers = []
+    for before, after in sides:
+        first, second = (np.where(comparable, estimates[k].value, np.nan) for k in (before, after))
+        error = np.where(
+            comparable, np.hypot(estimates[before].standard_error, estimates[after].standard_error), np.nan
+        )
+        numbers.append((first, second, error, 2.0 * normal_tails(np.abs(second - first) / error)))
+    q_values = _rates_over_places([each[3] for each in numbers], len(found.evidence))
+    changes = [
+        Change(one.before, one.after, one.largest, one.squares, one.corrected, *own, q)
+        for one, own, q in zip(found.found, numbers, q_values, strict=True)
+    ]
+    return replace(found, is_comparable=comparable, found=changes)
+
+
+def _rates_over_places(p_values: Sequence[FloatArray], n_places: int) -> list[FloatArray]:
+    """Return the least false discovery rates over the pairs of all places, of which those without a change claim none.
+
+    A pair may have been what made a place a change point: its p-value there is the best of many.
+    """
+    return [np.minimum(each * (n_places / len(p_values)), 1.0) for each in least_rates(p_values)]
 
 
 def _find_change_points(

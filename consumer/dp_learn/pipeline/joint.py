@@ -25,9 +25,9 @@ from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import at_least_model
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.joint_problem import JointSolution, Kind
-from dp_learn.inference.changes import Change, Changes, find_changes
+from dp_learn.inference.changes import Change, Changes, compare_pooled, find_changes
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
-from dp_learn.inference.releases import Release
+from dp_learn.inference.releases import Release, estimate_releases
 from dp_learn.matrices.linalg import few_threads
 from dp_learn.pipeline.compare import (
     Together,
@@ -323,6 +323,7 @@ def _test_changes(
         found = find_changes(releases, own.nodes[0].labels, in_time=in_time, level=level, n_draws=draws)
         if np.mean(found.is_comparable) < _ENOUGH or own.nodes[0].names != together.nodes[0].names:
             continue
+        found = _pool_sides(samples, found if width == 1 else _of_periods(found, blocks), own.nodes[0].names)
         notes = describe_unsure(found.is_comparable, found.pairs, own.nodes[0].names, "changes.csv has none of them")
         if width == 1:
             return releases, found, notes
@@ -330,8 +331,29 @@ def _test_changes(
             f"changes are tested between blocks of {width} periods, as the noise leaves too little of one, and there "
             "are no error bars of single periods"
         )
-        return None, _of_periods(found, blocks), [doubt, *notes]
+        return None, found, [doubt, *notes]
     return None, None, [f"no change is claimed, and there are no error bars: {reason}"]
+
+
+def _pool_sides(samples: Sequence[Sample], found: Changes, names: tuple[str, ...]) -> Changes:
+    """Return changes by estimates from all periods of each side together, where there are any."""
+    groups = list(dict.fromkeys(side for one in found.found for side in (one.before, one.after)))
+    if not groups:
+        return found
+    pooled = [Sample([source for k in group for source in samples[k].sources]) for group in groups]
+    try:
+        together = lay_out_together(pooled)
+        releases = fit_releases(pooled, together)[1]
+    except EstimationError:
+        return found
+    nodes = together.nodes[0]
+    if not set(names) <= set(nodes.names):
+        return found
+    places = np.array([nodes.names.index(name) for name in names], dtype=np.intp)
+    estimates = estimate_releases(releases, nodes.labels, (places[found.pairs[0]], places[found.pairs[1]]))
+    return compare_pooled(
+        found, estimates, [(groups.index(one.before), groups.index(one.after)) for one in found.found]
+    )
 
 
 def _of_periods(found: Changes, blocks: Sequence[Sequence[int]]) -> Changes:

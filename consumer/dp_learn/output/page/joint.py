@@ -253,7 +253,10 @@ def _draw_evidence(result: JointResult) -> Figure:
         f"corrected for all places and windows. Bars above the dashed line are clear at a level of "
         f"{1.0 - found.confidence:.2g}."
     )
-    told = "; ".join(f"{label}: p {spell_p(value)}" for label, value in zip(labels, evidence, strict=True))
+    clear = [
+        f"{label}: p {spell_p(p)}" for label, p in zip(labels, evidence, strict=True) if p <= 1.0 - found.confidence
+    ]
+    told = f"Clear are {'; '.join(clear)}." if clear else "None is clear."
     return Figure("evidence", "When the network changed" if in_time else "Which networks differ", caption, told, plot)
 
 
@@ -309,12 +312,16 @@ def _changes_table(result: JointResult) -> PageTable:
         "before": (
             "Before",
             "+.3f",
-            "the partial correlation given all other columns, the mean of the periods before.",
+            "the partial correlation given all other columns, of all periods before, pooled.",
         ),
         "after": ("After", "+.3f", ""),
         "difference": ("Difference", "+.3f", ""),
         "standard_error": ("Standard error", ".3f", "of the difference."),
-        "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
+        "q_value": (
+            "q-value",
+            ".2g",
+            "the false discovery rate over all pairs and places at which it would just be found.",
+        ),
     }
     columns += [
         TableColumn(label, table[name][shown].tolist(), form, said, 0.0001 if name == "q_value" else -math.inf)
