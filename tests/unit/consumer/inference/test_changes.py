@@ -1,10 +1,12 @@
 """Changes over time: contrasts, their errors and change points against closed forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.unit.consumer.inference.test_differences import N_ROWS, P, released
 
-from dp_learn.inference.changes import Changes, find_changes
+from dp_learn.inference.changes import Changes, compare_pooled, find_changes
 
 SERIES = (0.1, 0.1, 0.1, 0.4, 0.4, 0.4, 0.4)
 
@@ -26,6 +28,19 @@ def test_the_change_point_is_where_the_link_changes() -> None:
     assert (found.evidence <= 0.01).tolist() == [False, False, True, False, False, False]
     np.testing.assert_allclose(one.difference, [0.3, *[0.0] * 5], atol=1e-12)
     assert (one.q_value <= 0.05).tolist() == [True, *[False] * 5]
+    assert one.q_value[0] == pytest.approx(one.p_value[0] * 6 * 6)  # pairs, and places between periods
+
+
+def test_pooled_periods_take_the_place_of_means() -> None:
+    """Their values and errors are the new ones; a pair that is not clear in one of them has none."""
+    found = changes_of(SERIES)
+    estimates = found.estimates[:2]
+    unsure = replace(estimates[1], is_clear=np.array([True, False, True, True, True, True]))
+    (one,) = compare_pooled(found, [estimates[0], unsure], [(0, 1)]).found
+    error = np.hypot(estimates[0].standard_error, unsure.standard_error)
+    np.testing.assert_allclose(one.standard_error, np.where(unsure.is_clear, error, np.nan))
+    np.testing.assert_allclose(one.difference[[0, 5]], 0.0, atol=1e-12)
+    assert one.corrected == found.found[0].corrected
 
 
 def test_errors_are_those_of_weighted_means() -> None:
