@@ -328,7 +328,7 @@ def _test_changes(
         if width == 1:
             return releases, found, notes
         doubt = (
-            f"changes are tested between blocks of {width} periods, as the noise leaves too little of one, and there "
+            f"changes are tested between blocks of {width} periods, as one has too few rows for its noise, and there "
             "are no error bars of single periods"
         )
         return None, found, [doubt, *notes]
