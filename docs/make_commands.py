@@ -9,6 +9,7 @@ import click
 
 from dp_bundle.cli.main import cli as dp_bundle
 from dp_learn.cli.compare import compare
+from dp_learn.cli.joint import joint
 from dp_learn.cli.main import cli as dp_learn
 from dp_publish.cli.main import cli as dp_publish
 
@@ -51,7 +52,13 @@ def help_texts(command: click.Command, name: str, parent: click.Context | None =
 
 def page() -> str:
     """Return the whole page."""
-    commands = {"dp-publish": dp_publish, "dp-learn": dp_learn, "dp-learn compare": compare, "dp-bundle": dp_bundle}
+    commands = {
+        "dp-publish": dp_publish,
+        "dp-learn": dp_learn,
+        "dp-learn compare": compare,
+        "dp-learn joint": joint,
+        "dp-bundle": dp_bundle,
+    }
     texts = [text for name, command in commands.items() for text in help_texts(command, name)]
     return HEAD + "".join(f"\n## `{name}`\n\n```text\n{text}\n```\n" for name, text in texts)
 

@@ -21,6 +21,7 @@ from dp_bundle.cli.main import cli as dp_bundle
 from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key
 from dp_learn.cli.compare import compare
+from dp_learn.cli.joint import joint
 from dp_learn.cli.main import cli as dp_learn
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli.main import cli as dp_publish
@@ -29,10 +30,17 @@ from dp_publish.sampling.keystream import SecureKeystream
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))  # for the printed forms
 
 Run = Callable[..., subprocess.CompletedProcess[str]]  # a command, by its name and arguments
-COMMANDS = {"dp-bundle": dp_bundle, "dp-learn": dp_learn, "dp-learn compare": compare, "dp-publish": dp_publish}
+COMMANDS = {
+    "dp-bundle": dp_bundle,
+    "dp-learn": dp_learn,
+    "dp-learn compare": compare,
+    "dp-learn joint": joint,
+    "dp-publish": dp_publish,
+}
 WITHOUT = {
     "dp-learn": ["--no-report"],
     "dp-learn compare": ["--no-report"],
+    "dp-learn joint": ["--no-report"],
 }  # options of a command that is run in the tests' process; those of a test win
 
 
@@ -162,8 +170,8 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     def start(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         capsys.readouterr()
-        if (name, *arguments[:1]) == ("dp-learn", "compare"):
-            name, arguments = "dp-learn compare", arguments[1:]
+        if " ".join(map(str, (name, *arguments[:1]))) in COMMANDS:
+            name, arguments = f"{name} {arguments[0]}", arguments[1:]
         with pytest.raises(SystemExit) as leaving:
             run(COMMANDS[name], [*WITHOUT.get(name, ()), *map(str, arguments)])
         printed = capsys.readouterr()

@@ -11,11 +11,14 @@ if TYPE_CHECKING:
     from dp_learn.estimators.ridge import DebiasedRidgePrecision, DebiasedRidgeRegression
     from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
     from dp_learn.glasso.feasibility import smallest_solvable_alpha
+    from dp_learn.glasso.joint import joint_graphical_lasso
+    from dp_learn.glasso.joint_problem import JointSolution
     from dp_learn.glasso.problem import Solution, Status
     from dp_learn.glasso.solving import graphical_lasso
     from dp_learn.inference.edges import EdgeInference
     from dp_learn.output.views import Learned, learn_graph
     from dp_learn.pipeline.compare import Comparison, compare_networks
+    from dp_learn.pipeline.joint import Joint, learn_joint
 else:
     __getattr__ = import_on_demand(__name__)
 
@@ -31,6 +34,8 @@ __all__ = [
     "DebiasedSCIO",
     "DebiasedThresholdedCovariance",
     "EdgeInference",
+    "Joint",
+    "JointSolution",
     "Learned",
     "Moments",
     "Solution",
@@ -39,6 +44,8 @@ __all__ = [
     "debias_covariance",
     "estimate_moments",
     "graphical_lasso",
+    "joint_graphical_lasso",
     "learn_graph",
+    "learn_joint",
     "smallest_solvable_alpha",
 ]

@@ -22,6 +22,7 @@ from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
 from dp_bundle.cli.main import cli as dp_bundle
 from dp_learn.cli.compare import compare
+from dp_learn.cli.joint import joint
 from dp_learn.cli.main import cli as dp_learn
 from dp_learn.cli.shared import WITHOUT_EFFECT
 from dp_learn.pipeline.settings import Settings
@@ -37,6 +38,7 @@ PROGRAMS: dict[str, click.Command] = {
     "dp-bundle": dp_bundle,
     "dp-learn": dp_learn,
     "dp-learn compare": compare,
+    "dp-learn joint": joint,
     "dp-publish": dp_publish,
 }
 OF_CLICK = {"help", "version"}
@@ -205,6 +207,12 @@ def test_what_applies_to_an_estimator_makes_a_difference(
 REFUSED = {  # by every condition of an option on another one: words that break it
     "dp-learn --scheduler, engine": ["chain.bundle.tar", "--scheduler", "tls://127.0.0.1:1"],
     "dp-learn compare --scheduler, engine": [
+        "chain.bundle.tar",
+        "chain.bundle.tar",
+        "--scheduler",
+        "tls://127.0.0.1:1",
+    ],
+    "dp-learn joint --scheduler, engine": [
         "chain.bundle.tar",
         "chain.bundle.tar",
         "--scheduler",

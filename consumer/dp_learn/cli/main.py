@@ -39,6 +39,7 @@ from dp_bundle.cli.console import (
 from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
 from dp_learn.cli.compare import compare
+from dp_learn.cli.joint import joint
 from dp_learn.cli.shared import open_all, result_folder, spell_command
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.matrices.repair_methods import RepairMethod
@@ -175,7 +176,7 @@ def cli(
     """Verify a bundle FILE, subtract its noise, estimate the graph, and write a folder of results.
 
     Several bundles with the same columns are pooled: releases of the same rows, or of different ones. Whether those of
-    different rows have the same network is for `dp-learn compare`.
+    different rows have the same network is for `dp-learn compare`; one graph for each of them, for `dp-learn joint`.
 
     \b
     Example:
@@ -259,10 +260,10 @@ def _parse_alpha(text: str) -> float | None:
     raise ParameterError("--alpha", "a positive number, or auto", text)
 
 
-commands = click.Group("dp-learn", commands=[compare])  # those with a name; without one, it is `cli`
+commands = click.Group("dp-learn", commands=[compare, joint])  # those with a name; without one, it is `cli`
 
 
 def main() -> None:
     """Run dp-learn, which makes no cycles worth collecting while it imports libraries and compiled kernels."""
     gc.set_threshold(_WORTH_COLLECTING)
-    run(commands if sys.argv[1:2] == [compare.name] else cli)
+    run(commands if sys.argv[1:2] and sys.argv[1] in commands.commands else cli)

@@ -133,7 +133,7 @@ def find_differences(
     precision = np.sum(precisions, axis=0)
     mean = np.sum([w * each.value for w, each in zip(precisions, estimates, strict=True)], axis=0) / precision
     p_of_link = np.where(comparable, two_sided(mean * np.sqrt(precision)), np.nan)
-    is_link = np.nan_to_num(_q_values([p_of_link])[0], nan=1.0) <= fdr
+    is_link = np.nan_to_num(least_rates([p_of_link])[0], nan=1.0) <= fdr
     incidence = np.zeros((n_nodes, len(first)))
     for ends in (first, second):
         incidence[ends[is_link], np.flatnonzero(is_link)] = np.sign(mean[is_link])
@@ -147,8 +147,8 @@ def find_differences(
         is_link,
         [incidence @ estimate.value for estimate in estimates],
         each,
-        _q_values([one.p_value for one in each]),
-        _q_values(strength_p),
+        least_rates([one.p_value for one in each]),
+        least_rates(strength_p),
         *overall,
     )
 
@@ -208,12 +208,12 @@ def _ratio(size: FloatArray, error: FloatArray) -> FloatArray:
     return np.divide(size, error, out=np.full_like(size, np.nan), where=error > 0.0)
 
 
-def _q_values(p_values: Sequence[FloatArray]) -> list[FloatArray]:
+def least_rates(p_values: Sequence[FloatArray]) -> list[FloatArray]:
     """Return the least false discovery rates of Benjamini and Hochberg over all lists together, NaN for NaN."""
-    joined: Any = np.concatenate(p_values)
+    joined: Any = np.concatenate(p_values) if p_values else np.empty(0)
     known = np.flatnonzero(~np.isnan(joined))
     order = known[np.argsort(joined[known])]
     ranked = joined[order] * len(order) / np.arange(1, len(order) + 1)
     joined = np.full_like(joined, np.nan)
     joined[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
-    return np.split(joined, np.cumsum([len(each) for each in p_values])[:-1])
+    return np.split(joined, np.cumsum([len(each) for each in p_values])[:-1]) if p_values else []

@@ -268,6 +268,8 @@ class Anderson:
         p; the history takes about ``memory * p**2`` numbers.
     memory : int
         Most differences kept.
+    packed : tuple of int, optional
+        The shape of points that are no matrices, of which every number counts.
 
     References
     ----------
@@ -278,10 +280,12 @@ class Anderson:
     CAUTION = 1e-8  # ridge relative to the residual: coefficients stay below 1e4, even where residuals hardly differ
     GROWTH = 2.0  # a residual that grew by more than this is refused
 
-    def __init__(self, n_features: int, memory: int = 10) -> None:
+    def __init__(self, n_features: int, memory: int = 10, packed: tuple[int, ...] | None = None) -> None:
         first, second = np.triu_indices(n_features)
-        self._shape = n_features, n_features
+        self._shape: tuple[int, ...] = packed or (n_features, n_features)
         self._upper, self._lower = first * n_features + second, second * n_features + first  # places row by row
+        if packed is not None:
+            self._upper = self._lower = np.arange(math.prod(packed))
         size = self._upper.size
         self._residuals = np.empty((memory, size))
         self._images = np.empty((memory, size))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,7 +19,7 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.inference.differences import Difference, GlobalTest
 from dp_learn.matrices.linalg import FloatArray, two_sided
-from dp_learn.output.folder import write_folder, write_table
+from dp_learn.output.folder import write_end, write_folder, write_table
 from dp_learn.output.messages import describe_number
 from dp_learn.pipeline.compare import Comparison
 
@@ -46,9 +45,7 @@ class ComparisonResult:
     @property
     def names(self) -> list[str]:
         """A short name for each release, all different: of its file, with a number where files share a name."""
-        stems = [bundle.path.name.removesuffix(".tar").removesuffix(".bundle") for bundle in self.bundles]
-        shared = Counter(stems)
-        return [stem if shared[stem] == 1 else f"{stem} ({place})" for place, stem in enumerate(stems, start=1)]
+        return name_releases(self.bundles)
 
     def differences(self) -> dict[str, Any]:
         """Return the table of differences of every pair, surest first, those that cannot be compared last."""
@@ -111,20 +108,7 @@ class ComparisonResult:
         found = self.found
         each = found.differences
         return {
-            "bundles": [
-                {
-                    "name": name,
-                    "dataset": bundle.release.dataset.name,
-                    "partition": bundle.release.lineage.partition,
-                    "kind": bundle.release.kind,
-                    "release_number": bundle.release.lineage.number,
-                    "manifest_sha256": bundle.manifest_sha256,
-                    "signer": bundle.signer.key.fingerprint,
-                    "n_rows": bundle.release.n_rows,
-                    "effective_rows": rows,
-                }
-                for name, bundle, rows in zip(self.names, self.bundles, found.effective_rows, strict=True)
-            ],
+            "bundles": list_releases(self.bundles, self.names, found.effective_rows),
             "columns": list(found.nodes),
             "categories": sorted(found.categories),
             "left_out": {name: [self.names[place] for place in where] for name, where in found.left_out.items()},
@@ -161,6 +145,31 @@ class ComparisonResult:
         return {"source": self.found.nodes[pairs[0][place]], "target": self.found.nodes[pairs[1][place]]}
 
 
+def name_releases(bundles: Sequence[Bundle]) -> list[str]:
+    """Return a short name for each release, all different: of its file, with a number where files share a name."""
+    stems = [bundle.path.name.removesuffix(".tar").removesuffix(".bundle") for bundle in bundles]
+    shared = Counter(stems)
+    return [stem if shared[stem] == 1 else f"{stem} ({place})" for place, stem in enumerate(stems, start=1)]
+
+
+def list_releases(bundles: Sequence[Bundle], names: Sequence[str], rows: Sequence[float]) -> list[dict[str, Any]]:
+    """Return what summary.json says of each release, and of the rows without noise that it is worth."""
+    return [
+        {
+            "name": name,
+            "dataset": bundle.release.dataset.name,
+            "partition": bundle.release.lineage.partition,
+            "kind": bundle.release.kind,
+            "release_number": bundle.release.lineage.number,
+            "manifest_sha256": bundle.manifest_sha256,
+            "signer": bundle.signer.key.fingerprint,
+            "n_rows": bundle.release.n_rows,
+            "effective_rows": own,
+        }
+        for name, bundle, own in zip(names, bundles, rows, strict=True)
+    ]
+
+
 def _with_interval(difference: FloatArray, error: FloatArray, z: float) -> dict[str, FloatArray]:
     return {
         "difference": difference,
@@ -194,10 +203,7 @@ def write_comparison(result: ComparisonResult, target: Path, *, report: str | No
     def write(new: Path) -> None:
         write_table(result.differences(), new / "differences.csv")
         write_table(result.strengths(), new / "strengths.csv")
-        text = json.dumps(result.summary(), indent=1, ensure_ascii=False, allow_nan=False)
-        (new / "summary.json").write_text(text + "\n", encoding="utf-8")
-        if report is not None:
-            (new / "report.html").write_text(report, encoding="utf-8")
+        write_end(result.summary(), report, new)
 
     write_folder(target, write)
 
@@ -205,8 +211,21 @@ def write_comparison(result: ComparisonResult, target: Path, *, report: str | No
 def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool = True) -> str:
     """Return the lines that dp-learn compare prints."""
     found, names = result.found, result.names
+    lines = describe_releases(result.bundles, names, found.effective_rows)
+    lines += [f"  {sentence}" for sentence in (*describe_left_out(found.left_out, names), *found.notes)]
+    for place, one in enumerate(found.differences.each):
+        lines += _describe_two(result, place, one)
+    if len(found.differences.each) > 1:
+        each = found.differences
+        lines.append(f"that all releases have one network: {_describe_tests(each.largest, each.squares)}")
+    files = ["differences.csv", "strengths.csv", *(["report.html"] if report else []), "summary.json"]
+    return "\n".join([*lines, f"wrote {folder}/: {', '.join(files)}"])
+
+
+def describe_releases(bundles: Sequence[Bundle], names: Sequence[str], effective: Sequence[float]) -> list[str]:
+    """Return the lines on each release: who signed it, what it promises, and what it is worth."""
     lines = []
-    for name, bundle, rows in zip(names, result.bundles, found.effective_rows, strict=True):
+    for name, bundle, rows in zip(names, bundles, effective, strict=True):
         about = "" if counts_rows(bundle) else "about "
         lines += [
             f"{quote_path(bundle.path)}: release {bundle.release.lineage.number} of "
@@ -218,22 +237,15 @@ def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool 
             f"  {about}{bundle.release.n_rows} rows, whose correlations are as precise as those of {rows:.0f} "
             f"Gaussian rows without noise{'; below, it is ' + quote_name(name) if name.endswith(')') else ''}",
         ]
-    lines += [f"  {sentence}" for sentence in (*describe_left_out(result), *found.notes)]
-    for place, one in enumerate(found.differences.each):
-        lines += _describe_two(result, place, one)
-    if len(found.differences.each) > 1:
-        each = found.differences
-        lines.append(f"that all releases have one network: {_describe_tests(each.largest, each.squares)}")
-    files = ["differences.csv", "strengths.csv", *(["report.html"] if report else []), "summary.json"]
-    return "\n".join([*lines, f"wrote {folder}/: {', '.join(files)}"])
+    return lines
 
 
-def describe_left_out(result: ComparisonResult) -> list[str]:
+def describe_left_out(left: Mapping[str, Sequence[int]], names: Sequence[str]) -> list[str]:
     """Return a sentence on the columns that cannot be compared."""
-    if not (left := result.found.left_out):
+    if not left:
         return []
     shown = [
-        f"{quote_name(name)} ({', '.join(result.names[place] for place in where) or 'in part in each'})"
+        f"{quote_name(name)} ({', '.join(names[place] for place in where) or 'in part in each'})"
         for name, where in list(left.items())[:_NAMED]
     ]
     more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""

@@ -15,8 +15,8 @@ import io
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def foreign_content(folder: Path) -> str | None:
         return "is not a folder"
     if folder.resolve() == Path.cwd().resolve():
         return "is the folder that the command runs in"
-    found = sorted(path.name for path in folder.iterdir())
+    found = _names_below(folder)
     written = _listed_files(folder)
     if found and written is None:
         return f"holds {quote_path(found[0])}, and is not a result of dp-learn"
@@ -138,7 +138,12 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
     tables = {**result.tables, **margin_tables(result.histograms, result.bundles[0].release)}
     for name, table in tables.items():
         write_table(_columns_of(table), new / name)
-    text = json.dumps(result.summary, indent=1, ensure_ascii=False, allow_nan=False)
+    write_end(result.summary, report, new)
+
+
+def write_end(summary: Any, report: str | None, new: Path) -> None:
+    """Write summary.json, and report.html where there is a page."""
+    text = json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False)
     (new / "summary.json").write_text(text + "\n", encoding="utf-8")
     if report is not None:
         (new / "report.html").write_text(report, encoding="utf-8")
@@ -146,12 +151,31 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
 
 def _settle_all(folder: Path) -> None:
     """Bring all files of a new result to the disk, and list them in its marker."""
-    written = {path.name: _state(path) for path in sorted(folder.iterdir())}
+    written = {name: _state(folder / name) for name in _names_below(folder)}
     (folder / _MARKER).write_text(json.dumps({"files": written}, indent=1) + "\n", encoding="utf-8")
-    for path in folder.iterdir():
-        with path.open("rb+") as file:
+    for name in _names_below(folder):
+        with (folder / name).open("rb+") as file:
             settle(file)
-    sync_folder(folder)
+    for inner in (*_folders_of(written), "."):
+        sync_folder(folder / inner)
+
+
+def _names_below(folder: Path) -> list[str]:
+    """Return the paths in a folder of everything that is no folder, and of folders that hold nothing."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        inner = Path(place).relative_to(folder)
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        found += [(inner / name).as_posix() for name in (*files, *links)]
+        if not (folders or files or Path(place) == folder):
+            found.append(inner.as_posix())
+    return sorted(found)
+
+
+def _folders_of(names: Iterable[str]) -> list[str]:
+    """Return the folders inside a result, the innermost first."""
+    inner = {str(parent) for name in names for parent in PurePosixPath(name).parents} - {"."}
+    return sorted(inner, key=lambda each: (-each.count("/"), each))
 
 
 def _put_in_place(new: Path, target: Path) -> None:
@@ -187,8 +211,8 @@ def _change_places(new: Path, target: Path) -> None:
 
 def _take_over_permissions(earlier: Path, new: Path) -> None:
     """Give a folder and its files the mode, and where possible the owner, of those that they replace."""
-    for path in (new, *new.iterdir()):
-        replaced = earlier if path == new else earlier / path.name
+    for path in (new, *new.rglob("*")):
+        replaced = earlier / path.relative_to(new)
         if replaced.exists():
             status = replaced.stat()
             with contextlib.suppress(PermissionError):
@@ -198,10 +222,12 @@ def _take_over_permissions(earlier: Path, new: Path) -> None:
 
 def _remove(earlier: Path) -> None:
     """Remove the files that the marker lists, and the folder if nothing else is in it by now."""
-    for name in [*(_listed_files(earlier) or {}), _MARKER]:
+    names = [*(_listed_files(earlier) or {}), _MARKER]
+    for name in names:
         (earlier / name).unlink(missing_ok=True)
     try:
-        earlier.rmdir()
+        for inner in (*_folders_of(names), "."):
+            (earlier / inner).rmdir()
     except OSError as error:
         kept = earlier.with_suffix("")  # which no later run removes
         earlier.rename(kept)
@@ -234,7 +260,12 @@ def _read_marker(folder: Path) -> dict[str, Any]:
 def _listed_files(folder: Path) -> dict[str, Any] | None:
     """Return the files that a result had when it was written; None if it is none."""
     files = _read_marker(folder).get("files")
-    return files if isinstance(files, dict) and all("/" not in name for name in files) else None
+    return files if isinstance(files, dict) and all(map(_is_inside, files)) else None
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether a path leads to something below its folder, whatever it names."""
+    return not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
 
 
 def _state(path: Path) -> list[int] | None:

@@ -29,7 +29,7 @@ from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.glasso.whitening import whiten_nodes
 from dp_learn.inference.differences import N_DRAWS, Differences, find_differences
 from dp_learn.inference.edges import require_testable
-from dp_learn.inference.releases import Release
+from dp_learn.inference.releases import Masks, Places, Release
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.nodes import block_errors, block_weights, universal_alpha_of_nodes
@@ -111,11 +111,7 @@ def compare_networks(
     MemoryLimitError
         It may need more memory than it may have.
     """
-    if not 0.0 < fdr < 1.0:
-        raise ParameterError("fdr", "between 0 and 1", fdr)
-    if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
-        allowed = f"from {_LEAST_CONFIDENCE} to {_MOST_CONFIDENCE}, beyond which draws do not tell the limit of a test"
-        raise ParameterError("confidence", allowed, confidence)
+    check_levels(fdr, confidence)
     warnings = require_different_rows(bundles)
     require_learnable(shape_of(bundles[0].release), max_memory, estimator="comparison", n_bundles=len(bundles))
 
@@ -132,6 +128,15 @@ def compare_networks(
             sample.forget_products()
         names = [quote_path(bundle.path) for bundle in bundles]
         return compare_samples(samples, fdr, confidence, begin, contradictions, warnings, names=names)
+
+
+def check_levels(fdr: float, confidence: float) -> None:
+    """Refuse, by `ParameterError`, a false discovery rate or a level that tests do not have."""
+    if not 0.0 < fdr < 1.0:
+        raise ParameterError("fdr", "between 0 and 1", fdr)
+    if not _LEAST_CONFIDENCE <= confidence <= _MOST_CONFIDENCE:
+        allowed = f"from {_LEAST_CONFIDENCE} to {_MOST_CONFIDENCE}, beyond which draws do not tell the limit of a test"
+        raise ParameterError("confidence", allowed, confidence)
 
 
 def require_different_rows(bundles: Sequence[Bundle]) -> list[str]:
@@ -181,35 +186,21 @@ def compare_samples(
 
     `names` are what errors call the releases; they have numbers by default.
     """
-    called = names or [f"release {number}" for number in range(1, len(samples) + 1)]
-    for sample, name in zip(samples, called, strict=True):
-        with errors_about(name, EstimationError):
-            require_testable(sample.pooled)
-    columns, left_out = _common_columns(samples, called)
-    levels, kept = samples[0].levels, columns.kept
-    own = [levels.nodes[place] for place in kept]
-    names = tuple(dict.fromkeys(own))
-    labels = np.array([names.index(name) for name in own], dtype=np.intp)
-
     begin("choosing the graph")
-    pooled = [keep_columns(sample.pooled, kept) for sample in samples]
-    nodes = [Nodes(names, labels, whiten_nodes(each.covariance, labels)[1], columns, levels) for each in pooled]
-    edges, fits, errors = fit_common_graph(pooled, nodes, called)
+    together = lay_out_together(samples, names)
+    edges, releases = fit_releases(samples, together)
 
     begin("comparing the pairs")
-    releases = [
-        Release(each, precision, _row_errors(sample, each, kept), error**-2.0)
-        for sample, each, precision, error in zip(samples, pooled, fits, errors, strict=True)
-    ]
-    found = find_differences(releases, labels, fdr=fdr, confidence=confidence, n_draws=n_draws)
+    nodes = together.nodes[0]
+    found = find_differences(releases, nodes.labels, fdr=fdr, confidence=confidence, n_draws=n_draws)
     if not found.is_comparable.any():
         raise EstimationError(
             "too little information is left to compare any pair: the noise is too large in one of the releases"
         )
     return Comparison(
-        names,
-        frozenset(name for name, number in Counter(own).items() if number > 1),
-        left_out,
+        nodes.names,
+        frozenset(name for name, number in zip(nodes.names, nodes.sizes, strict=True) if number > 1),
+        together.left_out,
         [rows_without_noise(sample.pooled) or math.nan for sample in samples],  # known, as all are testable
         int(np.count_nonzero(np.triu(edges, 1))),
         found,
@@ -217,14 +208,76 @@ def compare_samples(
         confidence,
         list(contradictions),
         list(warnings),
-        [*_describe_unsure(found, names), *describe_merged(columns, levels), *_describe_tails(samples)],
+        [
+            *describe_unsure(found.is_comparable, found.pairs, nodes.names),
+            *describe_merged(nodes.columns, samples[0].levels),
+            *describe_tails(samples),
+        ],
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Releases on the columns that all of them show.
+
+    Attributes
+    ----------
+    pooled : list of PooledCovariance
+        Of each release, on these columns.
+    nodes : list of Nodes
+        The same in all, with the matrix that whitens each release.
+    left_out : dict of str to list of int
+        The columns that are not shown, and which releases' noise hides them.
+    called : sequence of str
+        What errors call the releases.
+    """
+
+    pooled: list[PooledCovariance]
+    nodes: list[Nodes]
+    left_out: dict[str, list[int]]
+    called: Sequence[str]
+
+
+def lay_out_together(samples: Sequence[Sample], called: Sequence[str] | None = None) -> Together:
+    """Return the releases on their common columns, by names or numbers; errors as of `compare_networks`."""
+    called = called or [f"release {number}" for number in range(1, len(samples) + 1)]
+    for sample, name in zip(samples, called, strict=True):
+        with errors_about(name, EstimationError):
+            require_testable(sample.pooled)
+    columns, left_out = _common_columns(samples, called)
+    levels = samples[0].levels
+    own = [levels.nodes[place] for place in columns.kept]
+    names = tuple(dict.fromkeys(own))
+    labels = np.array([names.index(name) for name in own], dtype=np.intp)
+    pooled = [keep_columns(sample.pooled, columns.kept) for sample in samples]
+    nodes = [Nodes(names, labels, whiten_nodes(each.covariance, labels)[1], columns, levels) for each in pooled]
+    return Together(pooled, nodes, left_out, called)
+
+
+def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDArray[np.bool_], list[Release]]:
+    """Return the common graph, shape (G, G), and the releases fitted on it; errors as of `fit_common_graph`."""
+    edges, fits, errors = fit_common_graph(together.pooled, together.nodes, together.called)
+    releases = [
+        Release(pooled, precision, _row_errors(sample, pooled, nodes.columns.kept), error**-2.0)
+        for sample, pooled, nodes, precision, error in zip(
+            samples, together.pooled, together.nodes, fits, errors, strict=True
+        )
+    ]
+    return edges, releases
 
 
 def _row_errors(
     sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64]
 ) -> Callable[[FloatArray], FormErrors]:
-    return lambda b: sample.row_errors(pooled, kept, b, at_least=False)
+    """Return a function that reads the rows once for forms that it is asked for twice."""
+    known: list[tuple[FloatArray, FormErrors]] = []
+
+    def errors(b: FloatArray) -> FormErrors:
+        if not known or known[-1][0].shape != b.shape or not np.allclose(known[-1][0], b, rtol=1e-9, atol=0.0):
+            known[:] = [(b, sample.row_errors(pooled, kept, b, at_least=False))]
+        return known[-1][1]
+
+    return errors
 
 
 def _common_columns(samples: Sequence[Sample], called: Sequence[str]) -> tuple[NodeColumns, dict[str, list[int]]]:
@@ -329,21 +382,26 @@ def _choose_graph(matrix: FloatArray, errors: FloatArray, nodes: Nodes) -> npt.N
     return np.eye(len(nodes.names), dtype=bool)
 
 
-def _describe_unsure(found: Differences, names: tuple[str, ...]) -> list[str]:
+def describe_unsure(
+    comparable: Masks,
+    pairs: tuple[Places, Places],
+    names: tuple[str, ...],
+    where: str = "their rows in differences.csv are empty",
+) -> list[str]:
     """Return a sentence on the pairs that cannot be compared, and the nodes that all of these have in common."""
-    n_pairs = len(found.is_comparable)
-    if not (n_unsure := int(np.count_nonzero(~found.is_comparable))):
+    n_pairs = len(comparable)
+    if not (n_unsure := int(np.count_nonzero(~comparable))):
         return []
-    clear = {int(node) for ends in found.pairs for node in ends[found.is_comparable]}
+    clear = {int(node) for ends in pairs for node in ends[comparable]}
     never = [quote_name(name) for place, name in enumerate(names) if place not in clear]
     with_all = f", all pairs of {', '.join(never[:10])} among them" if never else ""
     return [
         f"{n_unsure} of {n_pairs} pairs cannot be compared, as the noise leaves too little of their columns{with_all}: "
-        "their rows in differences.csv are empty"
+        f"{where}"
     ]
 
 
-def _describe_tails(samples: Sequence[Sample]) -> list[str]:
+def describe_tails(samples: Sequence[Sample]) -> list[str]:
     """Return a sentence where nothing tells of the tails of the rows."""
     blind = [
         number

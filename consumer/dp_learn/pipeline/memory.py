@@ -17,7 +17,7 @@ _WORKER = 250 * 10**6  # one process of Dask's
 _NUMBER = 8
 _MATRICES = {"graphical-lasso": 60, "regression": 40, "lda": 40}  # of a number for every pair of columns
 _OF_OTHERS = 130  # of estimators whose graph may be dense: a table of all pairs is written
-_OF_BUNDLE = 8  # of each further bundle
+_OF_BUNDLE, _OF_PERIOD = 8, 30  # of each further bundle, pooled or learned together
 
 
 def learning_memory(
@@ -38,7 +38,8 @@ def learning_memory(
     n_workers : int
         How many processes of Dask are started here.
     """
-    matrices = _MATRICES.get(estimator, _OF_OTHERS) + _OF_BUNDLE * (n_bundles - 1)
+    each = _OF_PERIOD if estimator == "joint" else _OF_BUNDLE
+    matrices = _MATRICES.get(estimator, _OF_OTHERS) + each * (n_bundles - 1)
     libraries = _LIBRARIES if estimator in _MATRICES else _OTHER_LIBRARIES
     own = libraries + _PER_COLUMN * min(n_columns, _MOST_COLUMNS) + matrices * _NUMBER * n_columns**2
     return own + n_workers * _WORKER

@@ -96,7 +96,7 @@ def select_ebic(
     if not (callable(n_effective) or n_effective > 0.0):
         raise ParameterError("n_effective", "> 0, or a function", n_effective)
     alphas = check_path(alphas, patience)
-    scores, n_edges, judge = np.full(len(alphas), np.nan), np.full(len(alphas), np.nan), _definite(matrix)
+    scores, n_edges, judge = np.full(len(alphas), np.nan), np.full(len(alphas), np.nan), near_definite(matrix)
     path = solve_path(matrix, alphas, definite=judge is matrix, **options)
     groups = options.get("groups")
     within = columns_within(groups, len(matrix))
@@ -148,7 +148,7 @@ def select_ebic(
     )
 
 
-def _definite(matrix: FloatArray) -> FloatArray:
+def near_definite(matrix: FloatArray) -> FloatArray:
     """Return a positive definite matrix near S^, or S^ itself, in which every graph has a best fit.
 
     The likelihood of an indefinite matrix has no maximum for most graphs. A positive semidefinite matrix near it is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
         "names": result.names,
         "sentences": summarize_comparison(result),
         "warnings": [*found.warnings, *found.contradictions],
-        "notes": [*describe_left_out(result), *found.notes],
+        "notes": [*describe_left_out(found.left_out, result.names), *found.notes],
         "figures": figures,
         "against": result.names[0] if len(result.bundles) > 2 else "",
         "tests": _tests_table(result),
@@ -217,7 +218,7 @@ def _draw_graph(result: ComparisonResult, number: int, drawn: Places, places: Fl
     width = {"line_width": "width", "line_dash": "dash", "line_cap": "butt"}
     links = plot.segment("x0", "y0", "x1", "y1", source=lines, line_color=colour, **width)
     plot.add_tools(hover([("", "<b>@ends</b>"), ("", "@value"), ("", "@told")], renderers=[links]))
-    _add_columns(plot, result, places)
+    add_nodes(plot, result.found.nodes, places)
     told = f"{counted(len(drawn), 'link')} drawn, {n_differ} in colour. All numbers are in the table of differences."
     return Figure(f"graph-{number}", figure_text(result.names[number], 60), _caption(result, number), told, plot)
 
@@ -247,12 +248,12 @@ def _link_source(
     return ColumnDataSource(columns), sum(kind != _SAME for kind in kinds)
 
 
-def _add_columns(plot: Any, result: ComparisonResult, places: FloatArray) -> None:
+def add_nodes(plot: Any, nodes: Sequence[str], places: FloatArray) -> None:
     """Draw the columns of the table that have a link, with names where there are few."""
     linked = np.flatnonzero(~np.isnan(places[:, 0]))
-    names = [result.found.nodes[place] for place in linked]
+    names = [nodes[place] for place in linked.tolist()]
     x = places[linked, 0]
-    nodes = ColumnDataSource(
+    source = ColumnDataSource(
         {
             "x": x,
             "y": places[linked, 1],
@@ -262,11 +263,11 @@ def _add_columns(plot: Any, result: ComparisonResult, places: FloatArray) -> Non
         }
     )
     filled = {"fill_color": shade("node").light, "line_color": shade("paper").light}
-    discs = plot.scatter("x", "y", source=nodes, size=9, **filled)
+    discs = plot.scatter("x", "y", source=source, size=9, **filled)
     for ink, halo in (("paper", 3.0), ("ink", 0.0)):  # Bokeh draws a text's outline over the text
         outline = {"text_outline_color": shade(ink).light if halo else None, "text_outline_width": halo}
         font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade(ink).light}
-        plot.text("x", "y", text="text", source=nodes, y_offset=-8, text_align="align", **font, **outline)
+        plot.text("x", "y", text="text", source=source, y_offset=-8, text_align="align", **font, **outline)
     plot.add_tools(hover([("", "<b>@name</b>")], renderers=[discs]))
 
 

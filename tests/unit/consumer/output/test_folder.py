@@ -207,3 +207,38 @@ def test_moments_of_rows_are_not_asked_of_a_covariance_release(bundle: Receipt) 
 
     with pytest.raises(ValueError, match=r"learn_graph\(bundle\).*bundle\.second_moments\(\)"):
         estimate_moments(Covariance())  # type: ignore[arg-type]
+
+
+def _write_two_levels(new: Path) -> None:
+    (new / "periods" / "one").mkdir(parents=True)
+    for name in ("periods/one/edges.csv", "summary.json"):
+        (new / name).write_text("a")
+
+
+def test_folders_in_a_result_are_part_of_it(tmp_path: Path) -> None:
+    """They are replaced with it and keep their mode; links and empty folders of others make it somebody else's."""
+    target = tmp_path / "series"
+    results.write_folder(target, _write_two_levels)
+    (target / "periods" / "one").chmod(0o750)
+    assert foreign_content(target) is None
+    results.write_folder(target, _write_two_levels)
+    assert stat.S_IMODE((target / "periods" / "one").stat().st_mode) == 0o750
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["series"]
+
+    (target / "periods" / "two").mkdir()
+    assert "periods/two" in str(foreign_content(target))
+    (target / "periods" / "two").rmdir()
+    (target / "periods" / "two").symlink_to(tmp_path)
+    assert "periods/two" in str(foreign_content(target))
+
+
+@pytest.mark.parametrize("name", ["../other.csv", "/etc/hosts", "periods/../../other.csv"])
+def test_a_marker_that_leads_out_of_its_folder_vouches_for_nothing(name: str, tmp_path: Path) -> None:
+    """What it names elsewhere is neither believed nor removed."""
+    target = tmp_path / "series"
+    results.write_folder(target, _write_two_levels)
+    marker = target / ".dpgraph-result.json"
+    listed = json.loads(marker.read_text())
+    listed["files"][name] = [1, 1]
+    marker.write_text(json.dumps(listed))
+    assert "is not a result of dp-learn" in str(foreign_content(target))

@@ -1,0 +1,165 @@
+"""dp-learn joint: one graph a period from releases of different rows, learned together, and what changed."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from pathlib import Path
+
+import click
+
+from dp_bundle.base.errors import ParameterError
+from dp_bundle.base.kernels import before_compiling
+from dp_bundle.base.quoting import quote_path
+from dp_bundle.cli.console import (
+    ALWAYS,
+    BundlePath,
+    NewPath,
+    already,
+    answer,
+    engine_options,
+    json_option,
+    memory_option,
+    option,
+    quiet_option,
+    tell,
+)
+from dp_bundle.cli.steps import announce_compiling, step
+from dp_bundle.files.places import RemotePath
+from dp_learn.cli.shared import open_all, result_folder, spell_command
+
+_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@click.command("joint", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", metavar="FILE FILE...", nargs=-1, required=True, type=BundlePath())
+@option(
+    "--order",
+    applies=ALWAYS,
+    type=click.Choice(["time", "none"]),
+    default="time",
+    show_default=True,
+    help="Files in the order of time, each like its neighbours; or in none, each like all others.",
+)
+@option(
+    "--coupling",
+    applies=ALWAYS,
+    type=click.Choice(["fused", "smooth", "group"]),
+    default="fused",
+    show_default=True,
+    help="Values stay the same until they jump; or drift, in time; or only links are in the same places.",
+)
+@option("--alpha", applies=ALWAYS, default="auto", show_default=True, help="The penalty on entries: a number, or auto.")
+@option(
+    "--strength",
+    applies=ALWAYS,
+    default="auto",
+    show_default=True,
+    help="The penalty on differences: a number from 0 where --alpha is one too, or auto.",
+)
+@option(
+    "--fdr",
+    applies=ALWAYS,
+    type=_SHARE,
+    default=0.05,
+    show_default=True,
+    help="The false discovery rate at which pairs count as changed.",
+)
+@option(
+    "--confidence",
+    applies=ALWAYS,
+    type=_SHARE,
+    default=0.95,
+    show_default=True,
+    help="The level of intervals, and at which chance makes no change point at all.",
+)
+@option("--report/--no-report", applies=ALWAYS, default=True, show_default=True, help="Write report.html too, or not.")
+@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
+@engine_options("verifies and reads rows")
+@option(
+    "--out", applies=ALWAYS, type=NewPath(folder=True), help="The folder for the results; FIRST+LAST.joint by default."
+)
+@memory_option
+@json_option
+@quiet_option
+def joint(
+    files: tuple[Path | RemotePath, ...],
+    order: str,
+    coupling: str,
+    alpha: str,
+    strength: str,
+    fdr: float,
+    confidence: float,
+    report: bool,
+    allow_older: bool,
+    engine: str,
+    scheduler: str | None,
+    out: Path | None,
+    max_memory: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Learn one graph from each of 2 to 60 bundles of different rows, all of them together, and test what changed.
+
+    The releases (of months, or of hospitals) have the same columns; rows and second moments may be mixed. What is the
+    same is learned from all, and what is not from each. Changes are those of partial correlations, with errors of
+    sampling and of the noise of each release.
+
+    \b
+    Example:
+      dp-learn joint visits-2026-*.bundle.tar --out visits.joint
+      dp-learn joint north.tar south.tar west.tar --order none
+    """
+    penalties = [_parse(name, text) for name, text in (("--alpha", alpha), ("--strength", strength))]
+    folder = result_folder([files[0], files[-1]] if len(files) > 1 else files, out, "joint")
+    with contextlib.ExitStack() as stack:
+        bundles, _, _ = open_all(
+            stack,
+            files,
+            estimator="joint",
+            allow_older=allow_older,
+            engine=engine,
+            scheduler=scheduler,
+            max_memory=max_memory,
+            quiet=quiet,
+        )
+        step("starting", quiet=quiet)
+        from dp_learn.output.joint import JointResult, describe_joint, write_joint
+        from dp_learn.pipeline.joint import learn_joint  # their libraries import slower than a refusal
+
+        show = partial(step, quiet=quiet)
+        before_compiling(lambda kept: announce_compiling("half a minute", kept=kept, quiet=quiet))
+        found = learn_joint(
+            bundles,
+            order=order,
+            coupling=coupling,
+            alpha=penalties[0],
+            strength=penalties[1],
+            fdr=fdr,
+            confidence=confidence,
+            progress=show,
+            max_memory=max_memory,
+        )
+        result, page = JointResult(bundles, found), None
+        if report:
+            from dp_learn.output.page.joint import make_joint_page
+
+            show("drawing the page")
+            page = make_joint_page(result, spell_command("dp-learn joint"))
+        show("writing the results")
+        write_joint(result, folder, report=page)
+        with already(f"the results are in {quote_path(folder)}"):
+            text = describe_joint(result, folder, report=report)
+        answer(text, result.summary(), as_json=as_json, quiet=quiet)
+
+    for sentence in (*found.warnings, *found.contradictions):
+        tell(f"warning: {sentence}", quiet=quiet)
+
+
+def _parse(name: str, text: str) -> float | None:
+    if text == "auto":
+        return None
+    with contextlib.suppress(ValueError):
+        if 0 <= (number := float(text)) < float("inf"):
+            return number
+    raise ParameterError(name, "a number, or auto", text)

@@ -1,0 +1,350 @@
+"""The page of joint graphs: a graph with a slider over the periods, a small chart for every link, and what changed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from bokeh.models import CategoricalColorMapper, ColumnDataSource, FactorRange, Range1d
+
+from dp_bundle.page.colours import shade
+from dp_bundle.page.document import Page, render_page
+from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
+from dp_bundle.page.tables import PageTable, TableColumn, number
+from dp_learn.matrices.linalg import FloatArray
+from dp_learn.output.comparison import describe_left_out, spell_p
+from dp_learn.output.joint import JointResult, kind_of_change, summarize_changes
+from dp_learn.output.layout import place_nodes
+from dp_learn.output.page.comparison import add_nodes
+from dp_learn.output.page.report import cite, describe_promise, describe_release
+from dp_learn.pipeline.joint import Order
+
+MOST_LINKS, MOST_CHARTS, MOST_ROWS = 600, 300, 1000
+_TEMPLATES = Path(__file__).with_name("templates")
+_SOFTWARE = f"dpgraph {version('dpgraph')}"
+_HEIGHT, _LOW_HEIGHT, _EDGE = 560, 230, 1.14
+_LARGER, _SMALLER, _SAME = "larger", "smaller", "same"
+_Z = 1.96
+_WIDTH, _TALL, _MARGIN = 150.0, 46.0, 4.0  # of a small chart
+Places = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A small chart of one link: its ends, what became of it, and the points of its line and of its band."""
+
+    ends: str
+    told: str
+    line: str
+    band: str
+    zero: float
+    changed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Links:
+    """The links that are drawn, and their numbers in every period."""
+
+    result: JointResult
+
+    @cached_property
+    def pairs(self) -> tuple[Places, Places]:
+        """The ends of all links of any period and of all pairs that changed, the changed ones first."""
+        graphs = self.result.found.graphs
+        upper = np.triu_indices(len(self.result.found.nodes), 1)
+        linked = np.any([graph.adjacency[upper] for graph in graphs], axis=0) | (self._changes != 0).any(axis=0)
+        size = np.max([np.abs(graph.weights[upper]) for graph in graphs], axis=0)
+        order = np.flatnonzero(linked)
+        ranked = order[np.argsort(-(size + 2.0 * (self._changes != 0).any(axis=0))[order], kind="stable")][:MOST_LINKS]
+        return upper[0][ranked], upper[1][ranked]
+
+    @cached_property
+    def _changes(self) -> npt.NDArray[np.int64]:
+        """The sign of what changed into each period, or in it from the others, for all pairs; zero elsewhere."""
+        found = self.result.found
+        signs = np.zeros((len(found.graphs), len(found.nodes) * (len(found.nodes) - 1) // 2), dtype=np.int64)
+        for one in found.claimed:
+            changed = found.changed(one)
+            for period in one.after:
+                signs[period, changed] = np.sign(one.difference[changed])
+        return signs
+
+    @cached_property
+    def kinds(self) -> npt.NDArray[np.int64]:
+        """The same for the links that are drawn, shape (K, n_links)."""
+        first, second = self.pairs
+        p = len(self.result.found.nodes)
+        places: npt.NDArray[np.int64] = self._changes[:, first * p - first * (first + 1) // 2 + second - first - 1]
+        return places
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The partial correlations of the joint graphs, shape (K, n_links)."""
+        return np.array([graph.weights[self.pairs] for graph in self.result.found.graphs])
+
+    @cached_property
+    def estimates(self) -> tuple[FloatArray, FloatArray] | None:
+        """Each period's own estimates and their standard errors, where there are any."""
+        graphs = self.result.found.graphs
+        own = [graph.inference for graph in graphs if graph.inference is not None]
+        if len(own) < len(graphs):
+            return None
+        return np.array([one.partial_correlation[self.pairs] for one in own]), np.array(
+            [one.partial_error[self.pairs] for one in own]
+        )
+
+    def ends(self, link: int, longest: int = 60) -> str:
+        """Return the names of the ends of a link."""
+        names = self.result.found.nodes
+        return " – ".join(figure_text(names[int(side[link])], longest) for side in self.pairs)
+
+
+def make_joint_page(result: JointResult, command: str) -> str:
+    """Return the page of joint graphs as one HTML document that needs no network, the same for the same result.
+
+    Parameters
+    ----------
+    result : JointResult
+        What was found.
+    command : str
+        The command that gives the same result, with the names of files but not where they are.
+    """
+    found, links = result.found, _Links(result)
+    drawn = len(links.pairs[0])
+    figures = [_draw_graph(result, links), _draw_link(result, links)] if drawn else []
+    if found.changes is not None:
+        figures.append(_draw_evidence(result))
+    text, bibtex = cite(result.bundles)
+    values: dict[str, Any] = {
+        "names": result.names,
+        "in_time": found.order is Order.TIME,
+        "sentences": [f"{summarize_changes(result)[:1].upper()}{summarize_changes(result)[1:]}.", *_explain(result)],
+        "warnings": [*found.warnings, *found.contradictions],
+        "notes": [*describe_left_out(found.left_out, result.names), *found.notes],
+        "figures": {each.name: each for each in figures},
+        "links": [links.ends(link) for link in range(drawn)],
+        "charts": [_chart(result, links, link) for link in range(min(drawn, MOST_CHARTS))],
+        "size": (_WIDTH, _TALL),
+        "changed": _changes_table(result),
+        "periods": _periods_table(result),
+        "promises": [(bundle, describe_promise(bundle)) for bundle in result.bundles[:1]],
+        "releases": [describe_release(bundle) for bundle in result.bundles[:1]],
+        "command": command,
+        "software": _SOFTWARE,
+        "citation": text,
+        "bibtex": bibtex,
+    }
+    title = f"{result.names[0]} to {result.names[-1]}: joint graphs"
+    data = {"joint": _data(result, links)} if drawn else {}
+    return render_page(Page(_TEMPLATES, "joint.html", title, values, figures, ["joint.js"] if drawn else [], data))
+
+
+def _explain(result: JointResult) -> list[str]:
+    found = result.found
+    n_changed = sum(len(found.changed(one)) for one in result.found.claimed)
+    pairs = "pair has" if n_changed == 1 else "pairs have"
+    return [
+        f"{n_changed or 'No'} {pairs if n_changed else 'pair has'} changed at a false discovery rate of {found.fdr:g}.",
+        "All errors are those of sampling and of the noise that was added to each release. That two joint graphs "
+        "differ does not show a change by itself: what is claimed is what these tests find.",
+    ]
+
+
+def _data(result: JointResult, links: _Links) -> dict[str, Any]:
+    """Return what the page's script draws from."""
+    places = _places(result, links)
+    first, second = links.pairs
+    estimates = links.estimates
+    ends = {"x0": places[first, 0], "y0": places[first, 1], "x1": places[second, 0], "y1": places[second, 1]}
+    low, high = ([], []) if estimates is None else (estimates[0] - _Z * estimates[1], estimates[0] + _Z * estimates[1])
+    return {
+        "names": [figure_text(name, 60) for name in result.names],
+        "ends": [links.ends(link) for link in range(len(first))],
+        **{name: _rounded(values) for name, values in ends.items()},
+        "weights": _rounded(links.weights),
+        "kinds": links.kinds.tolist(),
+        "estimates": [] if estimates is None else _rounded(estimates[0]),
+        "low": _rounded(low),
+        "high": _rounded(high),
+    }
+
+
+def _rounded(values: Any) -> Any:
+    numbers = np.round(np.nan_to_num(np.asarray(values, dtype=float)), 4)
+    return numbers.tolist()
+
+
+def _places(result: JointResult, links: _Links) -> FloatArray:
+    by_size = np.argsort(-np.abs(links.weights).max(axis=0), kind="stable")
+    return place_nodes(len(result.found.nodes), np.column_stack([side[by_size] for side in links.pairs]))
+
+
+def _draw_graph(result: JointResult, links: _Links) -> Figure:
+    """Return the figure that the slider changes, which begins with the first period."""
+    reach = Range1d(start=-_EDGE, end=_EDGE), Range1d(start=-_EDGE, end=_EDGE)
+    plot = new_figure(height=_HEIGHT, x_range=reach[0], y_range=reach[1])
+    plot.axis.visible = plot.grid.visible = False
+    names = ("x0", "y0", "x1", "y1", "kind", "width", "dash", "ends", "value")
+    source = ColumnDataSource({name: [] for name in names}, name="joint-links")
+    palette = [shade(name).light for name in ("positive", "negative", "node")]
+    colour = {"field": "kind", "transform": CategoricalColorMapper(factors=[_LARGER, _SMALLER, _SAME], palette=palette)}
+    drawn = plot.segment(
+        "x0", "y0", "x1", "y1", source=source, line_color=colour, line_width="width", line_dash="dash", line_cap="butt"
+    )
+    plot.add_tools(hover([("", "<b>@ends</b>"), ("", "@value")], renderers=[drawn]))
+    add_nodes(plot, result.found.nodes, _places(result, links))
+    since = "since the last change point" if result.found.order is Order.TIME else "than in the others"
+    caption = (
+        "Each line is a link of the joint graph, wider where it is stronger and dashed where it is negative. Blue ones "
+        f"are found to be larger {since}, orange ones smaller; a thin dotted one is gone. Columns stay in their places."
+    )
+    n_edges = result.summary()["n_edges"]
+    told = f"{min(n_edges)} to {max(n_edges)} links in a period. All numbers are in the folders of the periods."
+    return Figure("graph", "The graph of a period", caption, told, plot)
+
+
+def _draw_link(result: JointResult, links: _Links) -> Figure:
+    """Return the figure of one link over all periods, which the list changes."""
+    names = _short_names(result)
+    plot = new_figure(height=_LOW_HEIGHT, x_range=FactorRange(factors=names), y_axis_label="partial correlation")
+    plot.xaxis.major_label_orientation = 0.9
+    weights = links.weights[:, 0]
+    y, error = (weights, 0.0) if links.estimates is None else (each[:, 0] for each in links.estimates)
+    numbers = {"y": y, "low": y - _Z * error, "high": y + _Z * error}
+    own = ColumnDataSource({"x": names, **{name: _rounded(each) for name, each in numbers.items()}}, name="joint-own")
+    line = ColumnDataSource({"x": names, "y": weights}, name="joint-line")
+    plot.segment("x", "low", "x", "high", source=own, line_color=shade("control").light, line_width=1.5)
+    points = plot.scatter("x", "y", source=own, size=6, fill_color=shade("control").light, line_color=None)
+    plot.line("x", "y", source=line, line_color=shade("link").light, line_width=2.5)
+    plot.add_tools(hover([("", "<b>@x</b>"), ("", "@y{+0.000} (@low{+0.000} to @high{+0.000})")], renderers=[points]))
+    caption = (
+        "Points are estimates from each period alone, without a graph, with 95 % intervals; the line is the joint "
+        "graph, which is zero where there is no link."
+    )
+    return Figure("link", "A link over all periods", caption, "The small charts below show the same.", plot)
+
+
+def _draw_evidence(result: JointResult) -> Figure:
+    """Return the figure of the p-value at every place between periods, or of every period."""
+    found, names = result.found, _short_names(result)
+    evidence = np.ones(0) if found.changes is None else found.changes.evidence
+    in_time = found.order is Order.TIME
+    labels = names[1:] if in_time else names
+    plot = new_figure(height=_LOW_HEIGHT, x_range=FactorRange(factors=labels), y_axis_label="-log10 p-value")
+    plot.xaxis.major_label_orientation = 0.9
+    heights = -np.log10(evidence)
+    source = ColumnDataSource({"x": labels, "y": heights, "p": [f"p {spell_p(value)}" for value in evidence]})
+    bars = plot.vbar(x="x", top="y", source=source, width=0.7, fill_color=shade("positive").light, line_color=None)
+    limit = -math.log10(1.0 - found.confidence)
+    plot.line(
+        [labels[0], labels[-1]], [limit, limit], line_color=shade("warning").light, line_dash="dashed", line_width=2
+    )
+    plot.y_range.start = 0
+    plot.add_tools(hover([("", "<b>@x</b>"), ("", "@p")], renderers=[bars]))
+    what = "between a period and the one before it" if in_time else "from all others to a period"
+    caption = (
+        f"How surely the network changed {what}, by the clearest window that reaches across no other change point, "
+        f"corrected for all places and windows. Bars above the dashed line are clear at a level of "
+        f"{1.0 - found.confidence:.2g}."
+    )
+    clear = [
+        f"{label}: p {spell_p(p)}" for label, p in zip(labels, evidence, strict=True) if p <= 1.0 - found.confidence
+    ]
+    told = f"Clear are {'; '.join(clear)}." if clear else "None is clear."
+    return Figure("evidence", "When the network changed" if in_time else "Which networks differ", caption, told, plot)
+
+
+def _short_names(result: JointResult) -> list[str]:
+    """Return names of periods for an axis, all different."""
+    short = [figure_text(name, 14) for name in result.names]
+    return short if len(set(short)) == len(short) else [f"{place} {name}" for place, name in enumerate(short, start=1)]
+
+
+def _chart(result: JointResult, links: _Links, link: int) -> Chart:
+    """Return the small chart of a link: a line of the joint graph over the band of the periods' own intervals."""
+    weights = links.weights[:, link]
+    low = high = weights
+    if links.estimates is not None:
+        middle, error = (np.nan_to_num(each[:, link]) for each in links.estimates)
+        low, high = np.maximum(middle - _Z * error, -1.0), np.minimum(middle + _Z * error, 1.0)
+    bottom, top = min(low.min(), weights.min(), 0.0), max(high.max(), weights.max(), 0.0)
+    scale = (_TALL - 2.0 * _MARGIN) / max(top - bottom, 1e-6)
+    x = _MARGIN + np.arange(len(weights)) * (_WIDTH - 2.0 * _MARGIN) / (len(weights) - 1)
+
+    def points(values: FloatArray, at: FloatArray) -> str:
+        heights = _TALL - _MARGIN - (values - bottom) * scale
+        return " ".join(f"{a:.1f},{height:.1f}" for a, height in zip(at, heights, strict=True))
+
+    band = f"{points(high, x)} {points(low[::-1], x[::-1])}"
+    zero, changed = float(_TALL - _MARGIN + bottom * scale), bool(links.kinds[:, link].any())
+    told = _tell(result, links, link)
+    return Chart(links.ends(link), told, points(weights, x), band, round(zero, 1), changed)
+
+
+def _tell(result: JointResult, links: _Links, link: int) -> str:
+    """Return what became of a link, in words."""
+    changes, found = result.found.changes, []
+    if changes is not None:
+        ends = tuple(int(side[link]) for side in links.pairs)
+        pair = int(np.flatnonzero((changes.pairs[0] == ends[0]) & (changes.pairs[1] == ends[1]))[0])
+        for one in result.found.claimed:
+            if pair in result.found.changed(one):
+                found.append(f"{kind_of_change(result, one, pair)} in {result.sides(one)[1]}")
+    weights = links.weights[:, link]
+    at_ends = f"{number(weights[0], '+.2f')} at first, {number(weights[-1], '+.2f')} at last"
+    return f"{'; '.join(found) or 'no change found'}; {at_ends}"
+
+
+def _changes_table(result: JointResult) -> PageTable:
+    table = result.changes()
+    shown = slice(0, MOST_ROWS)
+    columns = [
+        TableColumn(label, table[name][shown])
+        for name, label in (("source", "Column"), ("target", "and column"), ("from", "From"), ("to", "To"))
+    ]
+    about = {
+        "before": (
+            "Before",
+            "+.3f",
+            "the partial correlation given all other columns, of all periods before, pooled.",
+        ),
+        "after": ("After", "+.3f", ""),
+        "difference": ("Difference", "+.3f", ""),
+        "standard_error": ("Standard error", ".3f", "of the difference."),
+        "q_value": (
+            "q-value",
+            ".2g",
+            "the false discovery rate over all pairs and places at which it would just be found.",
+        ),
+    }
+    columns += [
+        TableColumn(label, table[name][shown].tolist(), form, said, 0.0001 if name == "q_value" else -math.inf)
+        for name, (label, form, said) in about.items()
+    ]
+    n_rows = len(table["source"])
+    more = "" if n_rows <= MOST_ROWS else f"The first {MOST_ROWS} of {n_rows:,}; changes.csv has all of them."
+    return PageTable("changes-table", "Pairs of columns that changed.", columns, more, headings=2)
+
+
+def _periods_table(result: JointResult) -> PageTable:
+    found = result.found
+    columns = [
+        TableColumn("Period", result.names),
+        TableColumn("Rows", [float(bundle.release.n_rows) for bundle in result.bundles], ",.0f"),
+        TableColumn(
+            "Effective rows",
+            found.effective_rows,
+            ",.0f",
+            "the correlations are as precise as those of so many Gaussian rows without noise.",
+        ),
+        TableColumn("Links", [float(count) for count in result.summary()["n_edges"]], ".0f"),
+        TableColumn("Signer", [bundle.signer.name for bundle in result.bundles]),
+        TableColumn("Manifest", [bundle.manifest_sha256[:12] for bundle in result.bundles]),
+    ]
+    return PageTable("periods-table", "The periods, in the order given.", columns)

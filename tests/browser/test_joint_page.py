@@ -1,0 +1,93 @@
+"""The page of joint graphs in the browser: sound in both schemes and on a phone, its slider moved by keyboard."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from playwright.sync_api import Page
+from tests.browser.judging import axe_violations, keyboard_complaints, outside_the_window
+from tests.browser.opening import DESKTOP, PHONE, Opened
+from tests.browser.results import HOSTILE_NAMES
+from tests.conftest import Run, make_policy
+
+from dp_publish import publish
+
+pytestmark = pytest.mark.browser
+N_PERIODS = 6
+
+
+@pytest.fixture
+def joint(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> Path:
+    """Learn six months of columns with hostile names, of which one link changes its sign in the fourth."""
+    p = len(HOSTILE_NAMES)
+    for place in range(N_PERIODS):
+        precision = np.eye(p) - 0.4 * (np.eye(p, k=1) + np.eye(p, k=-1))
+        precision[0, 1] = precision[1, 0] = -0.4 + 0.8 * (place >= 3)
+        rows = np.random.default_rng(place).multivariate_normal(np.zeros(p), np.linalg.inv(precision), size=1500)
+        name = f"month-{place + 1}"
+        policy = make_policy({each: [-8, 8] for each in HOSTILE_NAMES}, name=name, mu=20.0, unit="cell")
+        publish(pd.DataFrame(rows, columns=HOSTILE_NAMES), policy, out=tmp_path / f"{name}.tar", key=key)
+    files = [f"month-{place + 1}.tar" for place in range(N_PERIODS)]
+    done = command("dp-learn", "joint", *files, "--out", "joint", "--report")
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "joint" / "report.html"
+
+
+def test_page_is_sound_in_both_schemes_and_on_a_phone(
+    joint: Path, open_silent: Callable[..., Opened], take_picture: Callable[[Page, str], None]
+) -> None:
+    """The page is silent, has no violation in axe-core, fits 390 pixels, and draws its figures."""
+    for kind, size, scheme in (("light", DESKTOP, "light"), ("dark", DESKTOP, "dark"), ("phone", PHONE, "light")):
+        page = open_silent(joint, size=size, scheme=scheme).page
+        page.evaluate("async () => { await dpgraph.ready; await new Promise(requestAnimationFrame); }")
+        page.locator("#joint-period").wait_for(state="visible")
+        take_picture(page, f"joint {kind}")
+
+        assert axe_violations(page) == []
+        assert outside_the_window(page) == []
+        assert page.locator("figure canvas").count() >= 3
+        if kind == "light":
+            assert keyboard_complaints(page) == []
+
+
+def test_slider_goes_through_time_by_keyboard(joint: Path, open_silent: Callable[..., Opened]) -> None:
+    """An arrow key shows the next period; what changed is in colour from the change point on; places stay."""
+    page = open_silent(joint).page
+    page.evaluate("async () => { await dpgraph.ready; }")
+    drawn = "async () => (await dpgraph.ready).graph.document.get_model_by_name('joint-links').data"
+    slider = page.locator("#joint-period")
+    slider.focus()
+
+    seen = [page.evaluate(drawn)]
+    for place in range(2, N_PERIODS + 1):
+        page.keyboard.press("ArrowRight")
+        assert page.locator("#joint-period-shown").inner_text() == f"month-{place}"
+        assert slider.get_attribute("aria-valuetext") == f"month-{place}"
+        seen.append(page.evaluate(drawn))
+    for place, data in enumerate(seen):
+        changed = [ends for ends, kind in zip(data["ends"], data["kind"], strict=True) if kind != "same"]
+        assert len(changed) == (1 if place >= 3 else 0)
+        at = dict(zip(data["ends"], zip(data["x0"], data["y0"], strict=True), strict=True))
+        both = set(at) & set(seen[0]["ends"])
+        first = dict(zip(seen[0]["ends"], zip(seen[0]["x0"], seen[0]["y0"], strict=True), strict=True))
+        assert all(at[ends] == first[ends] for ends in both)
+
+    line = "async () => (await dpgraph.ready).link.document.get_model_by_name('joint-line').data.y"
+    before = page.evaluate(line)
+    page.locator("#joint-link").select_option(index=1)
+    assert page.evaluate(line) != before
+    assert len(before) == N_PERIODS
+
+
+def test_links_can_be_read_without_scripts(joint: Path, open_silent: Callable[..., Opened]) -> None:
+    """Every link has its small chart and what became of it in words, the changed one first."""
+    page = open_silent(joint, scripts=False).page
+    charts = page.locator(".charts li")
+    assert charts.count() >= len(HOSTILE_NAMES) - 1
+    assert charts.first.get_attribute("class") == "changed"
+    assert "in month-4" in charts.first.inner_text()
+    assert page.locator("#changes-table tbody tr:visible").count() == 1
+    assert page.locator("#periods-table tbody tr:visible").count() == N_PERIODS

@@ -1,0 +1,104 @@
+"""What a researcher can ask of dp-learn joint, as one runs it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import Run
+from tests.e2e.test_comparing import AFTER, BEFORE, release
+
+MONTHS = ("2026-01", "2026-02", "2026-03", "2026-04")
+COLUMNS = ["source", "target", "from", "to", "before", "after", "difference", "standard_error", "p_value", "q_value"]
+
+
+@pytest.fixture
+def months(tmp_path: Path, key: Ed25519PrivateKey) -> list[Path]:
+    """Publish four months, rows and second moments, of which the last two have another network."""
+    moments = {"unit": "row", "mu": 3.0, "release": "covariance"}
+    return [
+        release(
+            tmp_path / f"{month}.bundle.tar",
+            key,
+            BEFORE if place < 2 else AFTER,
+            seed=place,
+            **(moments if place % 2 else {}),
+        )
+        for place, month in enumerate(MONTHS)
+    ]
+
+
+def test_the_folder_has_a_graph_a_period_and_what_changed(months: list[Path], command: Run, tmp_path: Path) -> None:
+    """Periods have the files of a graph, in folders of their names; one pair changed, between February and March."""
+    done = command("dp-learn", "joint", *months, "--json")
+    folder = tmp_path / "2026-01+2026-04.joint"
+    summary, changes = json.loads(done.stdout), pd.read_csv(folder / "changes.csv")
+
+    assert done.returncode == 0, done.stderr
+    assert summary == json.loads((folder / "summary.json").read_text())
+    assert [each["name"] for each in summary["bundles"]] == list(MONTHS)
+    assert summary["duality_gap"] >= 0.0
+    (point,) = summary["change_points"]
+    assert (point["from"], point["to"], point["before"]) == ("2026-02", "2026-03", ["2026-01", "2026-02"])
+
+    assert list(changes) == COLUMNS
+    assert changes.loc[:, "source":"to"].to_numpy().tolist() == [["v1", "v2", "2026-02", "2026-03"]]
+    assert abs(changes.difference[0] + 0.5) < 4 * changes.standard_error[0]
+    assert changes.after[0] - changes.before[0] == pytest.approx(changes.difference[0])
+    for place, month in enumerate(MONTHS):
+        period = folder / "periods" / month
+        assert {path.name for path in period.iterdir()} == {
+            *("edges.csv", "pairs.csv", "precision.csv", "covariance.csv", "graph.graphml", "summary.json")
+        }
+        edges = pd.read_csv(period / "edges.csv")
+        assert len(edges) == summary["n_edges"][place] == 3
+        link = edges[(edges.source == "v1") & (edges.target == "v2")].partial_correlation.iloc[0]
+        assert link == pytest.approx(0.3 if place < 2 else -0.2, abs=0.1)
+        precision = pd.read_csv(period / "precision.csv", index_col=0)
+        assert np.count_nonzero(np.triu(precision, 1)) == 3
+
+
+def test_a_result_is_replaced_unless_somebody_changed_it(months: list[Path], command: Run, tmp_path: Path) -> None:
+    """A second run takes the place of the first, folders of periods included; a file of another's stops it."""
+    words = ["dp-learn", "joint", *months[:2], "--alpha", "0.1", "--strength", "0.1", "--out", "series"]
+    assert command(*words).returncode == 0
+    assert command("dp-learn", "joint", *months[1:], *words[4:]).returncode == 0
+    periods = tmp_path / "series" / "periods"
+    assert sorted(path.name for path in periods.iterdir()) == sorted(MONTHS[1:])
+
+    note = periods / MONTHS[1] / "note.txt"
+    note.write_text("mine")
+    refused = command(*words)
+    assert refused.returncode == 2
+    assert "periods/2026-02/note.txt" in refused.stderr
+    note.unlink()
+    (periods / "empty").mkdir()
+    assert "periods/empty" in command(*words).stderr
+
+
+def test_bundles_without_an_order(months: list[Path], command: Run, tmp_path: Path) -> None:
+    """Each is compared with all others, and the lines for a person say so."""
+    done = command("dp-learn", "joint", *months[:3], "--order", "none", "--out", "arms")
+    assert done.returncode == 0, done.stderr
+    assert "1 of 3 networks differs" in done.stdout
+    summary = json.loads((tmp_path / "arms" / "summary.json").read_text())
+    assert [(each["from"], each["to"]) for each in summary["differing"]] == [("the others", "2026-03")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--alpha", "much"], "--alpha"),
+        (["--alpha", "0.1"], "together with the strength"),
+        (["--order", "none", "--coupling", "smooth"], "only time has a drift"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(months: list[Path], command: Run, words: list[str], said: str) -> None:
+    """With exit code 2, one sentence, and nothing written."""
+    done = command("dp-learn", "joint", *months, *words, "--out", "nothing")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (months[0].parent / "nothing").exists()
+    assert "at least two bundles" in command("dp-learn", "joint", months[0]).stderr

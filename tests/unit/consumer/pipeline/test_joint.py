@@ -1,0 +1,133 @@
+"""Joint graphs of a few periods, from rows with unequal noise to graphs and changes."""
+
+import numpy as np
+import pytest
+
+from dp_bundle.base.errors import NoSolutionError, ParameterError, SchemaError
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import table_rows
+from dp_learn.glasso.joint_problem import Kind
+from dp_learn.pipeline.joint import Joint, Order, learn_joint, learn_periods
+from dp_learn.pipeline.joint_weights import joint_alphas, weigh_periods
+
+P, N_PERIODS = 7, 6
+NAMES = [f"v{place}" for place in range(P)]
+ROWS, NOISE = (800, 2000, 1000, 1500, 800, 1200), (0.0, 1.0, 0.3, 0.5, 0.0, 0.5)
+
+
+def partial(period: int) -> np.ndarray:
+    """Return the true partial correlations: a chain, of which one link goes and another comes after three periods."""
+    links = np.diag(np.full(P - 1, 0.35), 1)
+    links[0, 1], links[0, 6] = (0.35, 0.0) if period < 3 else (0.0, -0.35)
+    return np.asarray(links + links.T)
+
+
+def draw(period: int, seed: int = 0) -> Sample:
+    """Return noisy rows of a period."""
+    rng = np.random.default_rng([seed, period])
+    rows = rng.multivariate_normal(np.zeros(P), np.linalg.inv(np.eye(P) - partial(period)), size=ROWS[period])
+    noisy = rows + np.sqrt(NOISE[period]) * rng.normal(size=rows.shape)
+    return Sample([table_rows(noisy, NAMES, NOISE[period])])
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    """Return all periods."""
+    return [draw(period) for period in range(N_PERIODS)]
+
+
+@pytest.fixture(scope="module")
+def found(samples: list[Sample]) -> Joint:
+    """Return the joint graphs in time, with everything chosen."""
+    return learn_periods(samples, Order.TIME, Kind.FUSED, n_draws=300)
+
+
+def test_links_and_their_change_are_found(found: Joint) -> None:
+    """Every period has its true links, the values of which are close; the one change point is in its place."""
+    assert found.solution.converged
+    assert found.is_refitted
+    for period, graph in enumerate(found.graphs):
+        assert (graph.adjacency == (partial(period) != 0.0)).all()
+        assert np.abs(graph.weights - partial(period)).max() < 0.1
+    (one,) = found.claimed
+    assert (one.before, one.after) == ((0, 1, 2), (3, 4, 5))
+    pairs = found.changes.pairs  # type: ignore[union-attr]
+    claimed = {(int(pairs[0][pair]), int(pairs[1][pair])) for pair in found.changed(one)}
+    assert claimed == {(0, 1), (0, 6)}
+
+
+def test_what_is_known_weighs(samples: list[Sample]) -> None:
+    """Effective rows fall with the noise; penalties of entries are in proportion to their errors."""
+    periods = weigh_periods([sample.pooled for sample in samples], Kind.FUSED)
+    assert periods.rows[[0, 4]] == pytest.approx([800, 800], rel=0.01)
+    assert periods.rows[1] < 800
+    off = ~np.eye(P, dtype=bool)
+    assert np.median(periods.weights[:, off]) == pytest.approx(1.0, rel=0.1)
+    ratio = np.median(periods.weights[0][off]) / np.median(periods.weights[4][off])
+    assert ratio == pytest.approx(1.0, rel=0.01)  # of as many rows without noise
+    assert periods.difference_weights.shape == (N_PERIODS - 1, P, P)
+    alphas = joint_alphas(periods, [sample.pooled for sample in samples])
+    assert (np.diff(alphas) < 0.0).all()
+    assert (np.abs(periods.matrices[:, off]) <= alphas[0] * periods.weights[:, off] * (1 + 1e-9)).all()
+
+
+def test_where_a_period_tells_too_little_several_are_pooled() -> None:
+    """Much noise leaves no test of single periods; blocks of two or three still show the change point."""
+    noisy = []
+    for period in range(N_PERIODS):
+        rng = np.random.default_rng([5, period])
+        rows = rng.multivariate_normal(np.zeros(P), np.linalg.inv(np.eye(P) - partial(period)), size=600)
+        noisy.append(Sample([table_rows(rows + np.sqrt(3.0) * rng.normal(size=rows.shape), NAMES, 3.0)]))
+    found = learn_periods(noisy, Order.TIME, Kind.FUSED, n_draws=200)
+    assert "between blocks of" in found.notes[0]
+    assert all(graph.inference is None for graph in found.graphs)
+    assert found.changes is not None
+    assert len(found.changes.evidence) == N_PERIODS - 1
+    assert [(one.before, one.after) for one in found.claimed] == [((0, 1, 2), (3, 4, 5))]
+
+
+@pytest.mark.parametrize(
+    ("order", "kind"),
+    [(Order.TIME, Kind.SMOOTH), (Order.TIME, Kind.GROUP), (Order.NONE, Kind.PAIRS), (Order.NONE, Kind.GROUP)],
+)
+def test_other_couplings_find_most_links(samples: list[Sample], order: Order, kind: Kind) -> None:
+    """All true links are there, and few others; without an order some periods differ."""
+    found = learn_periods(samples, order, kind, n_draws=100)
+    true = np.array([partial(period) != 0.0 for period in range(N_PERIODS)])
+    learned = np.array([graph.adjacency for graph in found.graphs])
+    assert (learned & true).sum() >= 0.9 * true.sum()
+    if order is Order.NONE:
+        assert {one.after for one in found.claimed} <= {(period,) for period in range(N_PERIODS)}
+        assert 0 < len(found.claimed) < N_PERIODS
+
+
+def test_given_penalties_are_used_and_too_small_ones_name_the_period() -> None:
+    """Penalties may be given; the period that is too indefinite for them is named, with the least that does."""
+    noisy = []
+    for period in range(3):
+        rng = np.random.default_rng(period)
+        variance = 1.0 if period == 1 else 0.0
+        rows = rng.normal(size=(100, 1)) + 0.3 * rng.normal(size=(100, P))
+        noisy.append(Sample([table_rows(rows + np.sqrt(variance) * rng.normal(size=rows.shape), NAMES, variance)]))
+    found = learn_periods(noisy, Order.TIME, Kind.FUSED, 0.4, 0.2, names=["a", "b", "c"], n_draws=50)
+    assert (found.alpha, found.coupling, found.scores) == (0.4, 0.2, [])
+    with pytest.raises(NoSolutionError) as refused:
+        learn_periods(noisy, Order.TIME, Kind.FUSED, 1e-3, 1e-3, names=["a", "b", "c"], n_draws=50)
+    assert "that of b" in refused.value.__notes__[0]
+
+
+def test_words_that_do_not_go_together_are_refused() -> None:
+    """Before any bundle is read."""
+    for options, named in (
+        ({"order": "space"}, "order"),
+        ({"coupling": "loose"}, "coupling"),
+        ({"order": "none", "coupling": "smooth"}, "coupling"),
+        ({"alpha": 0.1}, "alpha"),
+        ({"alpha": -0.1, "strength": 0.1}, "alpha"),
+        ({"alpha": 0.1, "strength": -0.1}, "strength"),
+        ({"fdr": 0.0}, "fdr"),
+    ):
+        with pytest.raises(ParameterError, match=named):
+            learn_joint([], **options)  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match="at least two"):
+        learn_joint([])
