@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -21,3 +22,17 @@ def test_demo_prints_its_table_and_leaves_pictures(tmp_path: Path) -> None:
     assert len(little) == 2
     assert all(float(cells[5]) > 0.9 and float(cells[6]) > 0.9 for cells in little)  # AUC and F1
     assert len(list((tmp_path / "demo").glob("*.graph/graph.png"))) == finished.stdout.count(", cell")
+
+
+@pytest.mark.slow
+def test_series_finds_the_year_in_which_the_network_changed(tmp_path: Path) -> None:
+    """The closed borders and the new road are what is said to change, between the right years."""
+    finished = subprocess.run(
+        [sys.executable, ROOT / "examples" / "series.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    changes = pd.read_csv(tmp_path / "series" / "years" / "changes.csv")
+    assert set(zip(changes["from"], changes["to"], strict=True)) == {(2022, 2023)}
+    pairs = {(source[-1], target[-1]) for source, target in zip(changes.source, changes.target, strict=True)}
+    assert pairs >= {("C", "D"), ("I", "J"), ("A", "L")}
+    assert len(pairs) <= 4
