@@ -72,39 +72,50 @@ function readMargin({ name, levels, hasEnds, hasGaps, bounds }, labels, lows, hi
 export function sharesOf({ levels, hasGaps, counts }, rows, sigma) {
   const filled = counts.length - hasGaps
   const inner = counts.slice(0, filled)
+  let [first, last] = [0, 0]
   if (!levels.length && filled > 20) {
-    const [first, last] = [cellsTogether(inner, sigma), cellsTogether([...inner].reverse(), sigma)]
-    if (first + last < filled) {
-      inner.splice(0, first, ...sharedOut(inner.slice(0, first)))
-      inner.splice(filled - last, last, ...sharedOut(inner.slice(filled - last).reverse()).reverse())
-    }
+    const together = [cellsTogether(inner, sigma), cellsTogether([...inner].reverse(), sigma)]
+    if (together[0] + together[1] < filled) [first, last] = together
   }
-  const kept = [...inner, ...counts.slice(filled)].map((count) => count / rows)
+  const before = sharedOut(inner.slice(0, first), filled).map((count) => count / rows)
+  const behind = sharedOut(inner.slice(filled - last).reverse(), filled).reverse().map((count) => count / rows)
+  const left = 1 - sum(before) - sum(behind)
+  if (left <= 0) return nearest(counts.map((count) => count / rows), 1)
+  const others = [...inner.slice(first, filled - last), ...counts.slice(filled)].map((count) => count / rows)
+  const found = nearest(others, left)
+  return [...before, ...found.slice(0, filled - first - last), ...behind, ...found.slice(filled - first - last)]
+}
 
+// The nearest shares that are not negative and add up to a total.
+function nearest(kept, whole) {
   const falling = [...kept].sort((one, other) => other - one)
   let [total, level] = [0, 0]
   falling.forEach((each, index) => {
     total += each
-    const excess = (total - 1) / (index + 1)
+    const excess = (total - whole) / (index + 1)
     if (each > excess) level = excess
   })
   return kept.map((each) => Math.max(each - level, 0))
 }
 
-// How many cells at the beginning are taken together, for their sum to stand out from the noise.
+// How many cells at the beginning are taken together, as their sum does not stand out from the noise.
 function cellsTogether(counts, sigma) {
   let total = 0
   const found = counts.findIndex((count, cell) => {
     total += count
-    return total > 3 * sigma * Math.sqrt(cell + 1)
+    const size = cell + 1
+    const next = counts.slice(size, size + Math.max(size, 3))
+    const score = total / (sigma * Math.sqrt(size))
+    const after = sum(next) / (sigma * Math.sqrt(Math.max(next.length, 1)))
+    return score > 4 || (score > 2 && after > 3)
   })
-  return found < 0 ? counts.length : found + 1
+  return found < 0 ? counts.length : found
 }
 
 // The sum of counts at a beginning, shared out over their cells, each having a part of the next one's.
-function sharedOut(counts) {
-  const parts = counts.map((_, cell) => 0.6 ** (counts.length - 1 - cell))
-  return parts.map((part) => (sum(counts) * part) / sum(parts))
+function sharedOut(counts, cells) {
+  const parts = counts.map((_, cell) => Math.exp((-60 / cells) * (counts.length - 1 - cell)))
+  return parts.map((part) => (Math.max(0, sum(counts)) * part) / sum(parts))
 }
 
 // The normal score of each cell of numbers.

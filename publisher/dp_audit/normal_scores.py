@@ -18,7 +18,7 @@ from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.columns import Scores
 
 _Floats = NDArray[np.float64]
-_MANY_CELLS, _STANDS_OUT, _PART_OF_NEXT = 20, 3.0, 0.6  # as the format says of cells at the ends
+_MANY_CELLS = 20  # as the format says of cells at the ends, of which all other numbers below are
 _HALVINGS = 200
 
 
@@ -81,29 +81,36 @@ def _shares(margin: Margin, n_rows: int, sigma: float) -> _Floats:
     """Return the nearest shares that are not negative and add up to 1, the counts at the ends being shared out."""
     counts = margin.counts.astype(np.float64)
     n_filled = len(counts) - margin.has_gaps
+    first = last = 0
     if not margin.labels and n_filled > _MANY_CELLS:
         first, last = _n_together(counts[:n_filled], sigma), _n_together(counts[:n_filled][::-1], sigma)
-        if first + last < n_filled:
-            counts[:first] = _spread(counts[:first])
-            counts[n_filled - last : n_filled] = _spread(counts[n_filled - last : n_filled][::-1])[::-1]
+        first, last = (first, last) if first + last < n_filled else (0, 0)
     shares = counts / n_rows
+    shares[:first] = _spread(shares[:first], n_filled)
+    shares[n_filled - last : n_filled] = _spread(shares[n_filled - last : n_filled][::-1], n_filled)[::-1]
+    kept = np.r_[first : n_filled - last, n_filled : len(shares)]
+    left = 1 - shares[:first].sum() - shares[n_filled - last : n_filled].sum()
+    if left <= 0:
+        shares, kept, left = counts / n_rows, np.arange(len(counts)), 1.0
 
-    low, high = shares.min() - 1, shares.max()  # of the level that is taken off
+    low, high = shares[kept].min() - 1, shares[kept].max()  # of the level that is taken off
     for _ in range(_HALVINGS):
         level = (low + high) / 2
-        low, high = (level, high) if np.maximum(shares - level, 0).sum() > 1 else (low, level)
-    projected: _Floats = np.maximum(shares - (low + high) / 2, 0)
-    return projected
+        low, high = (level, high) if np.maximum(shares[kept] - level, 0).sum() > left else (low, level)
+    shares[kept] = np.maximum(shares[kept] - (low + high) / 2, 0)
+    return shares
 
 
 def _n_together(counts: _Floats, sigma: float) -> int:
-    for place in range(len(counts)):
-        if counts[: place + 1].sum() > _STANDS_OUT * sigma * (place + 1) ** 0.5:
-            return place + 1
+    for j in range(1, len(counts) + 1):
+        behind = counts[j : j + max(j, 3)]
+        own, after = counts[:j].sum() / j**0.5, behind.sum() / max(len(behind), 1) ** 0.5
+        if own > 4 * sigma or (own > 2 * sigma and after > 3 * sigma):
+            return j - 1
     return len(counts)
 
 
-def _spread(counts: _Floats) -> _Floats:
-    parts = np.array([_PART_OF_NEXT ** (len(counts) - 1 - place) for place in range(len(counts))])
-    spread: _Floats = counts.sum() * parts / parts.sum()
+def _spread(shares: _Floats, n_filled: int) -> _Floats:
+    parts = np.array([np.exp(-60 * (len(shares) - 1 - place) / n_filled) for place in range(len(shares))])
+    spread: _Floats = max(0.0, shares.sum()) * parts / parts.sum() if len(shares) else shares
     return spread

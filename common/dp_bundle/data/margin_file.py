@@ -114,18 +114,19 @@ def read_margins(file: BinaryIO, release: Release) -> tuple[Margin, ...]:
     starts = np.flatnonzero(np.diff(cells.names, prepend=-1))
     if not np.array_equal(cells.names[starts], np.arange(len(names))):
         raise BundleFormatError(_OTHER)
+    places = {label: place for place, label in enumerate(known)}
+    ends = [*starts[1:].tolist(), len(cells.names)]
+    margins = tuple(
+        _margin(columns[name], sources.get(columns[name].name), cells.between(start, end), places)
+        for name, start, end in zip(names, starts.tolist(), ends, strict=True)
+    )
     noise = _DEVIATIONS * stated.sigma
     if cells.counts.min() < -noise or cells.counts.max() > release.n_rows + noise:
         raise BundleFormatError(
             f"{MARGINS_NAME} holds a count below {-noise:.6g} or above {release.n_rows + noise:.6g}, which its rows "
             "and noise cannot give"
         )
-    places = {label: place for place, label in enumerate(known)}
-    ends = [*starts[1:].tolist(), len(cells.names)]
-    return tuple(
-        _margin(columns[name], sources.get(columns[name].name), cells.between(start, end), places)
-        for name, start, end in zip(names, starts.tolist(), ends, strict=True)
-    )
+    return margins
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,10 @@ from scipy import special
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-_PART_OF_NEXT = 0.6  # that a cell far out has of the one beside it
+_FALL = 60.0  # of the logarithm of shares far out, along as many cells as there are
 _MANY = 20  # cells, of which those at the ends may be empty
-_STANDS_OUT = 3.0  # standard deviations of a sum of counts, from an end of the cells on
+_STANDS_OUT, _STANDS_OUT_ALONE = 2.0, 4.0  # standard deviations of a sum of counts, from an end of the cells on
+_NEXT, _STANDS_OUT_NEXT = 3, 3.0  # cells at least behind them, of a sum of as many, and its standard deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +65,9 @@ class Margin:
     def shares(self, n_rows: int, sigma: float) -> Floats:
         """Return the share of all rows in each cell: not negative, and 1 together.
 
-        The counts of cells at either end of many numbers are taken together until their sum stands out from the noise,
-        and that sum is shared out over them, most to the innermost.
+        The counts of cells at either end of many numbers are taken together as long as their sum does not stand out
+        from the noise, and that sum, if it is positive, is shared out over them, most to the innermost. All others have
+        what is left, as the nearest shares that are not negative.
 
         Parameters
         ----------
@@ -74,14 +76,19 @@ class Margin:
         sigma : float
             The standard deviation of the noise on a count.
         """
-        counts = self.counts.astype(np.float64)
+        shares, at_ends = self.counts / n_rows, np.zeros(len(self.counts), dtype=bool)
         if not self.labels and self.n_filled > _MANY:
-            filled = counts[: self.n_filled]
-            first, last = _not_alone(filled, sigma), _not_alone(filled[::-1], sigma)
-            if first + last < self.n_filled:
-                _share_out(filled[:first])
-                _share_out(filled[::-1][:last])
-        return shares_of(counts / n_rows)
+            filled = shares[: self.n_filled]
+            first, last = _not_alone(filled, sigma / n_rows), _not_alone(filled[::-1], sigma / n_rows)
+            at_ends[:first] = at_ends[self.n_filled - last : self.n_filled] = first + last < self.n_filled
+            if at_ends.any():
+                _share_out(filled[:first], self.n_filled)
+                _share_out(filled[::-1][:last], self.n_filled)
+        left = 1.0 - float(shares[at_ends].sum())
+        if left <= 0.0:  # noise alone
+            return shares_of(self.counts / n_rows)
+        shares[~at_ends] = shares_of(shares[~at_ends], left)
+        return shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,22 +138,34 @@ def mean_and_deviation(values: Floats, shares: Floats) -> tuple[float, float]:
 
 
 def _not_alone(counts: Floats, sigma: float) -> int:
-    """Return how many cells at the beginning are taken together, for their sum to stand out."""
+    """Return how many cells at the beginning are taken together, as their sum does not stand out.
+
+    Of so many sums one may well exceed twice its noise by chance, so what comes next must stand out by itself then.
+    """
+    size = np.arange(1, len(counts) + 1)
     sums = np.cumsum(counts)
-    found = np.flatnonzero(sums > _STANDS_OUT * sigma * np.sqrt(np.arange(1, len(counts) + 1)))
-    return int(found[0]) + 1 if found.size else len(counts)
+    ends = np.minimum(size + np.maximum(size, _NEXT), len(counts))
+    scores = sums / (sigma * np.sqrt(size))
+    next_scores = (sums[ends - 1] - sums) / (sigma * np.sqrt(np.maximum(ends - size, 1)))
+    found = np.flatnonzero((scores > _STANDS_OUT_ALONE) | ((scores > _STANDS_OUT) & (next_scores > _STANDS_OUT_NEXT)))
+    return int(found[0]) if found.size else len(counts)
 
 
-def _share_out(counts: Floats) -> None:
-    """Share out the sum of counts at a beginning over their cells, each having a part of the next one's; in place."""
-    parts = _PART_OF_NEXT ** np.arange(len(counts))[::-1]
-    counts[:] = counts.sum() * parts / parts.sum()
+def _share_out(counts: Floats, n_cells: int) -> None:
+    """Share out the sum of counts at a beginning over their cells, each having a part of the next one's; in place.
+
+    The more cells there are, the finer they are, and the larger is that part.
+    """
+    if not len(counts):
+        return
+    parts = np.exp(-_FALL / n_cells * np.arange(len(counts))[::-1])
+    counts[:] = max(0.0, float(counts.sum())) * parts / parts.sum()
 
 
-def shares_of(shares: Floats) -> Floats:
-    """Return the nearest shares that are not negative and add up to 1 (the projection onto the simplex)."""
+def shares_of(shares: Floats, total: float = 1.0) -> Floats:
+    """Return the nearest shares that are not negative and add up to a total (the projection onto the simplex)."""
     falling = np.sort(shares)[::-1]
-    excess = (np.cumsum(falling) - 1) / np.arange(1, len(shares) + 1)
+    excess = (np.cumsum(falling) - total) / np.arange(1, len(shares) + 1)
     level = excess[np.flatnonzero(falling > excess)[-1]]
     projected: Floats = np.maximum(shares - level, 0.0)
     return projected

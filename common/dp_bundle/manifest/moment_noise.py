@@ -146,7 +146,7 @@ class SecondMoments(NoisyMatrix):
         if max(first.radius, self.radius, column_clip) > _MOST:
             raise ValueError("a radius or the column clip is larger than that of any release")
 
-    def check_guarantee(self, guarantee: Guarantee, n_features: int, n_raw: int) -> None:
+    def check_guarantee(self, guarantee: Guarantee, n_features: int, n_raw: int | None = None) -> None:
         """Refuse, by ValueError, a guarantee that the noise cannot give.
 
         Parameters
@@ -154,13 +154,13 @@ class SecondMoments(NoisyMatrix):
         guarantee : Guarantee
             What is stated.
         n_features, n_raw : int
-            The numbers of published columns, and of raw ones behind them.
+            The numbers of published columns, and of raw ones behind them, as many by default.
         """
         check_unit(guarantee)
         if guarantee.unit == "change":
             raise ValueError("changes of counts are no unit of privacy of second moments")
         if self.first_round is not None and self.fourth_moment is not None:
-            self._check_guarantee_of_rounds(guarantee, self.first_round, self.fourth_moment, n_raw)
+            self._check_guarantee_of_rounds(guarantee, self.first_round, self.fourth_moment, n_raw or n_features)
             return
         if guarantee.unit == "cell" and not guarantee.neighbours.n_rows_public:
             raise ValueError("rows and entities may come and go, cells may not")

@@ -13,6 +13,7 @@ import pandas as pd
 from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, listed, quote_name
+from dp_bundle.manifest.columns import Asinh
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
@@ -112,9 +113,10 @@ def learn_alternative(
 
 def _require_classes(bundle: Bundle, name: str, target: str | None) -> None:
     """Refuse classes that are no longer 0 and 1."""
-    transformed = [column.name for column in bundle.release.columns if column.transform is not None]
+    transformed = {column.name: column.transform for column in bundle.release.columns if column.transform is not None}
     if name == "lda" and target in transformed:
-        raise ParameterError("--target", "a column of 0 and 1, and not one on another scale", target)
+        scale = "on the scale of asinh" if isinstance(transformed[target], Asinh) else "of normal scores"
+        raise ParameterError("--target", f"a column of 0 and 1, and not one {scale}", target)
 
 
 def _usable_columns(sample: Sample, target: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:

@@ -135,8 +135,8 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
         if result.stability is not None:
             write_stability(result.graph, result.stability, new / "stability.csv")
         draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
-    tables = {**result.tables, **margin_tables(result.histograms, result.bundles[0].release)}
-    for name, table in tables.items():
+    tables = margin_tables(result.histograms, result.bundles[0].release) if result.histograms else {}
+    for name, table in [*result.tables.items(), *tables.items()]:
         write_table(_columns_of(table), new / name)
     write_end(result.summary, report, new)
 

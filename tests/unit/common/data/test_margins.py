@@ -1,6 +1,7 @@
 """Noisy histograms become shares, and shares scores: against brute force and ranks."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -44,18 +45,19 @@ def test_exact_counts_are_their_own_shares() -> None:
 
 
 def test_counts_at_the_ends_of_many_numbers_are_shared_out() -> None:
-    """Cells of noise at either end have what their sum with the first count that stands out leaves to them.
+    """Cells of noise at either end have their sum together, each a part of the next one's, and the others what is left.
 
-    Each has 0.6 times the share of the next, but for what all lose. Levels, few cells, and the cell of gaps stay as
-    they are.
+    Levels, few cells, and the cell of gaps stay as they are.
     """
     noise = [1, -2, 2, 0, 1, 3, -1, 2]
     counts = [*noise, *(20 * [50]), *noise]
     shares = of(counts).shares(sum(counts), 4.0)
-    assert shares[:9].sum() == pytest.approx(sum(counts[:9]) / sum(counts))
-    assert shares[7] == pytest.approx(0.6 * shares[8])
-    assert shares[-8] == pytest.approx(0.6 * shares[-9])
-    assert shares[9:-9] == pytest.approx(50 / sum(counts))
+    assert shares[:8].sum() == pytest.approx(sum(noise) / sum(counts))
+    assert shares[-8:].sum() == pytest.approx(sum(noise) / sum(counts))
+    assert shares[6] == pytest.approx(math.exp(-60 / 36) * shares[7])
+    assert shares[-7] == pytest.approx(math.exp(-60 / 36) * shares[-8])
+    assert shares[8:-8] == pytest.approx(50 / sum(counts))
+    assert (of([-1, *counts[1:]]).shares(sum(counts) - 2, 40.0) >= 0).all()
     assert (of(counts, labels=tuple(map(str, range(36)))).shares(1000, 4.0)[[2, 5, 33]] > 0).all()
     assert of([*counts, 9], has_gaps=True).shares(1000, 4.0)[-1] > 0
     assert of([3, *(19 * [50])]).shares(953, 4.0)[0] > 0

@@ -121,7 +121,7 @@ def test_correlations_are_those_that_were_released(path: Path, tmp_path: Path) -
     """Normal scores and indicators, made again from the values, have the released correlations."""
     with opened(path) as bundle:
         document = write_synthetic(bundle, tmp_path / "s.parquet", 60_000, 3)
-        released, columns = require_reader().correlations(bundle).values, bundle.release.columns
+        released, columns = require_reader().correlations(bundle, of_scores=True).values, bundle.release.columns
     rows, made = pd.read_parquet(tmp_path / "s.parquet"), dict[str, np.ndarray]()
     for name in ("=income", "kids", "day", "since"):
         ranks = pd.Series(rows[name]).rank() / (len(rows) + 1)
@@ -206,7 +206,7 @@ def test_plain_moments_give_normal_numbers_within_bounds_and_levels_by_their_sha
     publish(table, policy, out=tmp_path / "t.tar", key=key)
     with opened(tmp_path / "t.tar") as bundle:
         document = write_synthetic(bundle, tmp_path / "s.parquet", 20_000, 1)
-        released = require_reader().correlations(bundle)
+        released = require_reader().correlations(bundle, of_scores=True)
     assert "normal distribution" in document["keeps"][0]
     rows = pd.read_parquet(tmp_path / "s.parquet")
     assert rows["kids"].between(0, 12).all()
