@@ -80,7 +80,7 @@ _NEUTRAL = [
         r"^Release \d+ of the dataset \S+ was made with random noise on [-\d]+|^Of the table it tells about .*$",
         r"Made with \"[^\"]*\"|ed25519:[0-9a-f]+|SHA-256 of the manifest: [0-9a-f]+",
         r"for your eyes only.*$",
-        r"Histograms: .*$|Scores were clipped to .*$|how \d+ columns? go together",
+        r"Histograms: .*$|Scores were clipped to .*$|how \d+ columns?\s+go together",
         rf"normal scores from -?{_NO} to -?{_NO}(?: of values)?",
         r"columns that \w+ by",
         r"Apache-2\.0",

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -122,6 +121,8 @@ def middle_scores(shares: Floats, n_rows: int) -> Floats:
     n_rows : int
         The number of rows: no rank is taken to be nearer to an end than half a row is.
     """
+    from scipy import special  # which a run without scores has no use for
+
     total = float(shares.sum())
     if total <= 0:
         return np.zeros(len(shares))

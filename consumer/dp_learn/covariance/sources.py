@@ -25,7 +25,6 @@ from dp_learn.covariance.estimate import (
 from dp_learn.covariance.levels import Levels, fill_of, find_levels
 from dp_learn.covariance.moments import LARGEST, BundleRows, Moments, Rows, fold_moments
 from dp_learn.covariance.one_round import debias_one_round
-from dp_learn.covariance.scores import behind_scores
 from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
 from dp_learn.matrices.labels import align
 from dp_learn.matrices.linalg import FloatArray
@@ -231,7 +230,11 @@ def _released(
         raise BundleFormatError("the manifest of a covariance release does not describe it")
     if moments.first_round is not None:
         mean, combined = combine_rounds(moments, RoundMatrices.from_bundle(bundle, places), chosen, release.n_rows)
-        return mean, combined if moments.margins is None or of_scores else behind_scores(bundle, chosen, combined)
+        if moments.margins is None or of_scores:
+            return mean, combined
+        from dp_learn.covariance.scores import behind_scores  # with scipy, which others have no use for
+
+        return mean, behind_scores(bundle, chosen, combined)
     order = [*places, len(places)] if moments.constant else places
     matrix = bundle.second_moments()[np.ix_(order, order)]
     return debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)

@@ -101,7 +101,7 @@ class CovarianceMaker:
         if n_rows * mu >= _ENOUGH * len(self._kinds):
             return None
         return (
-            f"with {n_rows:,} rows, {len(self._kinds)} columns and mu = {mu:g} of a row, the histograms are coarse: "
+            f"with {n_rows:,} rows, {len(self._kinds)} columns, the histograms are coarse at this strength: "
             "--release covariance shows the links of columns without long tails better"
         )
 
