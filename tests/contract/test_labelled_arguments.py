@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import dp_learn
 from dp_bundle.base.errors import ParameterError
-from dp_learn import debias_covariance, graphical_lasso, smallest_solvable_alpha
+from dp_learn import debias_covariance, graphical_lasso, joint_graphical_lasso, smallest_solvable_alpha
 from dp_learn.covariance.sources import table_rows
 from dp_learn.estimators.columnwise import clime_precision, neighborhood_selection, scio_precision
 from dp_learn.estimators.registry import ESTIMATORS
@@ -24,7 +24,14 @@ NAMES = ["a", "b", "c"]
 MIXED = ["c", "a", "b"]
 NOISE = {"a": 0.3, "b": 0.6, "c": 0.9}
 Array = NDArray[np.float64]
-PER_COLUMN = {"noise_variance", "weights", "groups", "covariance", "y"}  # these have labels, and are tested below
+PER_COLUMN = {
+    "noise_variance",
+    "weights",
+    "groups",
+    "covariance",
+    "covariances",
+    "y",
+}  # have labels, tested below
 NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object that has its columns' names inside
     *(
         "alpha",
@@ -42,8 +49,18 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     ),
     *("precision", "progress", "refit", "repair", "rtol", "rule", "scale", "select", "settings", "soft", "solver"),
     *("start", "target", "tol"),
+    *("coupling", "difference_weights", "kind", "order", "period_weights", "strength"),
 }
-MADE_BY_US = {"Comparison", "EdgeInference", "Learned", "Moments", "Solution", "Status"}  # results, of ours
+MADE_BY_US = {
+    "Comparison",
+    "EdgeInference",
+    "Joint",
+    "JointSolution",
+    "Learned",
+    "Moments",
+    "Solution",
+    "Status",
+}  # results, of ours
 
 
 def rows(n_rows: int = 400) -> pd.DataFrame:
@@ -323,3 +340,12 @@ def test_tables_of_other_libraries() -> None:
     np.testing.assert_array_equal(same, right)
     with pytest.raises(ParameterError, match="labels on one side alone"):
         graphical_lasso(COVARIANCE, 0.4, weights=Polars(MIXED, w))
+
+
+def test_periods_with_labels_are_put_in_one_order() -> None:
+    """Covariances of several periods are taken by their names, in the order of the first."""
+    one = pd.DataFrame(np.cov(rows().to_numpy().T), NAMES, NAMES)
+    other = one + 0.3 * np.eye(3)
+    plain = joint_graphical_lasso([one.to_numpy(), other.to_numpy()], 0.1, 0.1)
+    mixed = joint_graphical_lasso([one, other.loc[MIXED, MIXED[::-1]]], 0.1, 0.1)
+    np.testing.assert_array_equal(mixed.precisions, plain.precisions)

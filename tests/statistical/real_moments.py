@@ -97,7 +97,10 @@ def _chi_squared_difference(degrees: float, shift: float) -> Law:
 
     def density(x: Any) -> Any:
         size = np.maximum(np.abs(x), 1e-9)
-        log = order * np.log(size) + np.log(special.kve(order, size / 2)) - size / 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.log(special.kve(order, size / 2))
+        near = special.gammaln(order) - math.log(2) + order * np.log(4 / size) + size / 2  # what it is near 0
+        log = order * np.log(size) + np.where(np.isfinite(scaled), scaled, near) - size / 2
         return np.exp(log - log.max())
 
     still, moved = density(points) * step, density(points - shift) * step

@@ -84,6 +84,8 @@ def bars_of(margin: Margin, n_rows: int, variance: float) -> list[Bar]:
     """Return the bars of a picture of a histogram: of levels each, of few cells each, and else of equal width."""
     shares = margin.shares(n_rows, math.sqrt(variance))
     filled = shares[: margin.n_filled]
+    if not margin.labels and not len(margin.edges):
+        return []
     if margin.labels:
         return [
             Bar(label, math.nan, math.nan, share) for label, share in zip(margin.labels, filled.tolist(), strict=True)

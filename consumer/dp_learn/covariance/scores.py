@@ -27,6 +27,8 @@ from dp_bundle.manifest.columns import Column, Scores
 from dp_learn.covariance.estimate import FormErrors, NoiseLaw, NoisyCovariance, Part, ReleasedCovariance, sum_errors
 from dp_learn.matrices.linalg import FloatArray, draw_symmetric
 
+_LEAST_PART = 1e-9  # of a typical variance
+_REACHED = 0.999  # of a correlation, beyond which the series has no inverse, and its first term is used
 LEAST_SHOWN = 0.3  # of a column's variance that is of its normal variable
 
 
@@ -109,11 +111,17 @@ def behind_scores(bundle: Bundle, columns: Sequence[Column], released: ReleasedC
     shown = coefficients[:, 0] ** 2
 
     variances = np.diagonal(released.debiased)
-    deviations = np.sqrt(np.maximum(variances, np.finfo(float).tiny))
+    is_shown = variances > _LEAST_PART * np.median(np.abs(variances))  # of the others nothing is seen but noise
+    deviations = np.sqrt(np.where(is_shown, variances, 1.0))
     observed = released.debiased / np.outer(deviations, deviations)
-    latent = latent_correlations(observed, coefficients) * np.outer(*[deviations * np.sqrt(shown)] * 2)
-    np.fill_diagonal(latent, variances * shown)
-    rest = np.maximum(variances * (1.0 - shown), 0.0)
+    roots = np.sqrt(shown)
+    found = latent_correlations(observed, coefficients)
+    found = np.where(np.abs(found) < _REACHED, found, observed / np.outer(roots, roots))
+    latent = np.where(
+        np.outer(is_shown, is_shown), found * np.outer(deviations * roots, deviations * roots), released.debiased
+    )
+    np.fill_diagonal(latent, np.where(is_shown, variances * shown, variances))
+    rest = np.where(is_shown, variances * (1.0 - shown), 0.0)
     noise = NoisyCovariance(released.n_rows, latent, rest, np.zeros(len(rest)))
     return replace(released, debiased=latent, noise=NoiseAndSteps(released.known_noise, noise))
 

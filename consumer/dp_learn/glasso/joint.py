@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from dp_learn.glasso.joint_problem import (
 from dp_learn.glasso.problem import Solution, Status
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
+from dp_learn.matrices.labels import align, labels_of
 from dp_learn.matrices.linalg import FloatArray, few_threads
 
 _FORBIDDEN = 1e3  # no entry is worth as much, in units in which variances are about one
@@ -187,7 +189,12 @@ def solve_jointly(
 
 
 def check_periods(covariances: ArrayLike) -> FloatArray:
-    """Return the covariances of at least two periods as one array, exactly symmetric."""
+    """Return the covariances of at least two periods as one symmetric array, by labels in the first one's order."""
+    if not isinstance(covariances, np.ndarray) and isinstance(covariances, Sequence) and len(covariances):
+        columns = labels_of(covariances[0], 1)
+        if columns is not None:
+            rows = [align("covariances", each, columns) for each in covariances]
+            covariances = [np.asarray(align("covariances", each.T, columns)).T for each in rows]
     s = np.asarray(covariances, dtype=float)
     if s.ndim != 3 or len(s) < 2:
         raise ParameterError("covariances.shape", "(K, p, p) with K >= 2", s.shape)

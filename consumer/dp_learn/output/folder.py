@@ -29,7 +29,6 @@ from dp_bundle.base.quoting import guard_cell, quote_path
 from dp_bundle.data.row_reader import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
 from dp_learn.matrices.linalg import FloatArray
-from dp_learn.output.margins import margin_tables
 from dp_learn.output.messages import title_of
 from dp_learn.output.pairs import write_pairs, write_stability
 from dp_learn.output.summary import Result
@@ -135,8 +134,12 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
         if result.stability is not None:
             write_stability(result.graph, result.stability, new / "stability.csv")
         draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
-    tables = margin_tables(result.histograms, result.bundles[0].release) if result.histograms else {}
-    for name, table in [*result.tables.items(), *tables.items()]:
+    tables = dict(result.tables)
+    if result.histograms:
+        from dp_learn.output.margins import margin_tables  # which few results have
+
+        tables |= margin_tables(result.histograms, result.bundles[0].release)
+    for name, table in tables.items():
         write_table(_columns_of(table), new / name)
     write_end(result.summary, report, new)
 

@@ -83,5 +83,6 @@ def _guide(content: bytes) -> tuple[float, float, NDArray[np.int64]]:
     low, center, high = edges[[len(edges) // 4, len(edges) // 2, 3 * len(edges) // 4]].tolist()
     factor = 2 / (high - low) if 0 < high - low < math.inf else 1.0
     u = 2 * np.arange(_PARTS) / _PARTS - 1
-    starts = center + u / ((1 - np.abs(u)).clip(1e-9) * factor)
+    with np.errstate(over="ignore"):  # of edges near the largest floats, where a guide is of no use
+        starts = center + u / ((1 - np.abs(u)).clip(1e-9) * factor)
     return center, factor, np.searchsorted(edges, starts, side="right").astype(np.int64)
