@@ -81,6 +81,7 @@ def test_histograms_are_seen_and_said(
     assert "no value" in said[0]
     assert "<b>south</b>" in said[2]
     assert opened.locator(".histograms svg[role=img][aria-label]").count() == len(COLUMNS)
+    assert "noisy values, as published" not in opened.locator("body").inner_text()  # which is said of rows
     assert axe_violations(opened) == []
     assert outside_the_window(opened) == []
     take_picture(opened, f"histograms {page} {scheme} {size[0]}")
