@@ -21,6 +21,7 @@ _USUAL = (
 _CHOSEN = {
     "rows": "Noisy rows are published, as was chosen.",
     "covariance": "Second moments are published, as was chosen.",
+    "copula": "A histogram of each column is published, and how columns go together, as was chosen.",
 }
 
 
@@ -45,7 +46,7 @@ class Promise:
 
 def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> Promise:
     """Return the promise in the label's words."""
-    release = policy.privacy.release
+    release = "covariance" if policy.privacy.is_moments else "rows"
     columns = calibrate_assumed(policy, kinds)[0] if release == "rows" else []
     right = chance_of_guess(guarantee, columns)
     guess = describe_guess(guarantee, columns).removeprefix("In words: ")
@@ -63,7 +64,8 @@ def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, s
 
 def describe_held(plan: Plan) -> str:
     """Return what researchers would see, in words for everybody."""
-    held, seen = HELD[plan.release], plan.focus.of(plan.release).seen
+    held = HELD["copula" if plan.policy.privacy.has_margins else plan.release]
+    seen = plan.focus.of(plan.release).seen
     if len(plan.kinds) == 1 or (plan.kind is not None and plan.kind.forecast_as is not None):
         return held
     if seen is None:

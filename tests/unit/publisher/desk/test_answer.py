@@ -187,3 +187,12 @@ def test_no_promise_is_shown_of_another_form_than_hers(survey: Path, sent: dict[
     answer = asked(desk_of(survey), **sent)
     assert answer.objections
     assert (answer.promise, answer.held, answer.can_publish) == (None, "", False)
+
+
+def test_histograms_can_be_chosen(survey: Path) -> None:
+    """A histogram of each column is promised, and said to be what researchers see."""
+    answer = asked(desk_of(survey), privacy__release="copula")
+    assert answer.can_publish
+    assert answer.choice == "A histogram of each column is published, and how columns go together, as was chosen."
+    assert answer.promise is not None
+    assert answer.promise.right == pytest.approx(0.6914624612740131)
