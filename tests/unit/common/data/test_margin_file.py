@@ -87,7 +87,7 @@ def test_few_bytes_that_hold_many_cells_are_refused_unread(bundle: Bundle, monke
     assert len(file.getvalue()) < len(bomb) / 3
 
     monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it was decoded"))
-    with pytest.raises(BundleFormatError, match="fewer bytes than so many counts|more values than noise leaves room"):
+    with pytest.raises(BundleFormatError, match=r"fewer bytes than so many counts|more values than noise leaves room"):
         read_margins(file, _of_many(bundle.release, n_columns))
 
 
