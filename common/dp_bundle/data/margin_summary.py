@@ -145,7 +145,7 @@ def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: fl
     high = float(edges[last]) if last < len(edges) else math.inf
     value = _at(margin, shares, share)
     if bool((edges % 1.0 == 0.5).all()):  # whole numbers, several of which may be in a cell
-        low, value, high = low + 0.5, float(np.rint(value)), high - 0.5
+        low, value, high = low + 0.5, float(np.rint(value)) + 0.0, high - 0.5
     return Estimate(name, value, min(low, value), max(high, value))
 
 

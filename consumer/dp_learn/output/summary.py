@@ -278,7 +278,7 @@ def _transforms(release: Release) -> dict[str, Transform]:
 def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:
     """Return how far from its center each column was clipped by two rounds, in its standard deviations."""
     clip = None if release.second_moments is None else release.second_moments.column_clip
-    if clip is None:
+    if clip is None or release.margins is not None:  # of normal scores only ranks far out are clipped
         return {}
     variances = dict(zip(pooled.columns, np.diagonal(pooled.covariance).tolist(), strict=True))
     return {

@@ -12,6 +12,7 @@ from scipy import stats
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import SchemaError
 from dp_learn import learn_graph
+from dp_learn.output.summary import describe_origin
 from dp_publish import Policy, publish
 
 P = 6
@@ -92,3 +93,11 @@ def test_scores_of_two_releases_are_not_put_together(key: Ed25519PrivateKey, tmp
         pytest.raises(SchemaError, match="histogram of their own"),
     ):
         learn_graph([a, b])
+
+
+def test_two_values_are_not_said_to_be_clipped(key: Ed25519PrivateKey, tmp_path: Any) -> None:
+    """Neither value of a column of two is beyond what the rounds take it to, however far it is in deviations."""
+    publish(rows(np.random.default_rng(5), 3000), policy(), out=tmp_path / "d.tar", key=key)
+    with open_bundle(tmp_path / "d.tar") as bundle:
+        learned = learn_graph(bundle)
+        assert describe_origin([bundle], learned.sample.pooled)["bundles"][0]["clipped_at"] == {}
