@@ -101,4 +101,6 @@ def test_what_makes_no_sense_is_refused(months: list[Path], command: Run, words:
     assert done.returncode == 2
     assert said in done.stderr
     assert not (months[0].parent / "nothing").exists()
-    assert "at least two bundles" in command("dp-learn", "joint", months[0]).stderr
+    alone = command("dp-learn", "joint", months[0])
+    assert alone.returncode == 2
+    assert "joint graphs need at least two bundles" in alone.stderr

@@ -8,26 +8,19 @@ from pathlib import Path
 
 import click
 
-from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.cli.console import (
     ALWAYS,
     BundlePath,
-    NewPath,
     already,
     answer,
-    engine_options,
-    json_option,
-    memory_option,
     option,
-    quiet_option,
     tell,
 )
 from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
-from dp_learn.cli.shared import open_all, result_folder, spell_command
+from dp_learn.cli.shared import open_all, options_of_several, require_number, result_folder, spell_command
 
-_LEAST = 2  # bundles
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
@@ -49,15 +42,7 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     show_default=True,
     help="The level of the intervals, and of the critical values of the tests of all pairs.",
 )
-@option("--report/--no-report", applies=ALWAYS, default=True, show_default=True, help="Write report.html too, or not.")
-@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
-@engine_options("verifies and reads rows")
-@option(
-    "--out", applies=ALWAYS, type=NewPath(folder=True), help="The folder for the results; A+B.comparison by default."
-)
-@memory_option
-@json_option
-@quiet_option
+@options_of_several("A+B.comparison")
 def compare(
     files: tuple[Path | RemotePath, ...],
     fdr: float,
@@ -81,8 +66,7 @@ def compare(
     Example:
       dp-learn compare 2025.bundle.tar 2026.bundle.tar
     """
-    if len(files) < _LEAST:
-        raise ParameterError("FILE", "given at least twice: a comparison needs two bundles or more")
+    require_number(files, "a comparison needs")
     folder = result_folder(files, out, "comparison")
     with contextlib.ExitStack() as stack:
         bundles, _, _ = open_all(

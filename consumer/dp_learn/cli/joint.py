@@ -14,19 +14,14 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.cli.console import (
     ALWAYS,
     BundlePath,
-    NewPath,
     already,
     answer,
-    engine_options,
-    json_option,
-    memory_option,
     option,
-    quiet_option,
     tell,
 )
 from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
-from dp_learn.cli.shared import open_all, result_folder, spell_command
+from dp_learn.cli.shared import open_all, options_of_several, require_number, result_folder, spell_command
 
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
@@ -73,15 +68,7 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     show_default=True,
     help="The level of intervals, and at which chance makes no change point at all.",
 )
-@option("--report/--no-report", applies=ALWAYS, default=True, show_default=True, help="Write report.html too, or not.")
-@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
-@engine_options("verifies and reads rows")
-@option(
-    "--out", applies=ALWAYS, type=NewPath(folder=True), help="The folder for the results; FIRST+LAST.joint by default."
-)
-@memory_option
-@json_option
-@quiet_option
+@options_of_several("FIRST+LAST.joint")
 def joint(
     files: tuple[Path | RemotePath, ...],
     order: str,
@@ -110,8 +97,9 @@ def joint(
       dp-learn joint visits-2026-*.bundle.tar --out visits.joint
       dp-learn joint north.tar south.tar west.tar --order none
     """
+    require_number(files, "joint graphs need")
     penalties = [_parse(name, text) for name, text in (("--alpha", alpha), ("--strength", strength))]
-    folder = result_folder([files[0], files[-1]] if len(files) > 1 else files, out, "joint")
+    folder = result_folder([files[0], files[-1]], out, "joint")
     with contextlib.ExitStack() as stack:
         bundles, _, _ = open_all(
             stack,

@@ -5,15 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.cli.console import tell
+from dp_bundle.cli.console import (
+    ALWAYS,
+    NewPath,
+    engine_options,
+    json_option,
+    memory_option,
+    option,
+    quiet_option,
+    tell,
+)
 from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import end_in_name
@@ -22,7 +31,56 @@ if TYPE_CHECKING:
     from dp_bundle import Bundle
     from dp_bundle.engines.dask import Dask
 
+_LEAST = 2  # bundles
+F = TypeVar("F", bound=Callable[..., object])
 WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler", "max_memory"}  # on what is found
+
+
+def options_of_several(out: str) -> Callable[[F], F]:
+    """Return what gives a command on several releases the options that all of them have.
+
+    Parameters
+    ----------
+    out : str
+        The folder for the results by default, in the words of the help.
+    """
+
+    def decorate(command: F) -> F:
+        for each in (
+            quiet_option,
+            json_option,
+            memory_option,
+            option(
+                "--out",
+                applies=ALWAYS,
+                type=NewPath(folder=True),
+                help=f"The folder for the results; {out} by default.",
+            ),
+            engine_options("verifies and reads rows"),
+            option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen."),
+            option(
+                "--report/--no-report",
+                applies=ALWAYS,
+                default=True,
+                show_default=True,
+                help="Write report.html too, or not.",
+            ),
+        ):
+            command = each(command)
+        return command
+
+    return decorate
+
+
+def require_number(files: Sequence[object], what: str) -> None:
+    """Refuse a single bundle where several are needed.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if len(files) < _LEAST:
+        raise ParameterError("FILE", f"given at least twice: {what} at least two bundles")
 
 
 def open_all(

@@ -118,16 +118,22 @@ def compare_networks(
     begin = progress or (lambda _: None)
     with few_threads(len(bundles[0].release.columns)):
         begin("reading the rows")
-        samples = [Sample([bundle_source(bundle, like=bundles[0], done="compared")]) for bundle in bundles]
-        contradictions = [
-            f"{quote_path(bundle.path)}: {sentence}"
-            for bundle, sample in zip(bundles, samples, strict=True)
-            for sentence in find_bundle_contradictions([bundle], sample)
-        ]
-        for sample in samples:
-            sample.forget_products()
+        samples, contradictions = read_apart(bundles, "compared")
         names = [quote_path(bundle.path) for bundle in bundles]
         return compare_samples(samples, fdr, confidence, begin, contradictions, warnings, names=names)
+
+
+def read_apart(bundles: Sequence[Bundle], done: str) -> tuple[list[Sample], list[str]]:
+    """Return the rows of each release apart, and what contradicts its manifest; `done` is that of `bundle_source`."""
+    samples = [Sample([bundle_source(bundle, like=bundles[0], done=done)]) for bundle in bundles]
+    contradictions = [
+        f"{quote_path(bundle.path)}: {sentence}"
+        for bundle, sample in zip(bundles, samples, strict=True)
+        for sentence in find_bundle_contradictions([bundle], sample)
+    ]
+    for sample in samples:
+        sample.forget_products()
+    return samples, contradictions
 
 
 def check_levels(fdr: float, confidence: float) -> None:

@@ -18,10 +18,8 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.manifest.statement import shape_of
-from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_source
 from dp_learn.covariance.standard_errors import at_least_model
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.joint_problem import JointSolution, Kind
@@ -36,6 +34,7 @@ from dp_learn.pipeline.compare import (
     describe_unsure,
     fit_releases,
     lay_out_together,
+    read_apart,
     require_different_rows,
 )
 from dp_learn.pipeline.graph import GraphEstimate
@@ -168,14 +167,7 @@ def learn_joint(
     begin = progress or (lambda _: None)
     with few_threads(len(bundles[0].release.columns)):
         begin("reading the rows")
-        samples = [Sample([bundle_source(bundle, like=bundles[0], done="learned together")]) for bundle in bundles]
-        contradictions = [
-            f"{quote_path(bundle.path)}: {sentence}"
-            for bundle, sample in zip(bundles, samples, strict=True)
-            for sentence in find_bundle_contradictions([bundle], sample)
-        ]
-        for sample in samples:
-            sample.forget_products()
+        samples, contradictions = read_apart(bundles, "learned together")
         return learn_periods(
             samples,
             Order(order),
