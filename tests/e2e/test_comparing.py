@@ -167,7 +167,7 @@ def test_one_bundle_is_a_mistake_of_the_command_line(bundle: Receipt, command: R
     """It is refused as other misuse is, before the bundle is read."""
     done = command("dp-learn", "compare", bundle.path)
     assert done.returncode == 2
-    assert done.stderr == "error: FILE must be given at least twice: a comparison needs two bundles or more\n"
+    assert done.stderr == "error: FILE must be given at least twice: a comparison needs at least two bundles\n"
 
 
 @pytest.mark.parametrize("words", [["compare"], []])
