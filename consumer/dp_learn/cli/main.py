@@ -197,9 +197,8 @@ def cli(
         )
         step("starting", quiet=quiet)
         from dp_learn.output.folder import write_results
-        from dp_learn.output.margins import read_histograms
         from dp_learn.output.messages import describe_result
-        from dp_learn.output.summary import Result, summarize
+        from dp_learn.output.summary import Result, read_histograms, summarize
         from dp_learn.pipeline.learn import learn_graph  # their libraries import slower than a refusal
         from dp_learn.pipeline.memory import require_compilable
 

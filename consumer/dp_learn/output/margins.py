@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dp_bundle import Bundle
 from dp_bundle.data.margin_file import margin_table
 from dp_bundle.data.margin_summary import cell_shares, summarize_margin
 from dp_bundle.data.margins import Margin
@@ -13,12 +12,6 @@ from dp_bundle.manifest.release import Release
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
-
-
-def read_histograms(bundles: Sequence[Bundle]) -> tuple[Margin, ...]:
-    """Return the histograms of a release by normal scores that is learned from alone; else nothing."""
-    alone = len(bundles) == 1 and bundles[0].release.margins is not None
-    return bundles[0].margins() if alone else ()
 
 
 def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.DataFrame]:

@@ -169,6 +169,12 @@ class Result:
     histograms: tuple[Margin, ...] = ()
 
 
+def read_histograms(bundles: Sequence[Bundle]) -> tuple[Margin, ...]:
+    """Return the histograms of a release by normal scores that is learned from alone; else nothing."""
+    alone = len(bundles) == 1 and bundles[0].release.margins is not None
+    return bundles[0].margins() if alone else ()
+
+
 def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability | None = None) -> Summary:
     """Return the summary of a graph."""
     fit, settings = learned.fit, learned.settings

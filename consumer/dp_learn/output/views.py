@@ -17,9 +17,8 @@ from dp_bundle.data.margins import Margin
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_learn.output.layout import place_nodes
-from dp_learn.output.margins import read_histograms
 from dp_learn.output.picture import draw_graph
-from dp_learn.output.summary import Result, summarize
+from dp_learn.output.summary import Result, read_histograms, summarize
 from dp_learn.pipeline import learn
 from dp_learn.pipeline.settings import Options
 
