@@ -26,13 +26,13 @@ from dp_bundle.catalog.site import Output, Site
 from dp_bundle.catalog.survey import digest_bundle, survey
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.files.tar import packed_path
+from dp_bundle.portals.learned import find_reader_package
 from dp_bundle.trust.judging import UnsafeTrustAnyone, read_quorum
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 
 _PACKAGE = Path(__file__).parents[1]
-_SHOWN_BY = ("catalog", "describe", "page")  # the rooms whose code decides what a page shows
 _SOURCES = {".py", ".html", ".css", ".js"}
 
 
@@ -304,8 +304,9 @@ def _key(*parts: Any) -> str:
 
 
 def _code_version() -> str:
-    """Return a digest of the code that decides what a page shows, and of the version of all the rest."""
-    files = sorted(path for room in _SHOWN_BY for path in (_PACKAGE / room).rglob("*") if path.suffix in _SOURCES)
+    """Return a digest of the code that decides what a page shows, the learner's too, and of the version."""
+    packages = [_PACKAGE, *filter(None, [find_reader_package()])]
+    files = sorted(path for package in packages for path in package.rglob("*") if path.suffix in _SOURCES)
     whole = hashlib.sha256(version("dpgraph").encode())
     for path in files:
         whole.update(path.read_bytes())

@@ -148,7 +148,7 @@ def _citation(subject: Subject, by: str) -> str:
         f"{by} ({subject.date[:4]}). {subject.title}. Release {subject.number}, with differential privacy [data set]."
     )
     said += f" {more.publisher}." if more.publisher and more.publisher != by else ""
-    return said + (f" https://doi.org/{more.doi}" if more.doi else "")
+    return said + (f" {subject.identifier}" if more.doi else "")
 
 
 def _column(column: Column, clip: float | None, meanings: Mapping[str, str]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -96,6 +98,15 @@ class Reader(Protocol):
 def find_reader() -> Reader | None:
     """Return who learns from releases on this machine, if anybody does."""
     return next((cast(Reader, each.load()) for each in entry_points(group=_GROUP)), None)
+
+
+def find_reader_package() -> Path | None:
+    """Return the folder of the package that learns from releases on this machine, without importing it."""
+    for each in entry_points(group=_GROUP):
+        found = find_spec(each.module.partition(".")[0])
+        if found and found.origin:
+            return Path(found.origin).parent
+    return None
 
 
 def require_reader() -> Reader:

@@ -27,9 +27,11 @@ from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog
 from dp_bundle.catalog.preview import serve_site
 from dp_bundle.catalog.site import STATE
+from dp_bundle.catalog.survey import digest_bundle, survey
 from dp_bundle.files.new_files import locked_folder
+from dp_bundle.portals.learned import find_reader_package
 from dp_bundle.trust.judging import Revocation, UnsafeTrustAnyone, sign_statement, write_quorum
-from dp_bundle.trust.keys import new_key_pair
+from dp_bundle.trust.keys import new_key_pair, private_key_path
 from dp_bundle.trust.signing import load_private_key, public_key_of
 from dp_bundle.trust.store import TrustStore, accept_statement
 from dp_publish import Policy, load_key, publish
@@ -208,6 +210,42 @@ def test_a_page_that_somebody_changed_is_made_again(bundles: Path, tmp_path: Pat
     summary = make_catalog(bundles, site, store=store)
     assert (summary.read, summary.written) == (0, 2)
     assert contents(site) == before
+
+
+def test_bundles_are_read_again_once_the_code_that_learns_from_them_changes(
+    bundles: Path, tmp_path: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graph on a page is the learner's, which is not this package."""
+    (tmp_path / "learner").mkdir()
+    code = tmp_path / "learner" / "graph.py"
+    code.write_text("alpha = 1\n")
+    monkeypatch.setattr("dp_bundle.catalog.making.find_reader_package", lambda: code.parent)
+    make_catalog(bundles, tmp_path / "site", store=store)
+    assert make_catalog(bundles, tmp_path / "site", store=store).read == 0
+
+    code.write_text("alpha = 2\n")
+    assert make_catalog(bundles, tmp_path / "site", store=store).read == 4
+
+
+def test_the_learner_is_found_where_it_is_installed() -> None:
+    """Its folder is that of the package, which is not imported for it."""
+    found = find_reader_package()
+    assert found is not None
+    assert (found / "output" / "reader.py").is_file()
+
+
+def test_a_citation_quotes_a_doi_that_is_no_address_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the page's link and the portals' documents do."""
+    monkeypatch.setenv("DPGRAPH_HOME", str(tmp_path / "home"))
+    new_key_pair()
+    dataset = {"name": "sales", "publisher": "Office of Examples", "doi": "10.1002/(SICI)1097<1::AID>3.0"}
+    policy = {"dataset": dataset, "privacy": {"mu": 5.0}, "columns": {"a": {"bounds": [0, 1]}, "b": {"bounds": [0, 1]}}}
+    table = pd.DataFrame(np.random.default_rng(2).uniform(size=(300, 2)), columns=["a", "b"])
+    receipt = publish(
+        table, Policy.model_validate(policy), out=tmp_path / "sales.tar", key=load_private_key(private_key_path())
+    )
+    citation = survey(receipt.path, digest_bundle(receipt.path), "")["about"]["citation"]
+    assert citation.endswith(" https://doi.org/10.1002/%28SICI%291097%3C1%3A%3AAID%3E3.0")
 
 
 def test_a_stopped_run_leaves_a_site_that_the_next_run_completes(
