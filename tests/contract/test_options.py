@@ -174,6 +174,7 @@ def test_what_does_not_apply_to_an_estimator_is_refused(chain: str, command: Run
                 assert f"not {estimator};" in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_what_applies_to_an_estimator_makes_a_difference(
     estimator: str, chain: str, command: Run, tmp_path: Path

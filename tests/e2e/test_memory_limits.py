@@ -194,6 +194,7 @@ def publish_numbers(folder: Path, key: Ed25519PrivateKey) -> None:
     publish(table_of(3, 2_000), policy, out=folder / "n.tar", key=key)
 
 
+@pytest.mark.slow
 def test_compiling_is_refused_where_it_would_need_too_much(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """What a machine has to compile is asked for when it has to, and the folder of results is not begun."""
     publish_numbers(tmp_path, key)
@@ -208,6 +209,7 @@ def test_compiling_is_refused_where_it_would_need_too_much(tmp_path: Path, key: 
     assert not (tmp_path / "n.graph").exists()
 
 
+@pytest.mark.slow
 def test_blank_lines_without_end_are_refused(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """A small packed file of gigabytes of blank lines is no table, and is not read to its end."""
     (tmp_path / "blank.csv.gz").write_bytes(gzip.compress(b"c0\n0.5\n") + 400 * gzip.compress(b"\n" * 2**20))
@@ -218,6 +220,7 @@ def test_blank_lines_without_end_are_refused(tmp_path: Path, key: Ed25519Private
     assert refused.peak_mb < MOST_MB
 
 
+@pytest.mark.slow
 def test_a_policy_of_many_unused_columns_is_refused(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Sections for more columns than a release can have are not made into objects."""
     pq.write_table(table_of(2), tmp_path / "t.parquet")

@@ -169,6 +169,7 @@ def test_planted_fault_is_found_and_named(
             assert "bounds" in names or not any(check.name == "bounds" for check in report.findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "sigma"), [(1.0, 0.5), (1.0, 1.0), (2.0, 0.7), (3.0, 1.5)])
 @pytest.mark.parametrize("unit", ["cell", "row"])
 def test_discrete_noise_of_few_steps_is_not_accused(unit: str, width: float, sigma: float) -> None:

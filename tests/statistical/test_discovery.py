@@ -142,6 +142,7 @@ def _deviates(step: Any, statistic: Any, sigma: float, keystream: Any) -> list[f
     return (np.array(deviates) + jitter).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_rows", [1, 5])
 def test_the_real_cost_is_at_most_the_stated_one(max_rows: int, tmp_path: Any) -> None:
     """Over 200 random tables and neighbours, by a computation from the counts, with nothing amiss in the noise."""
@@ -188,6 +189,7 @@ def _spent_twice(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "max_rows", "wrong"),
     [

@@ -55,6 +55,7 @@ def places(made: Stated, *kinds: str) -> set[str]:
     return {place for kind, _, place in made.tally.worst if kind in kinds}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "privacy"),
     [

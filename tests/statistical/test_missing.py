@@ -56,6 +56,7 @@ def absent_p_values(pattern: str, missing: str, folder: Path, key: Ed25519Privat
     return np.concatenate(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["alone", "together"])
 @pytest.mark.parametrize("missing", ["center", "drop"])
 def test_gaps_make_no_edges(pattern: str, missing: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
@@ -66,6 +67,7 @@ def test_gaps_make_no_edges(pattern: str, missing: str, tmp_path: Path, key: Ed2
     assert p_values.min() > 1e-4 / 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["alone", "together"])
 def test_the_midpoint_makes_edges(pattern: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """The same gaps, filled with the middle of the bounds, make edges that are sure and false."""

@@ -26,6 +26,7 @@ def require_true(tally: Tally) -> None:
     assert not false, "\n".join(map(str, false))
 
 
+@pytest.mark.slow
 def test_no_figure_is_smaller_than_the_real_one(
     monkeypatch: pytest.MonkeyPatch, key: Ed25519PrivateKey, tmp_path: Path
 ) -> None:
@@ -57,6 +58,7 @@ def test_no_figure_of_500_policies_is_smaller_than_the_real_one(
     assert stated.tally.kinds.keys() >= {" ".join(kind.split()) for kind in KINDS.split(";")}
 
 
+@pytest.mark.slow
 def test_no_figure_of_scores_is_smaller_than_the_real_one(
     monkeypatch: pytest.MonkeyPatch, key: Ed25519PrivateKey, tmp_path: Path
 ) -> None:

@@ -81,6 +81,7 @@ def test_help_loads_no_heavy_library(package: str) -> None:
     assert not loaded & HEAVY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "unused"), [("--report", UNUSED - FOR_PAGES), ("--no-report", UNUSED | FOR_PAGES)])
 def test_a_plain_run_loads_no_library_that_it_has_no_use_for(
     option: str, unused: set[str], bundle: Receipt, tmp_path: Path

@@ -84,6 +84,7 @@ def flip(content: bytes, at: int) -> bytes:
     return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flipped", "deleted", "older"])
 @pytest.mark.parametrize("form", ["b", "b.tar"])
 def test_a_good_copy_does_not_vouch_for_an_address(
@@ -121,6 +122,7 @@ def test_a_begun_download_vouches_for_nothing(place: OnWeb | InBucket, command: 
     assert command("dp-bundle", "verify", f"{place.address}/a", "--any-signer").returncode == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["a", "a.tar"])
 def test_other_commands_say_that_they_used_copies(
     place: OnWeb | InBucket, multipart: Path, command: Run, home: Path, form: str

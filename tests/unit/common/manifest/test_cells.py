@@ -78,6 +78,7 @@ cells = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.lists(cells, min_size=1, max_size=6))
 def test_mu_is_that_of_the_farthest_neighbouring_rows(drawn: list[tuple[str, int, float, int | None]]) -> None:

@@ -31,6 +31,7 @@ def summed_moments(sigma: float, *, discrete: bool) -> list[mpmath.mpf]:
     return [mpmath.fsum(k**m * (above[k - 1] - above[k]) for k in terms) for m in (2, 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", SIGMAS)
 def test_variances_and_fourth_cumulants_agree_with_the_sums(sigma: float) -> None:
     """Relative to 1e-14 and 1e-11; the rounded cumulant, which changes its sign, to 1e-15 of the squared scale.

@@ -130,6 +130,7 @@ def _factor(p, noise):
     return covariance * np.outer(d, d) + (errors + errors.T) / np.sqrt(2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "noise", "alpha"),
     [

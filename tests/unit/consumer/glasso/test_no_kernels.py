@@ -44,6 +44,7 @@ for noise in (0.0, 0.3):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [LEARN, SOLVE], ids=["learned", "solved"])
 def test_few_nodes_compile_nothing(script: str, tmp_path: Path) -> None:
     """Numbers and categories are learned, dense and indefinite problems solved, and no kernel has a signature."""
@@ -53,6 +54,7 @@ def test_few_nodes_compile_nothing(script: str, tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1].split() == ["compiled"]
 
 
+@pytest.mark.slow
 def test_compiled_kernels_would_be_seen() -> None:
     """A solver that is asked for by name loads kernels, which are listed."""
     script = "from dp_learn import graphical_lasso\ngraphical_lasso([[2.0, 1.0], [1.0, 2.0]], 0.1, solver='cd')\n"

@@ -65,7 +65,8 @@ def test_errors_of_rows_are_those_of_leaving_out_one_row_at_a_time(tmp_path: Pat
     assert 300 < found.effective_rows < n
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [1, 2])
 def test_errors_of_second_moments_are_as_large_as_errors(rounds: int, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Over releases of new rows, correlations miss the truth by one standard error in the root of the mean square."""
     rng, scores = np.random.default_rng(5), []

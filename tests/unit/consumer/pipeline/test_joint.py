@@ -86,6 +86,7 @@ def test_where_a_period_tells_too_little_several_are_pooled() -> None:
     assert [(one.before, one.after) for one in found.claimed] == [((0, 1, 2), (3, 4, 5))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "kind"),
     [(Order.TIME, Kind.SMOOTH), (Order.TIME, Kind.GROUP), (Order.NONE, Kind.PAIRS), (Order.NONE, Kind.GROUP)],

@@ -113,6 +113,7 @@ def test_there_is_a_ranking_without_tests(graph: GraphEstimate) -> None:
     np.testing.assert_array_equal(found.evidence, graph.evidence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "note"), [(0.5, "tests rest on one with"), (1.0, "there are no tests")])
 def test_there_is_a_ranking_where_no_unpenalised_fit_exists(sigma: float, note: str) -> None:
     """Of collinear nodes that noise makes indefinite all pairs are ranked, also where no test can be had."""

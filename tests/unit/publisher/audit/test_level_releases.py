@@ -59,6 +59,7 @@ def test_sound_changes_pass(tmp_path: Any) -> None:
     assert 0.9 < (report.mu_lower or 0.0) <= 1.0
 
 
+@pytest.mark.slow
 def test_sound_changes_beside_categories_pass(tmp_path: Any) -> None:
     """Counts, and categories of which a change is any other level, are attacked in turn."""
     count = {"kind": "integer", "bounds": [0, 5000], "max_change": 1}
@@ -88,6 +89,7 @@ def _among_others_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(response, "sample_replacements", drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "found"),
     [
@@ -170,6 +172,7 @@ def _without_noise_on_gaps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(mechanism, "_noisy_column", noisy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "found"),
     [

@@ -128,6 +128,7 @@ def test_what_is_no_table_is_said_in_a_sentence(name: str, error: type[Exception
         open_table(f"{bucket.uri}/{name}")
 
 
+@pytest.mark.slow
 def test_the_command_publishes_from_a_bucket_to_a_bucket(bucket: Store, command: Callable[..., Any]) -> None:
     """The policy is looked for here, by the table's name, and the release has the table's name."""
     Path("raw.policy.toml").write_text('[privacy]\nmu = 20.0\n[columns."*"]\nbounds = [0, 9]\n')

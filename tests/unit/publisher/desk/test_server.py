@@ -245,6 +245,7 @@ def test_a_policy_that_cannot_be_read_is_for_an_editor(serve: Callable[..., Serv
         serve("[dataset]\ntitel = 'x'\n")
 
 
+@pytest.mark.slow
 def test_looking_spends_nothing_and_publishing_is_the_command(
     serve: Callable[..., Served], command: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:

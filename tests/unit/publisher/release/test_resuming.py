@@ -22,6 +22,7 @@ from dp_publish.release.resuming import resume
 from dp_publish.sampling.keystream import SecureKeystream
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_release_goes_on_where_it_stopped(stop: str, stopping: Stopping, tmp_path: Path) -> None:
     """Wherever a process ends, another finishes the release: one entry, one draw of everything, no job left."""

@@ -12,6 +12,7 @@ from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.noise import ROW_NOISE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ROW_NOISE)
 @pytest.mark.parametrize("unit", ["cell", "row", {"entity": "who", "max_rows": 7}], ids=str)
 @pytest.mark.parametrize("strength", [{"mu": 2.0}, {"rho": 0.4}, {"epsilon": 3.0, "delta": 1e-6}, {"sigma": 30.0}])

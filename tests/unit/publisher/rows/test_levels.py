@@ -106,6 +106,7 @@ def test_weights_are_those_of_raw_columns() -> None:
     assert of_steps(10, columns["n"].cell_noise.sigma) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["cell", "row"])
 def test_epsilon_and_delta_are_kept(unit: str) -> None:
     """The curve of blocks and responses together passes below the point that was asked for, and not far below."""

@@ -56,6 +56,7 @@ def text_of(page: str) -> str:
     return html.unescape(re.sub("<[^>]*>", "", shown(page)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator", ["graphical-lasso", "ridge", "neighborhood", "scio", "clime", "thresholded-covariance", "regression"]
 )
