@@ -105,11 +105,12 @@ def for_choices() -> dict[str, Any]:
 
 
 def for_series() -> dict[str, Any]:
-    """Make the tables of two months."""
-    for month in ("2026-09", "2026-10"):
-        (make_table(f"visits-{month}", ["age", "glucose", "pressure"], n_rows=4000) * 10).to_parquet(
-            f"visits-{month}.parquet"
-        )
+    """Make the tables of two months and of the year, and those of three months of a ward."""
+    table = make_table("visits-2026-09", ["age", "glucose", "pressure"], n_rows=4000) * 10
+    for part in ("2026-09", "2026-10", "2026"):
+        table.to_parquet(f"visits-{part}.parquet")
+    for month in ("2026-09", "2026-10", "2026-11"):
+        table.assign(patient_id=np.arange(4000)).to_parquet(f"ward-{month}.parquet")
     return {}
 
 

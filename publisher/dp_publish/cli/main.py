@@ -312,6 +312,14 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     help="Assumed standard deviation over the width of the bounds (of counts with a max_change: assumed mean), for "
     "columns without a spread in the policy.",
 )
+@option(
+    "--series",
+    "n_releases",
+    applies=ALWAYS,
+    type=int,
+    metavar="N",
+    help="Also say what N such releases cost together, one a period: somebody in one of them, and in all.",
+)
 @option("--picture", applies=ALWAYS, type=NewPath(), help="Also draw the forecast to this .png file.")
 @option(
     "--report",
@@ -333,6 +341,7 @@ def plan_command(
     data: Place,
     policy_file: Path | None,
     spread: float,
+    n_releases: int | None,
     picture: Path | None,
     report: Path | None,
     ledger_place: str | None,
@@ -352,6 +361,7 @@ def plan_command(
       dp-publish plan wine.parquet --report wine.plan.html
       dp-publish plan wine.parquet --picture wine.plan.png
       dp-publish plan wine.parquet --look
+      dp-publish plan october.parquet --series 12
     """
     step("forecasting", quiet=quiet)
     from dp_publish.cli.messages.plan import describe_plan, plan_document
@@ -363,6 +373,12 @@ def plan_command(
 
         PAGE.require(report)
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
+    document, of_series = plan_document(plan), list[str]()
+    if n_releases is not None:
+        from dp_publish.cli.messages.series import describe_series, series_document, series_of
+
+        series = series_of(plan, n_releases)
+        document["series"], of_series = series_document(series), list(describe_series(plan, series))
     notes = describe_first_rows(plan, looked=look)
     for sentence in notes:
         tell(sentence, quiet=quiet)
@@ -382,9 +398,9 @@ def plan_command(
         step("drawing the page", quiet=quiet)
         used = used_policy(data, policy_file)
         account = spending_of(open_ledger(ledger_place), plan.policy)
-        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account))
+        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account, of_series))
         tell(f"wrote {report}", quiet=quiet)
-    answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
+    answer(describe_plan(plan, looked=look, more=of_series), document, as_json=as_json, quiet=quiet)
 
 
 @cli.command("desk")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -29,8 +29,8 @@ _PRINTED = {
 }
 
 
-def describe_plan(plan: Plan, *, looked: bool = False) -> str:
-    """Return the forecast for a person to read; it says whether rows were read."""
+def describe_plan(plan: Plan, *, looked: bool = False, more: Sequence[str] = ()) -> str:
+    """Return the forecast for a person to read, and more sentences; it says whether rows were read."""
     read = "rows were read to see what stands in the way" if looked else "no value was read"
     raw = raw_names(plan.kinds, plan.policy.sources)
     size = f"{counted(plan.n_rows, 'row')}, {count_columns(len(plan.kinds), len(raw))}"
@@ -58,7 +58,8 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
     ]
     several = [SEVERAL_CELLS] if plan.unit == "change" else []
     found = [*describe_findings(plan), *several, *plan.notes, *_paper_sentences(plan)]
-    return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
+    last = ["", *_folded(more)] if more else []
+    return "\n".join([*tables, "", *_folded(legend), "", *_folded(found), *last])
 
 
 def _folded(texts: Iterable[str]) -> list[str]:
@@ -79,14 +80,15 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "assumed_spread": plan.spread,
         "own_mu": None if plan.own is None else plan.own.mu,
-        "forecast": [_numbers(row) for row in plan.rows],
-        "forecast_if_narrower": [{"spread": spread, **_numbers(row)} for spread, row in plan.narrower.items()],
+        "forecast": [numbers_of(row) for row in plan.rows],
+        "forecast_if_narrower": [{"spread": spread, **numbers_of(row)} for spread, row in plan.narrower.items()],
         "notes": plan.notes,
         "paper_figures_not_a_guarantee": {"at_mu": plan.focus.mu, **plan.paper},
     }
 
 
-def _numbers(row: ForecastRow) -> dict[str, Any]:
+def numbers_of(row: ForecastRow) -> dict[str, Any]:
+    """Return one strength's numbers for a machine to read; what is no number is null."""
     both = {"rows": row.rows, "moments": row.moments}
     numbers = {name: value for name, value in asdict(row).items() if name not in (*both, "least_rows_for_moments")}
     numbers |= {
