@@ -7,11 +7,21 @@ import numpy as np
 import pytest
 from tests.statistical.worlds import names, random_graph
 
-from dp_learn.covariance.estimate import ReleasedCovariance
+from dp_learn.covariance.draws import ErrorLaw
+from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource, table_rows
+from dp_learn.inference.edges import fit_for_inference
+from dp_learn.inference.node_measures import (
+    LARGEST_OPTIMISM,
+    FirstOrder,
+    draw_measures,
+    estimate_predictability,
+    unexplained_shares,
+)
+from dp_learn.matrices.linalg import draw_symmetric
 from dp_learn.pipeline.learn import Learned, learn_sample
 from dp_learn.pipeline.measures import NodeMeasures, measure_nodes
 from dp_learn.pipeline.settings import Settings
@@ -85,3 +95,32 @@ def test_heavy_tails_are_in_the_intervals() -> None:
 
     assert 0.93 <= np.mean(covered) <= 0.975
     assert np.mean(wrong) < 0.88
+
+
+@pytest.mark.slow
+def test_the_limit_of_noise_does_not_choose_by_the_outcome() -> None:
+    """Where half of the releases have too much noise, others have no bias; by a limit on each node they have."""
+    n_rows, nothing, rng = 1000, np.zeros(P), np.random.default_rng(9)
+    world, labels = random_graph(P), np.arange(P)
+    sigma = np.linalg.inv(world.precision)
+    root, explained = np.linalg.cholesky(sigma + np.eye(P)), 1.0 - unexplained_shares(sigma, labels)
+    found, by_node = [], []
+    for repetition in range(150):
+        noisy = root @ (np.eye(P) + draw_symmetric(rng, P) / np.sqrt(n_rows - 1)) @ root.T
+        pooled = combine_sources(names(P), [NoisyCovariance(n_rows, noisy, np.ones(P), nothing)])
+        precision = fit_for_inference(pooled).precision
+        model = FirstOrder(np.linalg.inv(precision), precision, labels, np.zeros((P, P)))
+        errors = ErrorLaw(pooled, model.covariance).draws(np.random.default_rng(repetition), 400)
+        drawn = draw_measures(model, errors).unexplained
+        found.append([*estimate_predictability(pooled.covariance, labels, drawn, np.ones(P)), explained])
+        raw = 1.0 - unexplained_shares(pooled.covariance, labels) / np.exp(drawn).mean(axis=0)
+        by_node.append(np.where(drawn.mean(axis=0) >= -LARGEST_OPTIMISM, raw - explained, np.nan))
+    value, low, high, true = np.array(found).swapaxes(0, 1)
+    known = np.isfinite(low)
+    covered = ((low <= true) & (true <= high))[known]
+    print(known.mean(), (value - true)[known].mean(), covered.mean(), np.nanmean(by_node))  # noqa: T201
+
+    assert 0.2 < known.mean() < 0.9
+    assert abs((value - true)[known].mean()) < 0.01
+    assert 0.92 <= covered.mean() <= 0.97
+    assert np.nanmean(by_node) < -0.03

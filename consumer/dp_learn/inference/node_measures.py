@@ -39,7 +39,8 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
 LEAST_SCORE, CLEAR = 5.0, 0.75  # of edges, and the share of edges that have it
-LARGEST_OPTIMISM = 0.05  # of log(1 - R^2): beyond it, in simulations, intervals covered more or less than they should
+LARGEST_OPTIMISM = 0.05  # of log(1 - R^2) of a node that nothing explains
+_BY_EXPLAINED = 1.5  # the power of 1 - R^2 that optimism falls with, without noise 0 and with much of it 2
 _Z = normal_quantile(0.975)
 Intervals = tuple[FloatArray, FloatArray, FloatArray]  # estimates and the ends of their intervals, NaN where unknown
 
@@ -225,17 +226,24 @@ def estimate_predictability(
     Returns
     -------
     tuple of ndarray
-        NaN where the noise is too strong: where S^, or one that was drawn, is indefinite, or chance alone would lower
-        log(1 - R^2) by more than `LARGEST_OPTIMISM`. An estimate may be negative; an interval is within [0, 1].
+        All are NaN where the noise is too strong: where S^, or one that was drawn, is indefinite, or chance alone would
+        lower log(1 - R^2) of unexplained nodes by more than `LARGEST_OPTIMISM`. An estimate may be negative; an
+        interval is within [0, 1].
+
+    Notes
+    -----
+    The noise makes more optimism where more is explained, or seems to be. A limit on the optimism itself is passed by
+    nodes, or releases, of which less than the truth seems explained, so that what has an interval would be biased. That
+    of unexplained nodes hardly depends on what came out.
     """
     unknown = np.full(len(ratio), np.nan)
     if np.isnan(drawn).any() or not is_positive_definite(covariance):
         return unknown, unknown, unknown
-    log = np.log(unexplained_shares(covariance, labels))
-    optimism = drawn.mean(axis=0)
-    log = np.where(-optimism <= LARGEST_OPTIMISM, log, np.nan)
+    log, optimism = np.log(unexplained_shares(covariance, labels)), -drawn.mean(axis=0)
+    middle, margin = log + optimism, _Z * drawn.std(axis=0) * np.sqrt(ratio)
+    if np.mean(optimism * np.exp(_BY_EXPLAINED * middle)) > LARGEST_OPTIMISM:
+        return unknown, unknown, unknown
     estimate = 1.0 - np.exp(log) / np.exp(drawn).mean(axis=0)
-    middle, margin = log - optimism, _Z * drawn.std(axis=0) * np.sqrt(ratio)
     low, high = (np.clip(1.0 - np.exp(end), 0.0, 1.0) for end in (middle + margin, middle - margin))
     return estimate, low, high
 

@@ -16,13 +16,13 @@ from dp_bundle.base.errors import NotConvergedError, ParameterError
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample, Split, effective_rows
-from dp_learn.covariance.standard_errors import chance_alpha, null_standard_errors, penalty_weights
+from dp_learn.covariance.standard_errors import chance_alpha, null_standard_errors
 from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
 from dp_learn.glasso.problem import Solution, make_problem
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.glasso.whitening import whiten_nodes
 from dp_learn.matrices.labels import align, column_labels
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
 from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of_nodes
@@ -176,8 +176,15 @@ def _weights(
     if chosen == Weights.EQUAL:
         return chosen, None
     if nodes.are_numbers:
-        return chosen, penalty_weights(pooled)
+        errors = _null_errors(pooled, nodes)
+        return chosen, errors / median_above_diagonal(errors)
     return chosen, block_weights(block_errors(pooled, nodes), nodes.sizes)
+
+
+def _null_errors(pooled: PooledCovariance, nodes: Nodes) -> FloatArray:
+    """Return the errors of the entries between unrelated numbers, on the scale of the penalty."""
+    d = pooled.deviations
+    return null_standard_errors(pooled) * nodes.rescale(np.outer(d, d))
 
 
 def _select(
@@ -209,7 +216,7 @@ def _select(
 
     if isinstance(path, int):
         smallest = (
-            chance_alpha(null_standard_errors(pooled), weights)
+            chance_alpha(_null_errors(pooled, nodes), weights)
             if nodes.are_numbers
             else chance_alpha_of_nodes(block_errors(pooled, nodes), nodes.sizes, weights)
         )

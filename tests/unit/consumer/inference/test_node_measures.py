@@ -102,6 +102,15 @@ def test_too_much_noise_leaves_cells_empty() -> None:
     assert not are_clear(np.array([]))
 
 
+def test_a_node_that_is_explained_may_have_more_optimism() -> None:
+    """The limit is on the mean over nodes, and more than twice as large where six tenths are explained."""
+    drawn = np.tile([-0.09, -0.01], (10, 1))
+    linked = np.array([[1.0, np.sqrt(0.6)], [np.sqrt(0.6), 1.0]])
+    for matrix, factor, known in ((np.eye(2), 0.8, True), (np.eye(2), 1.1, False), (linked, 2.5, True)):
+        estimate, _, _ = estimate_predictability(matrix, np.arange(2), factor * drawn, np.ones(2))
+        assert np.isfinite(estimate).all() == known
+
+
 def test_sums_over_edges() -> None:
     """A sum counts edges alone, by the signs of their weights; a node without edges has no interval."""
     partials = np.array([[1.0, 0.3, -0.2], [0.3, 1.0, 0.9], [-0.2, 0.9, 1.0]])
