@@ -153,7 +153,7 @@ def test_the_same_seed_gives_the_same_bytes(path: Path, tmp_path: Path, monkeypa
 
 
 def test_few_rows_have_hardly_any_chance_in_them(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Of a thousand rows, correlations are within .008 and distributions within two rows, for .03 by chance; one is one."""
+    """A thousand rows miss correlations by .008, for .03 by chance, and distributions by two rows; one row is one."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.multivariate_normal(np.zeros(4), 0.5 * np.eye(4) + 0.5, size=N), columns=[*"abcd"])
     publish(table, make_policy({}, unit="row", mu=3.0, release="copula"), out=tmp_path / "t.tar", key=key)
