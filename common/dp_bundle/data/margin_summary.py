@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dp_bundle.data.heaps import cell_ends, find_heaps
 from dp_bundle.data.margins import Floats, Margin
 
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
@@ -143,8 +144,13 @@ def _quantile(margin: Margin, n_rows: int, variance: float, name: str, share: fl
         return Estimate(name, value, min(low, value), max(high, value))
     low = float(edges[first]) if first >= 0 else -math.inf
     high = float(edges[last]) if last < len(edges) else math.inf
-    value = _at(margin, shares, share)
-    if bool((edges % 1.0 == 0.5).all()):  # whole numbers, several of which may be in a cell
+    is_whole = bool((edges % 1.0 == 0.5).all())  # several of which may be in a cell
+    filled_shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
+    ends = cell_ends(edges, None, is_whole=is_whole)
+    heaps = find_heaps(filled_shares, ends, math.sqrt(variance) / n_filled, is_whole=is_whole)
+    cell = int(np.searchsorted(np.cumsum(filled_shares), share))
+    value = heaps[cell] if cell in heaps else _at(margin, shares, share)
+    if is_whole:
         low, value, high = low + 0.5, float(np.rint(value)) + 0.0, high - 0.5
     return Estimate(name, value, min(low, value), max(high, value))
 

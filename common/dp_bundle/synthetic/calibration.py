@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import special
 
 from dp_bundle.data.latent import TERMS, latent_correlations, nearest_correlations
 from dp_bundle.data.margins import Floats
@@ -17,13 +18,28 @@ from dp_bundle.synthetic.columns import Drawn, LevelColumn, NumberColumn
 RawColumn = NumberColumn | LevelColumn
 _NUMBERS, _ROWS, _TIMES = 2**22, 50_000, 4  # of trials: variables and rows at most, and how many
 _SEED = 1
+_ROWS_FOR_EACH = 2  # variable, for their correlations to be made zero
+_NEAR = 1e-3  # of an interval's ends
 _LEAST_VARIANCE = 1e-12  # of a mean square: less is rounding
 
 
-def draw_rows(columns: Sequence[RawColumn], independent: Floats, root: Floats) -> list[Drawn]:
-    """Return rows by raw column, from independent standard normal variables."""
+def draw_rows(
+    columns: Sequence[RawColumn], rng: np.random.Generator, n_rows: int, root: Floats, n_apart: int
+) -> list[Drawn]:
+    """Return rows by raw column, as near to what they are drawn from as so many can be.
+
+    Chance is taken from the independent variables, as far as there are rows enough, so that their sample correlations
+    are zero; and every variable has one value in each of as many intervals of equal probability as there are rows.
+    """
     p = len(root)
+    independent = rng.standard_normal((n_rows, p + n_apart))
+    if n_rows > _ROWS_FOR_EACH * (p + n_apart):
+        independent -= independent.mean(axis=0)
+        independent = independent @ np.linalg.inv(_symmetric_root(independent.T @ independent / n_rows))
     normal = np.hstack([independent[:, :p] @ root, independent[:, p:]])
+    places = np.arange(n_rows)
+    for variable in normal.T:
+        variable[np.argsort(variable)] = special.ndtri((places + rng.uniform(_NEAR, 1.0 - _NEAR)) / n_rows)
     return [column.draw(normal) for column in columns]
 
 
@@ -59,12 +75,11 @@ def root_of(columns: Sequence[RawColumn], released: Floats, errors: Floats, n_ap
         return _symmetric_root(found)
 
     known = np.where(on_lines, known, _without_noise(known, np.nan_to_num(errors)))
-    trial = _trial(len(released) + n_apart)
     drawn = np.eye(len(released))
     for _ in range(_TIMES):
         missed = np.where(on_lines, 0.0, linear @ (known - drawn) @ linear.T)
         found = nearest_correlations(np.where(on_lines, wanted, found + missed), blocks, weights)
-        drawn = _drawn_correlations(columns, trial, _symmetric_root(found))
+        drawn = _drawn_correlations(columns, _symmetric_root(found), n_apart)
     return _symmetric_root(found)
 
 
@@ -91,16 +106,12 @@ def _linear(columns: Sequence[RawColumn], released: Floats) -> tuple[Floats, Flo
     return coefficients, gains, known
 
 
-def _trial(n_variables: int) -> Floats:
-    rows = max(1, min(_ROWS, _NUMBERS // n_variables))
-    return np.random.Generator(np.random.PCG64(_SEED)).standard_normal((rows, n_variables))
-
-
-def _drawn_correlations(columns: Sequence[RawColumn], trial: Floats, root: Floats) -> Floats:
-    published = np.zeros((len(trial), len(root)))
-    for column, each in zip(columns, draw_rows(columns, trial, root), strict=True):
+def _drawn_correlations(columns: Sequence[RawColumn], root: Floats, n_apart: int) -> Floats:
+    n_rows = max(1, min(_ROWS, _NUMBERS // (len(root) + n_apart)))
+    rng, published = np.random.Generator(np.random.PCG64(_SEED)), np.zeros((n_rows, len(root)))
+    for column, each in zip(columns, draw_rows(columns, rng, n_rows, root, n_apart), strict=True):
         published[:, list(column.places)] = each.published
-    return correlations_of(published.T @ published, published.sum(axis=0), len(trial))
+    return correlations_of(published.T @ published, published.sum(axis=0), n_rows)
 
 
 def correlations_of(products: Floats, sums: Floats, n_rows: int) -> Floats:

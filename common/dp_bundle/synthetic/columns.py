@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import special
 
+from dp_bundle.data.heaps import cell_ends, find_heaps
 from dp_bundle.data.latent import Steps, linear_coefficients, race_matrix, winners
 from dp_bundle.data.margins import Floats, Margin, mean_and_deviation, middle_scores
 from dp_bundle.manifest.columns import Asinh
@@ -20,7 +21,6 @@ from dp_bundle.manifest.columns import Asinh
 Places = NDArray[np.intp]
 _BINS = 100  # of a normal column, to measure its distribution in
 _DIGITS = 4  # behind the first one of the narrowest cell, or of a tenth of the deviation
-_CLEAR, _DENSER = 8.0, 4.0  # standard deviations of a count, and times the neighbours' density, of one value
 _DAY = 86_400 * 10**6
 _MOST = 2.0**53
 _STORED: dict[str, tuple[pa.DataType, int]] = {
@@ -86,10 +86,12 @@ class Histogram:
         self.fill, _ = mean_and_deviation(scores, self.shares)
         edges = margin.edges
         self.is_whole = bool(len(edges)) and bool(((edges - 0.5) % 1.0 == 0.0).all())
-        self.low, self.high = _ends(edges, bounds, is_whole=self.is_whole)
+        self.low, self.high = cell_ends(edges, bounds, is_whole=self.is_whole)
         self.decimals = _decimals(self.high - self.low)
-        for cell in _atoms(self.shares, self.high - self.low + self.is_whole, _CLEAR * sigma / n_rows):
-            self.low[cell] = self.high[cell] = roundest(self.low[cell], self.high[cell])
+        for cell, value in find_heaps(
+            self.shares, (self.low, self.high), sigma / n_rows, is_whole=self.is_whole
+        ).items():
+            self.low[cell] = self.high[cell] = value
 
     def coefficients(self) -> Floats:
         """Return the Hermite coefficients of the scores."""
@@ -212,6 +214,8 @@ class NumberColumn:
     def _values(self, numbers: Floats, gaps: NDArray[np.bool_]) -> pa.Array:
         if self.labels:
             places = np.clip(np.rint(numbers), 0, len(self.labels) - 1).astype(np.intp)
+            if self.kind == "boolean" and self.labels == ("false", "true"):
+                return pa.array(places == 1, mask=gaps)
             return level_array(places, self.labels, self.gap_label, gaps, ordered=self.kind == "ordered")
         if self.kind in _STORED:
             stored, steps = _STORED[self.kind]
@@ -267,41 +271,6 @@ def level_array(
     missing = (index < 0) if gaps is None else (index < 0) | gaps
     codes = pa.array(index.astype(np.int32), mask=missing)
     return pa.DictionaryArray.from_arrays(codes, pa.array(kept, pa.string()), ordered=ordered)
-
-
-def _ends(edges: Floats, bounds: tuple[float, float] | None, *, is_whole: bool) -> tuple[Floats, Floats]:
-    """Return the least and the largest number of each cell."""
-    if not len(edges):
-        low, high = np.array([[0.0], [0.0]] if bounds is None else [[bounds[0]], [bounds[1]]])
-        return low, high
-    least, most = (edges[0], edges[-1]) if bounds is None else bounds
-    low, high = np.array([min(least, edges[0]), *edges]), np.array([*edges, max(most, edges[-1])])
-    if is_whole:
-        low[1:] += 0.5
-        high[:-1] -= 0.5
-        low[0], high[-1] = min(math.ceil(low[0]), high[0]), max(math.floor(high[-1]), low[-1])
-    return low, high
-
-
-def _atoms(shares: Floats, widths: Floats, least: float) -> list[int]:
-    """Return the cells of some width that hold at least so much, and are far denser than their neighbours."""
-    density = np.divide(shares, widths, out=np.zeros(len(shares)), where=widths > 0.0)
-    beside = np.maximum(np.append(0.0, density[:-1]), np.append(density[1:], 0.0))
-    found: list[int] = np.flatnonzero((shares > least) & (density > _DENSER * beside)).tolist()
-    return found
-
-
-def roundest(low: float, high: float) -> float:
-    """Return the number from one to another that has the fewest digits, of several the nearest to their middle."""
-    if low <= 0.0 <= high:
-        return 0.0
-    for power in range(math.floor(math.log10(max(abs(low), abs(high)))), -300, -1):
-        for step in (10.0**power, 0.5 * 10.0**power):
-            first, last = math.ceil(low / step), math.floor(high / step)
-            if first <= last:
-                number = min(max(round(0.5 * (low + high) / step), first), last) * step
-                return min(max(float(f"{number:.12g}"), low), high)
-    return 0.5 * (low + high)
 
 
 def _decimals(widths: Floats) -> int:

@@ -56,15 +56,16 @@ class Copula:
 
     @property
     def batch_rows(self) -> int:
-        """How many rows are drawn at once, which the rows of a seed depend on."""
+        """How many rows are drawn at once at most, which the rows of a seed depend on."""
         return max(1, min(_MOST_ROWS, _NUMBERS // (len(self.root) + self.n_apart)))
 
     def draw(self, n_rows: int, seed: int) -> Iterator[list[Drawn]]:
         """Yield rows in batches, by raw column."""
         rng = np.random.Generator(np.random.PCG64(seed))
-        for start in range(0, n_rows, self.batch_rows):
-            size = (min(self.batch_rows, n_rows - start), len(self.root) + self.n_apart)
-            yield draw_rows(self.columns, rng.standard_normal(size), self.root)
+        n_batches = -(-n_rows // self.batch_rows)
+        for batch in range(n_batches):
+            size = n_rows * (batch + 1) // n_batches - n_rows * batch // n_batches
+            yield draw_rows(self.columns, rng, size, self.root, self.n_apart)
 
 
 def copula_of(bundle: Bundle) -> Copula:

@@ -30,6 +30,7 @@ _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MAX_TEXT = 2**20  # bytes, in all columns, so that a manifest does not become too large to be read
 _OF_NUMBERS = ("bounds", "center", "scale", "spread", "max_change")
+_TRUTH = ["false", "true"]  # the levels of truth values
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,8 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     bounds = own.bounds if own.bounds is not None or in_ball else (0.0, 1.0)
     if own.transform is not None:
         raise PolicyError(f"transform, of column {name!r}, is for numbers: leave it out for truth values")
+    if privacy.release == "copula" and name in table.booleans and entry.missing in ("refuse", "drop"):
+        return entry.model_copy(update={"kind": "boolean", "levels": _TRUTH, "bounds": None})
     return entry.model_copy(update={"kind": kind, "bounds": bounds, "transform": None})
 
 

@@ -1,11 +1,13 @@
 """What a portal's page shows of second moments: pictures that anybody can read, of a bounded size."""
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.two_rounds import release_in_two_rounds, write_rounds
 
@@ -14,6 +16,7 @@ from dp_bundle.base.errors import EstimationError
 from dp_bundle.catalog import moments
 from dp_bundle.catalog.making import make_catalog
 from dp_bundle.catalog.moments import SCALE, draw_heat_map, draw_network, moments_values, survey_moments
+from dp_bundle.cli.main import cli
 from dp_bundle.portals.learned import Correlations
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -68,6 +71,21 @@ def test_the_page_has_a_map_a_graph_and_their_numbers(path: Path, tmp_path: Path
     assert {tuple(link[:2]) for link in facts["graph"]["links"]} >= {(0, 1), (0, 2)}
 
 
+def test_the_page_offers_synthetic_rows_by_a_command_that_works(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the download beside the page, and writes rows under a name that says synthetic."""
+    make_catalog(path.parent, tmp_path / "site")
+    (page,) = (tmp_path / "site").glob("datasets/*/release-1.html")
+    assert "however many are drawn, they cost no privacy" in page.read_text()
+    (words,) = re.findall(r">dp-bundle (synthesize .*)</pre>", page.read_text())
+    monkeypatch.chdir(page.parent)
+    done = CliRunner().invoke(cli, [*words.split(), "--any-signer"])
+    assert done.exit_code == 0, done.output
+    (rows,) = page.parent.glob("*.synthetic.csv")
+    assert len(rows.read_text().splitlines()) == 10_001
+
+
 def test_sure_correlations_have_their_sign_and_unknown_ones_no_square(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,3 +134,4 @@ def test_a_portal_without_a_learner_shows_none_of_it(path: Path, monkeypatch: py
     make_catalog(path.parent, path.parent.with_name("site"))
     (page,) = path.parent.with_name("site").glob("datasets/*/release-1.html")
     assert 'id="correlations"' not in page.read_text()
+    assert "dp-bundle synthesize" not in page.read_text()

@@ -49,6 +49,21 @@ def test_means_of_few_whole_numbers_cover_and_quantiles_are_whole() -> None:
     assert 0.7 < np.std(away) * 2 * 1.96 < 1.2
 
 
+@pytest.mark.parametrize("heap", [0.0, 20.0])
+def test_quantiles_in_a_heap_are_its_value(heap: float) -> None:
+    """Of a column with a heap of four fifths its value is the median, of whole numbers and of others, in wide cells."""
+    rng = np.random.default_rng(5)
+    values = np.where(rng.random(N) < 0.8, heap, heap + rng.lognormal(2, 1, N))
+    wide = heap + 8 * np.sinh(np.arange(-20.5, 21) * 0.3)
+    for edges, found in ((wide, values), (np.unique(np.floor(wide)) + 0.5, np.rint(values))):
+        margin = noisy(edges, found, rng)
+        assert max(np.diff(edges)[19:22]) > 2
+        estimates = {each.name: each for each in summarize_margin(margin, N, VARIANCE)}
+        assert [estimates[name].value for name in ("25 %", "median", "75 %")] == [heap] * 3
+        assert estimates["95 %"].value > heap + 4
+        assert all(each.low <= each.value <= each.high for each in estimates.values())
+
+
 def test_shares_of_gaps_and_levels() -> None:
     """Gaps and levels have shares with intervals, and no quantiles."""
     rng = np.random.default_rng(3)

@@ -15,7 +15,6 @@ from tests.conftest import make_policy
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import DpGraphError, EstimationError, ParameterError
 from dp_bundle.portals.learned import require_reader
-from dp_bundle.synthetic.columns import roundest
 from dp_bundle.synthetic.copula import copula_of
 from dp_bundle.synthetic.files import describe_kept, side_path, write_synthetic
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -113,8 +112,9 @@ def test_margins_are_those_that_were_released(path: Path, tmp_path: Path) -> Non
             cells = cells.where(values.notna(), len(shares) - 1)
         counts = np.bincount(cells.astype(int), minlength=len(shares))
         distance = np.abs(np.cumsum(counts / n_rows - shares)).max()
-        assert distance < 2.2 / np.sqrt(n_rows), margin.name
-        assert document["measured"]["kolmogorov_distance"][margin.name] < 2.2 / np.sqrt(n_rows)
+        most = 2 / n_rows if len(margin.edges) and not margin.has_gaps else 2.2 / np.sqrt(n_rows)
+        assert distance < most, margin.name
+        assert document["measured"]["kolmogorov_distance"][margin.name] < most
 
 
 def test_correlations_are_those_that_were_released(path: Path, tmp_path: Path) -> None:
@@ -148,8 +148,38 @@ def test_the_same_seed_gives_the_same_bytes(path: Path, tmp_path: Path, monkeypa
         found = copula_of(bundle)
     texts = [(tmp_path / f"{name}.csv").read_bytes() for name in "abc"]
     assert texts[0] == texts[1] != texts[2]
-    assert [len(batch[0].cells) for batch in found.draw(1000, 0)] == [300, 300, 300, 100]
+    assert [len(batch[0].cells) for batch in found.draw(1000, 0)] == [250] * 4
     assert len(pd.read_csv(tmp_path / "a.csv")) == 1000
+
+
+def test_few_rows_have_hardly_any_chance_in_them(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A thousand rows miss correlations by .008, for .03 by chance, and distributions by two rows; one row is one."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.multivariate_normal(np.zeros(4), 0.5 * np.eye(4) + 0.5, size=N), columns=[*"abcd"])
+    publish(table, make_policy({}, unit="row", mu=3.0, release="copula"), out=tmp_path / "t.tar", key=key)
+    with opened(tmp_path / "t.tar") as bundle:
+        measured = write_synthetic(bundle, tmp_path / "few.parquet", 1000, 1)["measured"]
+        write_synthetic(bundle, tmp_path / "one.parquet", 1, 1)
+    assert measured["correlation_difference_largest"] < 0.008
+    assert max(measured["kolmogorov_distance"].values()) <= 2 / 1000
+    assert len(pd.read_parquet(tmp_path / "one.parquet")) == 1
+
+
+def test_truth_values_come_back_as_such(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """With no word in the policy, and with their links; a column of 0 and 1 remains one."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=N)})
+    table["b"] = table["a"] + rng.normal(size=N) > 1.0
+    table["c"] = (rng.random(N) < 0.3).astype(int)
+    policy = make_policy({"c": [0, 1]}, unit="row", mu=3.0, release="copula")
+    publish(table, policy, out=tmp_path / "t.tar", key=key)
+    with opened(tmp_path / "t.tar") as bundle:
+        write_synthetic(bundle, tmp_path / "s.parquet", 20_000, 1)
+    rows = pd.read_parquet(tmp_path / "s.parquet")
+    assert rows["b"].dtype == np.bool_
+    assert set(rows["c"]) == {0, 1}
+    assert rows["b"].mean() == pytest.approx(table["b"].mean(), abs=0.02)
+    assert rows.corr().loc["a", "b"] == pytest.approx(table.corr().loc["a", "b"], abs=0.05)
 
 
 def test_csv_has_guarded_names_and_plain_values(path: Path, tmp_path: Path) -> None:
@@ -244,14 +274,6 @@ def test_nothing_is_drawn_where_noise_drowns_all(tmp_path: Path, key: Ed25519Pri
     with opened(tmp_path / "t.tar") as bundle, pytest.raises(EstimationError, match="nothing to draw rows from"):
         write_synthetic(bundle, tmp_path / "s.csv", 10, 1)
     assert not (tmp_path / "s.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "found"), [(-3, 1, 0), (750, 860, 800), (38, 42, 40), (0.29, 0.32, 0.3), (-18.2, -16.9, -18)]
-)
-def test_the_roundest_number_has_the_fewest_digits(low: float, high: float, found: float) -> None:
-    """Zero before all, and five before two."""
-    assert roundest(low, high) == found
 
 
 def test_a_heap_is_one_value(tmp_path: Path, key: Ed25519PrivateKey) -> None:
