@@ -50,7 +50,8 @@ def test_the_folder_has_a_graph_a_period_and_what_changed(months: list[Path], co
     for place, month in enumerate(MONTHS):
         period = folder / "periods" / month
         assert {path.name for path in period.iterdir()} == {
-            *("edges.csv", "pairs.csv", "precision.csv", "covariance.csv", "graph.graphml", "summary.json")
+            *("edges.csv", "ranking.csv", "pairs.csv", "nodes.csv", "precision.csv", "covariance.csv"),
+            *("graph.graphml", "graph.png", "summary.json"),
         }
         edges = pd.read_csv(period / "edges.csv")
         assert len(edges) == summary["n_edges"][place] == 3
