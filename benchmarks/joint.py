@@ -218,7 +218,7 @@ def run_speed() -> None:
 
 
 def learn_links(samples: Sequence[Sample], p: int) -> tuple[Periods, Callable[[Floats], Masks], Masks]:
-    """Return the debiased correlations, a function that tells links of their precision matrices, and the joint links."""
+    """Return the debiased correlations, a function that reads links off precision matrices, and the joint links."""
     together = lay_out_together(samples)
     periods = weigh_periods(together.pooled, Kind.FUSED)
     chosen = select_in_stages(periods, joint_alphas(periods, together.pooled), RATIOS[Kind.FUSED])
@@ -266,8 +266,8 @@ def run_peers(columns: Sequence[int], noises: Sequence[float], n_tables: int) ->
             for name, each in scores.items():
                 mean, error = np.mean(each, axis=0), np.std(each, axis=0) / np.sqrt(len(each))
                 print(
-                    f"{p:>3} {noise:>5}   links {mean[0]:.3f} ({error[0]:.3f}), changes {mean[1]:.3f} ({error[1]:.3f})   "
-                    f"{name} ({len(each)} of {n_tables} series)"
+                    f"{p:>3} {noise:>5}   links {mean[0]:.3f} ({error[0]:.3f}), changes {mean[1]:.3f} ({error[1]:.3f})"
+                    f"   {name} ({len(each)} of {n_tables} series)"
                 )
             n_solved = n_tables * len(PEERS_GRID[0]) * len(PEERS_GRID[1])
             print(

@@ -177,8 +177,7 @@ def describe_joint(result: JointResult, folder: Path, *, report: bool = True) ->
     lines = [
         *describe_releases(result.bundles, names, found.effective_rows),
         *(f"  {sentence}" for sentence in (*describe_left_out(found.left_out, names), *found.notes)),
-        f"{len(names)} graphs of {len(found.nodes)} columns, with {spell_range(edges)} edges; "
-        f"{_COUPLINGS[found.kind]}",
+        f"{len(names)} graphs of {len(found.nodes)} columns, with {spell_range(edges)} edges; {_COUPLINGS[found.kind]}",
         f"  alpha = {found.alpha:.4g} and coupling strength = {found.coupling:.4g}, {chosen}; {found.solution.status}, "
         f"duality gap {found.solution.duality_gap:.2g}",
     ]

@@ -211,7 +211,7 @@ def learn_periods(
             "dp-learn joint learns graphs of numbers, and these tables have categories or published gaps: compare them "
             "two at a time with dp-learn compare"
         )
-    together = lay_out_together(samples)
+    together = lay_out_together(samples, names or None)
     nodes = together.nodes[0].names
     periods, scores = weigh_periods(together.pooled, kind), list[JointScore]()
 
@@ -324,7 +324,7 @@ def _test_changes(
         if width == 1:
             return releases, found, notes
         doubt = (
-            f"changes are tested between blocks of {width} periods, as one has too few rows for its noise, and there "
+            f"changes are tested between blocks of {width} periods, as one has too few rows, and there "
             "are no error bars of single periods"
         )
         return None, found, [doubt, *notes]
