@@ -248,6 +248,7 @@ def run_peers(columns: Sequence[int], noises: Sequence[float], n_tables: int) ->
                     ("GGLasso, its eBIC, effective rows, our grid", periods.rows.round().astype(int), PEERS_GRID),
                 ):
                     chosen = choose_by_gglasso(periods.matrices, rows, grid)
+                    scores.setdefault(name, [])
                     if chosen is not None:
                         found[name] = links(chosen)
                 for name, one in found.items():
@@ -264,7 +265,9 @@ def run_peers(columns: Sequence[int], noises: Sequence[float], n_tables: int) ->
                     best = np.max(each, axis=0)
                     scores.setdefault(f"{name} in hindsight", []).append((best[0], best[1]))
             for name, each in scores.items():
-                mean, error = np.mean(each, axis=0), np.std(each, axis=0) / np.sqrt(len(each))
+                mean, error = ((np.nan, np.nan),) * 2
+                if each:
+                    mean, error = np.mean(each, axis=0), np.std(each, axis=0) / np.sqrt(len(each))
                 print(
                     f"{p:>3} {noise:>5}   links {mean[0]:.3f} ({error[0]:.3f}), changes {mean[1]:.3f} ({error[1]:.3f})"
                     f"   {name} ({len(each)} of {n_tables} series)"

@@ -50,7 +50,6 @@ N_DRAWS, FEW_DRAWS = 1000, 500
 _WIDE = 100  # columns, of which draws take longest
 _ENOUGH = 0.5  # of the pairs: with fewer that can be compared, more periods are pooled
 _TOL = 1e-6
-_TOGETHER = 50  # draws of communities for each period, fewer than of a single graph, as there are many
 
 
 class Order(StrEnum):
@@ -208,8 +207,8 @@ def learn_periods(
     """Learn from all rows; see `learn_joint`, and `find_changes` for the number of draws."""
     if samples[0].levels.blocks:
         raise SchemaError(
-            "dp-learn joint learns graphs of numbers, and these tables have categories or published gaps: compare them "
-            "two at a time with dp-learn compare"
+            "dp-learn joint learns graphs of numbers, and these tables have categories or published gaps, which "
+            "dp-learn compare takes: compare them, or publish numbers without gaps"
         )
     together = lay_out_together(samples, names or None)
     nodes = together.nodes[0].names
@@ -378,7 +377,7 @@ def _describe(
     )
     why = why_undrawn(pooled)
     model = None if why or release is None else release.precision
-    return graph, measure_at(sample, pooled, nodes, graph, model, why=why, n_together=_TOGETHER)
+    return graph, measure_at(sample, pooled, nodes, graph, model, why=why, thorough=False)
 
 
 def _infer(release: Release) -> EdgeInference:

@@ -40,7 +40,7 @@ from dp_learn.pipeline.settings import Fit, Nodes, Settings
 
 MOST_DRAWN = 100  # columns: with more, draws take as long as all else
 MOST_WALKED = 500  # nodes between which paths are found
-_DRAWS, _COMMUNITY_DRAWS = 400, 200
+_DRAWS, _COMMUNITY_DRAWS, _FEW = 400, 200, 200
 _GAUSSIAN_ROWS = 20_000
 _AT_ONCE = 4096  # rows
 _WAITING = 8  # batches
@@ -94,7 +94,7 @@ def measure_at(
     precision: FloatArray | None,
     *,
     why: str = "",
-    n_together: int = _COMMUNITY_DRAWS,
+    thorough: bool = True,
 ) -> NodeMeasures:
     """Return the measures of a graph's nodes with the intervals that draws about a precision matrix give.
 
@@ -110,8 +110,9 @@ def measure_at(
         In inverse data units. None, and one that is not positive definite, leaves intervals out.
     why : str
         The reason, where `why_undrawn` knows one.
-    n_together : int
-        How many draws tell how probably nodes are in one community.
+    thorough : bool
+        Whether to draw as often as for one graph, and to tell how probably nodes are in one community, which takes
+        longest.
     """
     model = None if precision is None or not is_positive_definite(precision) else _model(precision, nodes, graph)
     notes = [] if model is not None else [why or _NO_FIT]
@@ -121,15 +122,16 @@ def measure_at(
     predictability, strength, influence = missing, _sums(weights), _sums(weights, signed=True)
     community, together, probability = communities_of(weights), None, unknown
     if model is not None:
+        n_drawn, n_kept = (_DRAWS, _COMMUNITY_DRAWS) if thorough else (_FEW, 0)
         rng = np.random.default_rng(DRAWS)
-        draws = draw_measures(model, ErrorLaw(pooled, model.covariance).draws(rng, _DRAWS), n_together)
+        draws = draw_measures(model, ErrorLaw(pooled, model.covariance).draws(rng, n_drawn), n_kept)
         ratio = np.split(_row_ratios(sample, pooled, nodes.columns.kept, model), 3)
         predictability = estimate_predictability(pooled.covariance, model.labels, draws.unexplained, ratio[0])
         tests = graph.inference
         if tests is not None and are_clear(tests.scores[np.nonzero(np.triu(graph.adjacency, 1))]):
             strength = sum_edges(tests.partial_correlation, model.signs, draws.strength, ratio[1])
             influence = sum_edges(tests.partial_correlation, np.abs(model.signs), draws.influence, ratio[2])
-        if not graph.categories and weights.any():
+        if thorough and not graph.categories and weights.any():
             together = draw_together(weights, draws.pairs, draws.pair_error)
             probability = _mean_within(together, community)
     paths = measure_paths(weights) if len(weights) <= MOST_WALKED else (unknown, unknown)
