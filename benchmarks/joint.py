@@ -26,26 +26,33 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
+import itertools
 import resource
 import time
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.base.errors import EstimationError
+from dp_bundle.base.errors import EstimationError, NoSolutionError
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.glasso.joint import joint_graphical_lasso
 from dp_learn.glasso.joint_problem import Kind
 from dp_learn.inference.changes import Changes
+from dp_learn.pipeline.compare import lay_out_together
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.joint import Joint, Order, learn_periods
-from dp_learn.pipeline.joint_weights import weigh_periods
+from dp_learn.pipeline.joint_weights import RATIOS, joint_alphas, weigh_periods
 from dp_learn.pipeline.learn import learn_sample
 from dp_learn.pipeline.settings import Settings
+from dp_learn.selection.joint import Periods, select_in_stages
 
 N_PERIODS, N_ROWS = 12, 500
+ZERO, REGAIN_ITER = 1e-6, 500
+PEERS_GRID = np.geomspace(0.04, 0.3, 6), np.array([1.0, 3.0, 8.0])
 Floats, Masks = NDArray[np.float64], NDArray[np.bool_]
 
 
@@ -210,57 +217,126 @@ def run_speed() -> None:
         )
 
 
+def learn_links(samples: Sequence[Sample], p: int) -> tuple[Periods, Callable[[Floats], Masks], Masks]:
+    """Return the debiased correlations, a function that reads links off precision matrices, and the joint links."""
+    together = lay_out_together(samples)
+    periods = weigh_periods(together.pooled, Kind.FUSED)
+    chosen = select_in_stages(periods, joint_alphas(periods, together.pooled), RATIOS[Kind.FUSED])
+    own = [int(name[1:]) for name in together.nodes[0].names]
+
+    def links(precisions: Floats) -> Masks:
+        linked = np.zeros((len(samples), p, p), dtype=bool)
+        linked[np.ix_(np.arange(len(samples)), own, own)] = np.abs(precisions) > ZERO
+        return linked[(slice(None), *np.triu_indices(p, 1))]
+
+    return periods, links, links(chosen.periods.solve(chosen.alpha, chosen.coupling, tol=1e-6).precisions)
+
+
 def run_peers(columns: Sequence[int], noises: Sequence[float], n_tables: int) -> None:
-    """Print F1 of GGLasso and regain on a grid, and the time of GGLasso at an equal gap."""
-    from gglasso.problem import glasso_problem
-    from regain.covariance.time_graphical_lasso_ import time_graphical_lasso
-
-    def by_gglasso(s: Floats, alpha: float, beta: float, tol: float = 1e-6) -> Floats:
-        problem = glasso_problem(s, N_ROWS, reg="FGL", reg_params={"lambda1": alpha, "lambda2": beta}, do_scaling=False)
-        with contextlib.redirect_stdout(None):
-            problem.solve(tol=tol, rtol=tol, verbose=False)
-        return np.asarray(problem.solution.precision_)
-
-    def by_regain(s: Floats, alpha: float, beta: float) -> Floats:
-        found = time_graphical_lasso(s, alpha=alpha, beta=beta, psi="l1", n_samples=np.ones(len(s)), max_iter=500)
-        return np.asarray(found[0])
-
+    """Print F1 of the joint graphs, and of GGLasso and regain, by what chooses penalties."""
     for p in columns:
-        upper = np.triu_indices(p, 1)
         for noise in noises:
-            best: dict[str, list[tuple[float, float]]] = {"GGLasso": [], "regain": []}
-            failed = dict.fromkeys(best, 0)
+            scores: dict[str, list[tuple[float, float]]] = {}
+            failed = dict.fromkeys(("GGLasso", "regain", "no solution"), 0)
             for table in range(n_tables):
                 rng = np.random.default_rng([p, table])
                 truth = make_series(p, N_PERIODS, rng)
-                pooled = [draw(values, p, N_ROWS, noise, rng).pooled for values in truth]
-                s = weigh_periods(pooled, Kind.FUSED).matrices
-                for name, solve in (("GGLasso", by_gglasso), ("regain", by_regain)):
-                    tried = []
-                    for alpha in np.geomspace(0.04, 0.3, 6):
-                        for ratio in (1.0, 3.0, 8.0):
-                            try:
-                                theta = solve(s, float(alpha), float(ratio * alpha))
-                                tried.append(score(np.abs(theta[:, upper[0], upper[1]]) > 1e-6, truth))
-                            except Exception:
-                                failed[name] += 1
-                    if tried:
-                        best[name].append(tuple(np.max(tried, axis=0)))
-            told = "; ".join(
-                f"{name} {np.mean(each, axis=0).round(3).tolist() if each else 'none'} ({failed[name]} failed)"
-                for name, each in best.items()
-            )
-            print(f"{p:>3} {noise:>5}   {told}", flush=True)
+                periods, links, own = learn_links([draw(values, p, N_ROWS, noise, rng) for values in truth], p)
+                found = {"joint": own}
+                for name, rows, grid in (
+                    ("GGLasso, its eBIC and grid", np.full(N_PERIODS, N_ROWS), None),
+                    ("GGLasso, its eBIC, effective rows, our grid", periods.rows.round().astype(int), PEERS_GRID),
+                ):
+                    chosen = choose_by_gglasso(periods.matrices, rows, grid)
+                    scores.setdefault(name, [])
+                    if chosen is not None:
+                        found[name] = links(chosen)
+                for name, one in found.items():
+                    scores.setdefault(name, []).append(score(one, truth))
 
+                tried: dict[str, list[tuple[float, float]]] = {"GGLasso": [], "regain": []}
+                for alpha, ratio in itertools.product(*PEERS_GRID):
+                    failed["no solution"] += not has_solution(periods.matrices, alpha, ratio * alpha)
+                    for name, solve in (("GGLasso", solve_by_gglasso), ("regain", solve_by_regain)):
+                        theta, converged = solve(periods.matrices, alpha, ratio * alpha)
+                        failed[name] += not converged
+                        tried[name].append(score(links(theta), truth))
+                for name, each in tried.items():
+                    best = np.max(each, axis=0)
+                    scores.setdefault(f"{name} in hindsight", []).append((best[0], best[1]))
+            for name, each in scores.items():
+                mean, error = ((np.nan, np.nan),) * 2
+                if each:
+                    mean, error = np.mean(each, axis=0), np.std(each, axis=0) / np.sqrt(len(each))
+                print(
+                    f"{p:>3} {noise:>5}   links {mean[0]:.3f} ({error[0]:.3f}), changes {mean[1]:.3f} ({error[1]:.3f})"
+                    f"   {name} ({len(each)} of {n_tables} series)"
+                )
+            n_solved = n_tables * len(PEERS_GRID[0]) * len(PEERS_GRID[1])
+            print(
+                f"            of {n_solved} problems, no solution: {failed['no solution']}; not converged: GGLasso "
+                f"{failed['GGLasso']}, regain {failed['regain']}",
+                flush=True,
+            )
+
+
+def has_solution(s: Floats, alpha: float, beta: float) -> bool:
+    """Return whether the peers' problem is bounded: the certificate's word."""
+    off = 1.0 - np.eye(s.shape[1])
+    try:
+        joint_graphical_lasso(s, alpha, beta, difference_weights=off, penalize_diagonal=False, tol=1e-3, max_iter=500)
+    except NoSolutionError:
+        return False
+    return True
+
+
+def solve_by_gglasso(s: Floats, alpha: float, beta: float, tol: float = 1e-6) -> tuple[Floats, bool]:
+    """Return GGLasso's fused estimate, and whether it says that it converged."""
+    from gglasso.problem import glasso_problem
+
+    problem = glasso_problem(s, N_ROWS, reg="FGL", reg_params={"lambda1": alpha, "lambda2": beta}, do_scaling=False)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        try:
+            problem.solve(tol=tol, rtol=tol, verbose=False)
+        except AssertionError:  # as below
+            return np.zeros(s.shape), False
+    return np.asarray(problem.solution.precision_), "status: optimal" in said.getvalue()
+
+
+def choose_by_gglasso(s: Floats, rows: NDArray[np.int64], grid: tuple[Floats, Floats] | None) -> Floats | None:
+    """Return what GGLasso's model selection chooses on a grid, its own if there is none; None where it breaks off."""
+    from gglasso.problem import glasso_problem
+
+    problem = glasso_problem(s, rows, reg="FGL", do_scaling=False)
+    own = None if grid is None else {"lambda1_range": grid[0][::-1], "lambda2_range": np.outer(*grid).ravel()[::3]}
+    with contextlib.redirect_stdout(None), warnings.catch_warnings(action="ignore"):
+        try:
+            problem.model_selection(own, method="eBIC", tol=1e-5, rtol=1e-5)
+        except AssertionError:  # that iterates, which grow without bounds, are symmetric
+            return None
+    return np.asarray(problem.solution.precision_)
+
+
+def solve_by_regain(s: Floats, alpha: float, beta: float) -> tuple[Floats, bool]:
+    """Return regain's time-varying estimate, and whether it ended before its last iteration."""
+    from regain.covariance.time_graphical_lasso_ import time_graphical_lasso
+
+    ones = np.ones(len(s))
+    found = time_graphical_lasso(s, alpha=alpha, beta=beta, psi="l1", n_samples=ones, max_iter=REGAIN_ITER)
+    return np.asarray(found[0]), bool(found[-1] < REGAIN_ITER)
+
+
+def run_race() -> None:
+    """Print the time of GGLasso at an equal gap."""
     for p, n_periods, noise in ((50, 24, 0.5), (50, 24, 2.0), (200, 12, 0.5)):
         rng = np.random.default_rng(p)
         series = make_series(p, n_periods, rng)
         s = weigh_periods([draw(values, p, N_ROWS, noise, rng).pooled for values in series], Kind.FUSED).matrices
         for alpha in (0.3, 0.15, 0.08):
-            _race(s, alpha, 2.0 * alpha, by_gglasso)
+            _race(s, alpha, 2.0 * alpha)
 
 
-def _race(s: Floats, alpha: float, beta: float, rival: Callable[..., Floats]) -> None:
+def _race(s: Floats, alpha: float, beta: float) -> None:
     """Print the CPU seconds to a gap of 1e-6 for each column and period: ours by certificate, the other's by ours."""
     n_periods, p = s.shape[:2]
     same = {"penalize_diagonal": False, "difference_weights": 1.0 - np.eye(p), "tol": 1e-6}
@@ -269,7 +345,7 @@ def _race(s: Floats, alpha: float, beta: float, rival: Callable[..., Floats]) ->
     own = time.process_time() - began
     for tol in 10.0 ** np.arange(-4, -12, -1):
         began = time.process_time()
-        theirs = rival(s, alpha, beta, tol)
+        theirs = solve_by_gglasso(s, alpha, beta, tol)[0]
         took = time.process_time() - began
         above = _objective(s, theirs, alpha, beta) - ours.objective + ours.duality_gap
         if above <= 1e-6 * p * n_periods:
@@ -306,7 +382,8 @@ def main() -> None:
             "null": lambda: run_null(columns, noises, options.tables),
             "claims": lambda: run_claims(columns, noises, options.tables),
             "speed": run_speed,
-            "peers": lambda: run_peers(columns if options.tables else [], noises, options.tables),
+            "peers": lambda: run_peers(columns, noises, options.tables),
+            "race": run_race,
         }[name]()
 
 

@@ -1,4 +1,4 @@
-"""The desk as the tutorial shows it: a real one, in this machine's Chromium, and pictures of parts of its page."""
+"""Pages as the tutorials show them, in this machine's Chromium: a real desk, and results that are pages."""
 
 from __future__ import annotations
 
@@ -6,12 +6,33 @@ import asyncio
 import re
 import shutil
 import sys
+from pathlib import Path
 
 from IPython.display import Image
 from playwright.async_api import Page, Playwright, async_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _WIDTH, _HEIGHT, _HIGH = 1180, 940, 1500  # pixels of the window
+
+
+async def picture_of_page(path: str, selector: str, focus: str, key: str, times: int) -> Image:
+    """Return a picture of a part of a page in a file, after a key was pressed some times in one of its fields."""
+    async with async_playwright() as playwright:
+        page = await _new_page(playwright)
+        await page.goto(Path(path).resolve().as_uri())
+        await page.evaluate("async () => { await dpgraph.ready; }")
+        for _ in range(times):
+            await page.press(focus, key)
+        await page.wait_for_timeout(800)
+        return Image(await page.locator(selector).screenshot(), width=760)
+
+
+async def _new_page(playwright: Playwright) -> Page:
+    chromium = next((path for name in _NAMES if (path := shutil.which(name))), None)
+    if chromium is None:
+        raise RuntimeError("the pictures of pages need Chromium: install it (apt-get install chromium)")
+    browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+    return await browser.new_page(viewport={"width": _WIDTH, "height": _HEIGHT}, color_scheme="light")
 
 
 class Desk:
@@ -23,17 +44,13 @@ class Desk:
     @classmethod
     async def of(cls, data: str) -> Desk:
         """Start the desk of a table, and open it."""
-        chromium = next((path for name in _NAMES if (path := shutil.which(name))), None)
-        if chromium is None:
-            raise RuntimeError("the pictures of the desk need Chromium: install it (apt-get install chromium)")
         words = [sys.executable, "-m", "dp_publish", "desk", data, "--no-browser"]
         process = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.PIPE)
         if process.stderr is None:
             raise TypeError("the process was started with a pipe")
         said = (await process.stderr.readline()).decode()
         playwright = await async_playwright().start()
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = await browser.new_page(viewport={"width": _WIDTH, "height": _HEIGHT}, color_scheme="light")
+        page = await _new_page(playwright)
         await page.goto(re.findall(r"http://\S+", said)[0])
         await page.wait_for_selector("#form")
         return cls(playwright, process, page)

@@ -50,9 +50,15 @@ def test_the_folder_has_a_graph_a_period_and_what_changed(months: list[Path], co
     for place, month in enumerate(MONTHS):
         period = folder / "periods" / month
         assert {path.name for path in period.iterdir()} == {
-            *("edges.csv", "pairs.csv", "precision.csv", "covariance.csv", "graph.graphml", "summary.json")
+            *("edges.csv", "ranking.csv", "pairs.csv", "nodes.csv", "precision.csv", "covariance.csv"),
+            *("graph.graphml", "graph.png", "summary.json"),
         }
-        edges = pd.read_csv(period / "edges.csv")
+        edges, nodes = pd.read_csv(period / "edges.csv"), pd.read_csv(period / "nodes.csv", index_col="node")
+        assert nodes.n_edges.to_dict() == {"v0": 1, "v1": 2, "v2": 1, "v3": 1, "v4": 1}
+        ranking = pd.read_csv(period / "ranking.csv")
+        assert set(map(frozenset, ranking[["source", "target"]].head(3).to_numpy())) == set(
+            map(frozenset, edges[["source", "target"]].to_numpy())
+        )
         assert len(edges) == summary["n_edges"][place] == 3
         link = edges[(edges.source == "v1") & (edges.target == "v2")].partial_correlation.iloc[0]
         assert link == pytest.approx(0.3 if place < 2 else -0.2, abs=0.1)
@@ -83,6 +89,7 @@ def test_bundles_without_an_order(months: list[Path], command: Run, tmp_path: Pa
     done = command("dp-learn", "joint", *months[:3], "--order", "none", "--out", "arms")
     assert done.returncode == 0, done.stderr
     assert "1 of 3 networks differs" in done.stdout
+    assert "3 graphs of 5 columns, with 3 edges" in done.stdout
     summary = json.loads((tmp_path / "arms" / "summary.json").read_text())
     assert [(each["from"], each["to"]) for each in summary["differing"]] == [("the others", "2026-03")]
 

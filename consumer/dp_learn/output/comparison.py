@@ -223,20 +223,20 @@ def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool 
 
 
 def describe_releases(bundles: Sequence[Bundle], names: Sequence[str], effective: Sequence[float]) -> list[str]:
-    """Return the lines on each release: who signed it, what it promises, and what it is worth."""
-    lines = []
+    """Return the lines on each release: who signed it, what it promises, unless the last did too, and its worth."""
+    lines, last = list[str](), list[str]()
     for name, bundle, rows in zip(names, bundles, effective, strict=True):
         about = "" if counts_rows(bundle) else "about "
+        promise = [describe_guarantee(bundle.release)[0], *describe_several(bundle.release.guarantee)]
         lines += [
             f"{quote_path(bundle.path)}: release {bundle.release.lineage.number} of "
-            f"{quote_name(bundle.release.dataset.name)}, signed by {quote_name(bundle.signer.name)}, verified",
-            *(
-                f"  {said}"
-                for said in (describe_guarantee(bundle.release)[0], *describe_several(bundle.release.guarantee))
-            ),
+            f"{quote_name(bundle.release.dataset.name)}, signed by {quote_name(bundle.signer.name)}, verified"
+            f"{'; it promises the same' if promise == last else ''}",
+            *(f"  {said}" for said in promise if promise != last),
             f"  {about}{bundle.release.n_rows} rows, whose correlations are as precise as those of {rows:.0f} "
             f"Gaussian rows without noise{'; below, it is ' + quote_name(name) if name.endswith(')') else ''}",
         ]
+        last = promise
     return lines
 
 

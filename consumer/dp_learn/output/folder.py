@@ -28,11 +28,13 @@ from dp_bundle.base.launch import interrupts_held
 from dp_bundle.base.quoting import guard_cell, quote_path
 from dp_bundle.data.row_reader import text_to_arrow, to_arrow
 from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder, rename_new, settle, sync_folder
+from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.messages import title_of
 from dp_learn.output.pairs import write_pairs, write_stability
 from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate, labelled_edges, labels
+from dp_learn.pipeline.measures import NodeMeasures
 
 if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
@@ -121,19 +123,12 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
 
 def _write_all(result: Result, report: str | None, new: Path) -> None:
     """Write all files of a result."""
-    from dp_learn.output.picture import draw_graph  # Pillow, which the pass over the rows has no use for
-
     if result.graph is not None:
-        write_estimate(result.graph, new)
-        title = title_of(result.summary, result.bundles)
         measures = None if result.learned is None else result.learned.measures
-        write_pairs(result.graph, new / "pairs.csv", None if measures is None else measures.together)
-        if measures is not None:
-            numbered = ["" if np.isnan(value) else f"{value:.0f}" for value in measures.columns["community"]]
-            write_table({**measures.columns, "community": numbered}, new / "nodes.csv")
+        title = title_of(result.summary, result.bundles)
+        write_graph(result.graph, measures, new, title, result.summary["drowned_columns"])
         if result.stability is not None:
             write_stability(result.graph, result.stability, new / "stability.csv")
-        draw_graph(result.graph, new / "graph.png", title, result.summary["drowned_columns"])
     tables = dict(result.tables)
     if result.histograms:
         from dp_learn.output.margins import margin_tables  # which few results have
@@ -142,6 +137,25 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
     for name, table in tables.items():
         write_table(_columns_of(table), new / name)
     write_end(result.summary, report, new)
+
+
+def write_graph(
+    graph: GraphEstimate,
+    measures: NodeMeasures | None,
+    folder: Path,
+    title: str,
+    drowned: Sequence[str] = (),
+    placed_by: Pairs | None = None,
+) -> None:
+    """Write all tables of a graph and its picture into a folder; see `draw_graph` for the last three."""
+    from dp_learn.output.picture import draw_graph  # Pillow, which the pass over the rows has no use for
+
+    write_estimate(graph, folder)
+    write_pairs(graph, folder / "pairs.csv", None if measures is None else measures.together)
+    if measures is not None:
+        numbered = ["" if np.isnan(value) else f"{value:.0f}" for value in measures.columns["community"]]
+        write_table({**measures.columns, "community": numbered}, folder / "nodes.csv")
+    draw_graph(graph, folder / "graph.png", title, drowned, placed_by)
 
 
 def write_end(summary: Any, report: str | None, new: Path) -> None:

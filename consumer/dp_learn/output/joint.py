@@ -16,6 +16,7 @@ from dp_bundle.base.quoting import counted, quote_name
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.glasso.joint_problem import Kind
 from dp_learn.inference.changes import Change
+from dp_learn.inference.edges import Pairs
 from dp_learn.output.comparison import (
     describe_left_out,
     describe_releases,
@@ -23,9 +24,8 @@ from dp_learn.output.comparison import (
     name_releases,
     spell_p,
 )
-from dp_learn.output.folder import write_end, write_estimate, write_folder, write_table
+from dp_learn.output.folder import write_end, write_folder, write_graph, write_table
 from dp_learn.output.messages import describe_number
-from dp_learn.output.pairs import write_pairs
 from dp_learn.pipeline.joint import Joint, Order
 
 PERIODS = "periods"
@@ -58,6 +58,14 @@ class JointResult:
     def names(self) -> list[str]:
         """A short name for each period, all different, which is that of its folder."""
         return [name.strip(".") or f"period {place}" for place, name in enumerate(name_releases(self.bundles), start=1)]
+
+    @cached_property
+    def links(self) -> Pairs:
+        """The ends of all links of any period, strongest first."""
+        size = np.max([np.abs(graph.weights) for graph in self.found.graphs], axis=0)
+        ends = np.nonzero(np.triu(size, 1))
+        order = np.argsort(-size[ends], kind="stable")
+        return ends[0][order], ends[1][order]
 
     def sides(self, one: Change) -> tuple[str, str]:
         """Return the names of the last period before a change and of the first one after it."""
@@ -145,15 +153,16 @@ class JointResult:
 
 def write_joint(result: JointResult, target: Path, *, report: str | None = None) -> None:
     """Write the folder of joint graphs, as `write_results` does that of one graph."""
-    entries = result.summary()
+    entries, found = result.summary(), result.found
 
     def write(new: Path) -> None:
-        for name, graph, bundle in zip(result.names, result.found.graphs, entries["bundles"], strict=True):
-            folder = new / PERIODS / name
+        for name, graph, measures, bundle, n_edges in zip(
+            result.names, found.graphs, found.measures, entries["bundles"], entries["n_edges"], strict=True
+        ):
+            folder, title = new / PERIODS / name, f"{quote_name(name)}, of {len(found.graphs)} graphs learned together"
             folder.mkdir(parents=True)
-            write_estimate(graph, folder)
-            write_pairs(graph, folder / "pairs.csv")
-            write_end({"bundle": bundle, "n_edges": len(graph.edge_columns["source"])}, None, folder)
+            write_graph(graph, measures, folder, title, list(found.left_out), result.links)
+            write_end({"bundle": bundle, "n_edges": n_edges, "notes": measures.notes}, None, folder)
         write_table(result.changes(), new / "changes.csv")
         write_end(entries, report, new)
 
@@ -168,8 +177,7 @@ def describe_joint(result: JointResult, folder: Path, *, report: bool = True) ->
     lines = [
         *describe_releases(result.bundles, names, found.effective_rows),
         *(f"  {sentence}" for sentence in (*describe_left_out(found.left_out, names), *found.notes)),
-        f"{len(names)} graphs of {len(found.nodes)} columns, with {min(edges)} to {max(edges)} edges; "
-        f"{_COUPLINGS[found.kind]}",
+        f"{len(names)} graphs of {len(found.nodes)} columns, with {spell_range(edges)} edges; {_COUPLINGS[found.kind]}",
         f"  alpha = {found.alpha:.4g} and coupling strength = {found.coupling:.4g}, {chosen}; {found.solution.status}, "
         f"duality gap {found.solution.duality_gap:.2g}",
     ]
@@ -177,6 +185,12 @@ def describe_joint(result: JointResult, folder: Path, *, report: bool = True) ->
         lines += _describe_changes(result)
     files = [f"{PERIODS}/", "changes.csv", *(["report.html"] if report else []), "summary.json"]
     return "\n".join([*lines, f"wrote {folder}/: {', '.join(files)}"])
+
+
+def spell_range(numbers: Sequence[int]) -> str:
+    """Return the least and the most of some numbers, or the one that all are."""
+    low, high = min(numbers), max(numbers)
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def summarize_changes(result: JointResult) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import SHADES
+from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.sheet import Colour, Line, Mark, Point, Sheet, Text, draw_sheet, find_fonts, text_width
@@ -73,18 +74,21 @@ class _Arrangement:
     left_out: list[str] = field(default_factory=list)
 
 
-def draw_graph(estimate: GraphEstimate, path: Path, title: str, drowned: Sequence[str] = ()) -> None:
+def draw_graph(
+    estimate: GraphEstimate, path: Path, title: str, drowned: Sequence[str] = (), placed_by: Pairs | None = None
+) -> None:
     """Draw the estimate to a PNG file: width of a line for the size of an edge, colour and dashes for its sign.
 
     Columns without an edge are drawn in grey, and those that the noise drowned, which no estimate is about, as crosses
     after them; the legend says so. Of more than 400 edges only the strongest 400 are drawn, and the caption says so;
     columns that only weaker ones reach are darker discs.
-    Up to 20 columns are drawn in a circle, more of them where forces between linked ones place them.
+    Up to 20 columns are drawn in a circle, more of them where forces between linked ones place them, or between other
+    pairs, strongest first, so that pictures of several graphs can be compared.
     """
-    draw_sheet(lay_out(estimate, title, drowned), path)
+    draw_sheet(lay_out(estimate, title, drowned, placed_by), path)
 
 
-def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) -> Sheet:
+def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = (), placed_by: Pairs | None = None) -> Sheet:
     """Return the sheet with everything in its place."""
     names = [*estimate.columns, *drowned]
     fonts, missing = find_fonts([title, *names])
@@ -97,6 +101,7 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) ->
 
     ends, weights = _ranked_edges(estimate)
     drawn = ends[:_MAX_DRAWN_EDGES]
+    pulling = drawn if placed_by is None else np.column_stack(placed_by).tolist()
     kinds = [*[_UNLINKED] * len(estimate.columns), *[_DROWNED] * len(drowned)]
     for kind, pairs in ((_WEAKER, ends), (_LINKED, drawn)):
         for node in chain.from_iterable(pairs):
@@ -113,10 +118,11 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = ()) ->
     inches = 4 + 0.12 * len(names) + 0.1 * longest if in_circle else 4 + 0.8 * math.sqrt(len(names)) + 0.05 * longest
     sheet = Sheet(_INCH * min(max(inches, 7), 24), fonts)
     above = _MARGIN + _LINE * _TITLE * len(said)
-    n_lines = 1 + len(numbers) + (not in_circle) + math.ceil(len(entries) / _IN_A_ROW)
+    room = len(entries) if placed_by is None else 2 + len(counts)  # of which other graphs may need more
+    n_lines = 1 + len(numbers) + (not in_circle) + math.ceil(room / _IN_A_ROW)
     area = _Box(_MARGIN, above, sheet.side - _MARGIN, sheet.side - 2 * _MARGIN - _LINE * _CAPTION * n_lines)
     widths = [text_width(label, _NAME, fonts) for label in labels]
-    arranged = _arrange_in_circle(widths, area) if in_circle else _arrange_by_forces(widths, drawn, area)
+    arranged = _arrange_in_circle(widths, area) if in_circle else _arrange_by_forces(widths, pulling, area)
 
     at = arranged.nodes
     strongest = max(map(abs, weights), default=1.0)

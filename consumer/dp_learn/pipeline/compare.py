@@ -37,6 +37,7 @@ from dp_learn.pipeline.settings import REFIT_MAX_ITER, Nodes
 
 _LARGER, _ATTEMPTS = 1.5, 8  # times the universal penalty, where that has no solution
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
+_NAMED = 3  # releases, in an error
 _LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.5, 0.999
 
 
@@ -306,13 +307,13 @@ def _common_columns(samples: Sequence[Sample], called: Sequence[str]) -> tuple[N
     }
     if len(left) < 2:
         hidden = [
-            f"{name} hides {name_columns([node for node, where in missing.items() if number in where])}"
-            for number, name in enumerate(called)
-            if any(number in where for where in missing.values())
+            (name, [node for node, where in missing.items() if number in where]) for number, name in enumerate(called)
         ]
+        hidden.sort(key=lambda each: -len(each[1]))
+        most = [f"{name} hides {name_columns(own)}" for name, own in hidden[:_NAMED] if own]
         raise EstimationError(
-            "the noise of the releases together hides all columns but one, or all, so that there is no pair to "
-            f"compare: {'; '.join(hidden)}"
+            "the noise of the releases together hides all columns but one, or all, so that no pair is left; leave out "
+            f"those that hide most, or learn one graph from all by dp-learn: {'; '.join(most)}"
         )
     merged = {name: sorted({level for each in chosen for level in each.merged.get(name, [])}) for name in left}
     rare = {name: found for name, found in merged.items() if found}

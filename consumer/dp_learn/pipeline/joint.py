@@ -18,15 +18,16 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.manifest.statement import shape_of
-from dp_learn.covariance.estimate import FormErrors
+from dp_learn.covariance.estimate import FormErrors, PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import at_least_model
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.joint_problem import JointSolution, Kind
 from dp_learn.inference.changes import Change, Changes, compare_pooled, find_changes
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
+from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.releases import Release, estimate_releases
-from dp_learn.matrices.linalg import few_threads
+from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.pipeline.compare import (
     Together,
     check_levels,
@@ -39,7 +40,9 @@ from dp_learn.pipeline.compare import (
 )
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.joint_weights import RATIOS, joint_alphas, weigh_periods
+from dp_learn.pipeline.measures import NodeMeasures, measure_at, why_undrawn
 from dp_learn.pipeline.memory import require_learnable
+from dp_learn.pipeline.settings import Nodes
 from dp_learn.selection.joint import JointScore, Periods, select_in_stages
 
 MOST_PERIODS = 60
@@ -81,7 +84,9 @@ class Joint:
     is_refitted : bool
         Whether the graphs have weights that were fitted again without the penalty.
     graphs : list of GraphEstimate
-        One a period, in data units, with error bars where these could be had.
+        One a period, in data units, with that period's own evidence, and error bars where these could be had.
+    measures : list of NodeMeasures
+        Of their nodes.
     changes : Changes or None
         At change points, or of periods that differ from the others; None where nothing can be tested.
     fdr, confidence : float
@@ -101,6 +106,7 @@ class Joint:
     solution: JointSolution
     is_refitted: bool
     graphs: list[GraphEstimate]
+    measures: list[NodeMeasures]
     changes: Changes | None
     fdr: float
     confidence: float
@@ -201,10 +207,10 @@ def learn_periods(
     """Learn from all rows; see `learn_joint`, and `find_changes` for the number of draws."""
     if samples[0].levels.blocks:
         raise SchemaError(
-            "dp-learn joint learns graphs of numbers, and these tables have categories or published gaps: compare them "
-            "two at a time with dp-learn compare"
+            "dp-learn joint learns graphs of numbers, and these tables have categories or published gaps, which "
+            "dp-learn compare takes: compare them, or publish numbers without gaps"
         )
-    together = lay_out_together(samples)
+    together = lay_out_together(samples, names or None)
     nodes = together.nodes[0].names
     periods, scores = weigh_periods(together.pooled, kind), list[JointScore]()
 
@@ -220,13 +226,9 @@ def learn_periods(
     begin("testing what changed")
     releases, changes, doubts = _test_changes(samples, together, order, confidence, n_draws)
     precisions = (refitted or solution).precisions
-    graphs = []
-    for place, pooled in enumerate(together.pooled):
-        unit = pooled.deviations
-        inference = None if releases is None else _infer(releases[place])
-        graphs.append(
-            GraphEstimate(pooled.columns, precisions[place] / np.outer(unit, unit), pooled.covariance, inference)
-        )
+    begin("measuring the nodes")
+    own: Sequence[Release | None] = releases or [None] * len(samples)
+    graphs, measures = zip(*map(_describe, samples, together.pooled, together.nodes, precisions, own), strict=True)
     return Joint(
         nodes,
         together.left_out,
@@ -238,7 +240,8 @@ def learn_periods(
         scores,
         solution,
         refitted is not None,
-        graphs,
+        list(graphs),
+        list(measures),
         changes,
         fdr,
         confidence,
@@ -320,7 +323,7 @@ def _test_changes(
         if width == 1:
             return releases, found, notes
         doubt = (
-            f"changes are tested between blocks of {width} periods, as one has too few rows for its noise, and there "
+            f"changes are tested between blocks of {width} periods, as one has too few rows, and there "
             "are no error bars of single periods"
         )
         return None, found, [doubt, *notes]
@@ -359,6 +362,22 @@ def _of_periods(found: Changes, blocks: Sequence[Sequence[int]]) -> Changes:
 
     changes = [replace(one, before=spread(one.before), after=spread(one.after)) for one in found.found]
     return replace(found, evidence=evidence, found=changes)
+
+
+def _describe(
+    sample: Sample, pooled: PooledCovariance, nodes: Nodes, precision: FloatArray, release: Release | None
+) -> tuple[GraphEstimate, NodeMeasures]:
+    """Return the graph of a period from its precision matrix on correlations, and measures of its nodes."""
+    graph = GraphEstimate(
+        pooled.columns,
+        precision / np.outer(pooled.deviations, pooled.deviations),
+        pooled.covariance,
+        None if release is None else _infer(release),
+        evidence=score_pairs(pooled),
+    )
+    why = why_undrawn(pooled)
+    model = None if why or release is None else release.precision
+    return graph, measure_at(sample, pooled, nodes, graph, model, why=why, thorough=False)
 
 
 def _infer(release: Release) -> EdgeInference:

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.draws import ErrorLaw
-from dp_learn.covariance.estimate import NoisyCovariance
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, Sample
 from dp_learn.covariance.sources import RowSource
@@ -35,14 +36,15 @@ from dp_learn.inference.paths import measure_paths
 from dp_learn.matrices.linalg import FloatArray, eigendecomposition, is_positive_definite
 from dp_learn.pipeline.fit import fit_edges
 from dp_learn.pipeline.graph import GraphEstimate
-from dp_learn.pipeline.settings import Fit, Settings
+from dp_learn.pipeline.settings import Fit, Nodes, Settings
 
 MOST_DRAWN = 100  # columns: with more, draws take as long as all else
 MOST_WALKED = 500  # nodes between which paths are found
-_DRAWS, _COMMUNITY_DRAWS = 400, 200
+_DRAWS, _COMMUNITY_DRAWS, _FEW = 400, 200, 200
 _GAUSSIAN_ROWS = 20_000
 _AT_ONCE = 4096  # rows
 _WAITING = 8  # batches
+_NO_FIT = "the noise leaves no unpenalised fit of the graph, so the measures of nodes have no intervals"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,22 +81,57 @@ def measure_nodes(sample: Sample, fit: Fit, graph: GraphEstimate, settings: Sett
     settings : Settings
         Of the fit.
     """
+    why = why_undrawn(fit.pooled)
+    precision = None if why else _choose_precision(fit, settings)
+    return measure_at(sample, fit.pooled, fit.nodes, graph, precision, why=why)
+
+
+def measure_at(
+    sample: Sample,
+    pooled: PooledCovariance,
+    nodes: Nodes,
+    graph: GraphEstimate,
+    precision: FloatArray | None,
+    *,
+    why: str = "",
+    thorough: bool = True,
+) -> NodeMeasures:
+    """Return the measures of a graph's nodes with the intervals that draws about a precision matrix give.
+
+    Parameters
+    ----------
+    sample, graph
+        As of `measure_nodes`.
+    pooled : PooledCovariance
+        Of the kept columns.
+    nodes : Nodes
+        Which these are, and the nodes that they stand for.
+    precision : ndarray of shape (n_features, n_features) or None
+        In inverse data units. None, and one that is not positive definite, leaves intervals out.
+    why : str
+        The reason, where `why_undrawn` knows one.
+    thorough : bool
+        Whether to draw as often as for one graph, and to tell how probably nodes are in one community, which takes
+        longest.
+    """
+    model = None if precision is None or not is_positive_definite(precision) else _model(precision, nodes, graph)
+    notes = [] if model is not None else [why or _NO_FIT]
     weights = graph.weights
-    model, notes = _find_model(fit, graph, settings)
     unknown = np.full(len(weights), np.nan)
     missing: Intervals = unknown, unknown, unknown
     predictability, strength, influence = missing, _sums(weights), _sums(weights, signed=True)
     community, together, probability = communities_of(weights), None, unknown
     if model is not None:
+        n_drawn, n_kept = (_DRAWS, _COMMUNITY_DRAWS) if thorough else (_FEW, 0)
         rng = np.random.default_rng(DRAWS)
-        draws = draw_measures(model, ErrorLaw(fit.pooled, model.covariance).draws(rng, _DRAWS), _COMMUNITY_DRAWS)
-        ratio = np.split(_row_ratios(sample, fit, model), 3)
-        predictability = estimate_predictability(fit.pooled.covariance, model.labels, draws.unexplained, ratio[0])
+        draws = draw_measures(model, ErrorLaw(pooled, model.covariance).draws(rng, n_drawn), n_kept)
+        ratio = np.split(_row_ratios(sample, pooled, nodes.columns.kept, model), 3)
+        predictability = estimate_predictability(pooled.covariance, model.labels, draws.unexplained, ratio[0])
         tests = graph.inference
         if tests is not None and are_clear(tests.scores[np.nonzero(np.triu(graph.adjacency, 1))]):
             strength = sum_edges(tests.partial_correlation, model.signs, draws.strength, ratio[1])
             influence = sum_edges(tests.partial_correlation, np.abs(model.signs), draws.influence, ratio[2])
-        if not graph.categories and weights.any():
+        if thorough and not graph.categories and weights.any():
             together = draw_together(weights, draws.pairs, draws.pair_error)
             probability = _mean_within(together, community)
     paths = measure_paths(weights) if len(weights) <= MOST_WALKED else (unknown, unknown)
@@ -108,20 +145,27 @@ def measure_nodes(sample: Sample, fit: Fit, graph: GraphEstimate, settings: Sett
     return NodeMeasures(columns, together, [*notes, *_describe_unknown(graph, columns, model)])
 
 
-def _find_model(fit: Fit, graph: GraphEstimate, settings: Settings) -> tuple[FirstOrder | None, list[str]]:
-    """Return what draws are about, or None and why there are none."""
-    if not fit.pooled.has_error_law:
-        return None, ["the errors of the release have no known law, so the measures of nodes have no intervals"]
-    if len(fit.pooled.columns) > MOST_DRAWN:
-        return None, [f"measures of nodes have intervals for up to {MOST_DRAWN} columns, categories by their levels"]
+def why_undrawn(pooled: PooledCovariance) -> str:
+    """Return why measures of nodes have no intervals, whatever the fit; empty if they may have some."""
+    if not pooled.has_error_law:
+        return "the errors of the release have no known law, so the measures of nodes have no intervals"
+    if len(pooled.columns) > MOST_DRAWN:
+        return f"measures of nodes have intervals for up to {MOST_DRAWN} columns, categories by their levels"
+    return ""
+
+
+def _choose_precision(fit: Fit, settings: Settings) -> FloatArray | None:
+    """Return what draws are about, if there is such a fit."""
     precision = _fit_of_tests(fit)
     if precision is None:
         precision = fit.precision if fit.share == 0.0 else fit_edges(fit, fit.nodes.linked(fit.precision), settings)
-    if precision is None or not is_positive_definite(precision):
-        return None, ["the noise leaves no unpenalised fit of the graph, so the measures of nodes have no intervals"]
-    single = fit.nodes.sizes == 1
+    return precision
+
+
+def _model(precision: FloatArray, nodes: Nodes, graph: GraphEstimate) -> FirstOrder:
+    single = nodes.sizes == 1
     signs = np.sign(graph.weights) * np.outer(single, single)
-    return FirstOrder(np.asarray(np.linalg.inv(precision), dtype=np.float64), precision, fit.nodes.labels, signs), []
+    return FirstOrder(np.asarray(np.linalg.inv(precision), dtype=np.float64), precision, nodes.labels, signs)
 
 
 def _fit_of_tests(fit: Fit) -> FloatArray | None:
@@ -150,19 +194,19 @@ def _mean_within(together: FloatArray, community: FloatArray) -> FloatArray:
     return sums / np.where(counts > 0, counts, np.nan)
 
 
-def _row_ratios(sample: Sample, fit: Fit, model: FirstOrder) -> FloatArray:
+def _row_ratios(sample: Sample, pooled: PooledCovariance, kept: npt.NDArray[np.int64], model: FirstOrder) -> FloatArray:
     """Return by how much the rows' own variances of first-order terms exceed those of Gaussian rows, shape (3 G,).
 
     Of several sources of rows, the mean by their parts in the variance; at least 1, and 1 without rows.
     """
     found, expected = np.zeros(3 * len(model.signs)), np.zeros(3 * len(model.signs))
-    sources = zip(sample.sources, sample.moments, fit.pooled.sources, fit.pooled.weights, strict=True)
+    sources = zip(sample.sources, sample.moments, pooled.sources, pooled.weights, strict=True)
     for source, moments, described, weight in sources:
         if not isinstance(source, RowSource) or not isinstance(described, NoisyCovariance):
             continue
-        batches = select_columns(source.matrices(), fit.kept)
+        batches = select_columns(source.matrices(), kept)
         factor = weight * weight / described.n_rows
-        found += factor * _variance(map_rows(partial(_powers, model, moments.mean[fit.kept]), batches, _WAITING))
+        found += factor * _variance(map_rows(partial(_powers, model, moments.mean[kept]), batches, _WAITING))
         expected += factor * _gaussian_variance(model, described.covariance)
     return np.maximum(np.divide(found, expected, out=np.ones_like(found), where=expected > 0.0), 1.0)
 

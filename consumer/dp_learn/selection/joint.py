@@ -1,8 +1,8 @@
 """The extended Bayesian information criterion of several graphs together: their penalty, and how they are coupled.
 
 The graph is chosen in two stages. Absolute values shrink strong links, which drags indirect ones in, and large changes,
-which spreads them over time. In the second stage each penalty is divided by one plus the size of what the first stage
-found there, in units of its penalty: a step towards a penalty that grows with the logarithm (Candes, Wakin & Boyd).
+which spreads them over time. In the second stage each penalty is divided by one plus the square of what the first stage
+found there, in units of its penalty: a step (Candes, Wakin & Boyd) towards a penalty that levels off, the arctangent.
 
 References
 ----------
@@ -25,7 +25,7 @@ from dp_learn.glasso.joint_problem import JointSolution, Kind
 from dp_learn.matrices.linalg import FloatArray, logdet
 from dp_learn.selection.ebic import near_definite
 
-GAMMA = 0.25
+GAMMA = 0.1  # decision 51 has the measurements
 N_NEAR = 12  # alphas of the second stage
 PATIENCE = 3  # different graphs in a row without a better score end a walk
 TOL, MAX_ITER = 1e-5, 300  # a fit that takes longer is next to singular
@@ -92,12 +92,12 @@ class Periods:
         """Return the periods with smaller weights where the first stage found links and changes."""
         unit = 1.0 / np.sqrt(np.diagonal(precisions, axis1=1, axis2=2))
         partial = precisions * unit[:, :, None] * unit[:, None, :]
-        weights = self.weights / (1.0 + np.abs(partial) / (alpha * self.weights))
+        weights = self.weights / (1.0 + (partial / (alpha * self.weights)) ** 2)
         diagonal = np.arange(partial.shape[1])
         weights[:, diagonal, diagonal] = weights.min()
         apart = self.difference_weights
         if self.kind in {Kind.FUSED, Kind.SMOOTH}:
-            apart = apart / (1.0 + np.abs(np.diff(partial, axis=0)) / alpha)
+            apart = apart / (1.0 + (np.diff(partial, axis=0) / alpha) ** 2)
         return replace(self, weights=weights, difference_weights=apart)
 
 

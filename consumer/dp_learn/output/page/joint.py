@@ -19,7 +19,7 @@ from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.comparison import describe_left_out, spell_p
-from dp_learn.output.joint import JointResult, kind_of_change, summarize_changes
+from dp_learn.output.joint import JointResult, kind_of_change, spell_range, summarize_changes
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.page.comparison import add_nodes
 from dp_learn.output.page.report import cite, describe_promise, describe_release
@@ -205,7 +205,7 @@ def _draw_graph(result: JointResult, links: _Links) -> Figure:
         f"are found to be larger {since}, orange ones smaller; a thin dotted one is gone. Columns stay in their places."
     )
     n_edges = result.summary()["n_edges"]
-    told = f"{min(n_edges)} to {max(n_edges)} links in a period. All numbers are in the folders of the periods."
+    told = f"{spell_range(n_edges)} links in a period. All numbers are in the folders of the periods."
     return Figure("graph", "The graph of a period", caption, told, plot)
 
 

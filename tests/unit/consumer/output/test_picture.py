@@ -115,6 +115,25 @@ def test_fonts_of_the_system_are_found(tmp_path: Path, monkeypatch: pytest.Monke
     assert find_fonts([letter, "a"]) == ({letter: tmp_path / "test.ttf"}, set())
 
 
+def test_pictures_of_several_graphs_have_their_nodes_in_the_same_places() -> None:
+    """Where the same pairs place the nodes of all; by their own edges they are elsewhere."""
+    n = 25
+    edges = np.column_stack([np.arange(n - 1), np.arange(1, n)])
+
+    def sheet(own: np.ndarray, *, together: bool) -> Sheet:
+        precision = np.eye(n)
+        precision[own[:, 0], own[:, 1]] = precision[own[:, 1], own[:, 0]] = 0.2
+        graph = GraphEstimate(tuple(f"x{place}" for place in range(n)), precision, precision)
+        return lay_out(graph, "", placed_by=(edges[:, 0], edges[:, 1]) if together else None)
+
+    def places(own: np.ndarray, *, together: bool) -> set[tuple[float, float]]:
+        return {mark.place for mark in sheet(own, together=together).marks[:n]}
+
+    assert places(edges[:10], together=True) == places(edges[8:], together=True) == places(edges, together=True)
+    assert places(edges[:10], together=False) != places(edges[8:], together=False)
+    assert len(sheet(edges[:10], together=True).lines) == 10 + 2  # of the legend
+
+
 def test_picture_is_smooth_and_of_the_stated_colours(tmp_path: Path) -> None:
     """Edges have the colour of their sign, wider ones for stronger links, with edges that are mixed with the paper."""
     many = GraphEstimate(tuple(f"$x_{index}" for index in range(70)), np.eye(70) + 0.001, np.eye(70))

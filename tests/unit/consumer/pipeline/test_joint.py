@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dp_bundle.base.errors import NoSolutionError, ParameterError, SchemaError
+from dp_bundle.base.errors import EstimationError, NoSolutionError, ParameterError, SchemaError
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
 from dp_learn.glasso.joint_problem import Kind
@@ -56,6 +56,47 @@ def test_links_and_their_change_are_found(found: Joint) -> None:
     assert claimed == {(0, 1), (0, 6)}
 
 
+def test_nodes_are_measured_on_the_joint_graph_by_each_period(found: Joint) -> None:
+    """Degrees are the joint graph's; predictability and the ranking of pairs are that period's own."""
+    for period, (graph, measures) in enumerate(zip(found.graphs, found.measures, strict=True)):
+        precision = np.eye(P) - partial(period)
+        explained = 1.0 - 1.0 / np.diagonal(np.linalg.inv(precision))
+        assert measures.columns["n_edges"].tolist() == (partial(period) != 0.0).sum(axis=1).tolist()
+        low, high = measures.columns["predictability_low"], measures.columns["predictability_high"]
+        assert np.mean((low <= explained) & (explained <= high)) > 0.7
+        assert (high - low).max() < 0.5
+        pairs = {frozenset(pair) for pair in zip(*list(graph.ranking_columns().values())[:2], strict=True)}
+        assert len(pairs) == P * (P - 1) // 2
+        ranked = list(zip(*list(graph.ranking_columns().values())[:2], strict=True))[:2]
+        assert all(partial(period)[NAMES.index(one), NAMES.index(other)] for one, other in ranked)
+
+
+def test_penalties_of_the_second_stage_are_divided_by_one_plus_the_square(samples: list[Sample]) -> None:
+    """What was found at the size of its penalty is penalised half as much, and so is a change; nothing else changes."""
+    periods = weigh_periods([sample.pooled for sample in samples], Kind.FUSED)
+    found = np.repeat(np.eye(P)[None], N_PERIODS, axis=0)
+    found[0, 0, 1] = found[0, 1, 0] = -0.1 * periods.weights[0, 0, 1]
+    found[3:, 2, 3] = found[3:, 3, 2] = 0.1
+    sharper = periods.sharpen(found, 0.1)
+    assert sharper.weights[0, 0, 1] == pytest.approx(periods.weights[0, 0, 1] / 2.0)
+    assert sharper.weights[0, 0, 2] == periods.weights[0, 0, 2]
+    apart = sharper.difference_weights / periods.difference_weights
+    assert apart[2, 2, 3] == pytest.approx(0.5)
+    assert apart[1, 2, 3] == 1.0
+
+
+def test_bundles_that_hide_most_are_named() -> None:
+    """Where no two columns are seen in all, with what can be done: of four bundles the three that hide most."""
+    samples = []
+    for place, seen in enumerate(([0, 1], [2, 3, 4, 5], [4, 5, 6], [5, 6])):
+        rng = np.random.default_rng(place)
+        rows = rng.normal(size=(400, P)) * np.where(np.isin(np.arange(P), seen), 3.0, 1e-3)
+        samples.append(Sample([table_rows(rows + rng.normal(size=rows.shape), NAMES, 1.0)]))
+    with pytest.raises(EstimationError, match="leave out those that hide most") as refused:
+        learn_periods(samples, Order.TIME, Kind.FUSED, names=["a", "b", "c", "d"])
+    assert [f"{name} hides" in str(refused.value) for name in "abcd"] == [True, False, True, True]
+
+
 def test_what_is_known_weighs(samples: list[Sample]) -> None:
     """Effective rows fall with the noise; penalties of entries are in proportion to their errors."""
     periods = weigh_periods([sample.pooled for sample in samples], Kind.FUSED)
@@ -81,6 +122,8 @@ def test_where_a_period_tells_too_little_several_are_pooled() -> None:
     found = learn_periods(noisy, Order.TIME, Kind.FUSED, n_draws=200)
     assert "between blocks of" in found.notes[0]
     assert all(graph.inference is None for graph in found.graphs)
+    assert all("no intervals" in measures.notes[0] for measures in found.measures)
+    assert np.isnan([measures.columns["strength_low"] for measures in found.measures]).all()
     assert found.changes is not None
     assert len(found.changes.evidence) == N_PERIODS - 1
     assert [(one.before, one.after) for one in found.claimed] == [((0, 1, 2), (3, 4, 5))]
