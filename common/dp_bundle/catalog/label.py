@@ -42,10 +42,6 @@ _NOBODY = "Nobody: this release states no guarantee."
 _NO_LIMIT = "Not at all: nothing limits how often a guess about anybody is right."
 FROM_WHOM = "Anybody, with any other knowledge and any computer, who has this release and knows how it was made."
 _WEAK = 0.9  # from this share of right guesses on, the protection is called weak
-OTHERS = (
-    "What other publications about the same people reveal: only releases by this publisher’s ledger are in the total.",
-    "What a publisher does otherwise than she says: the signature proves who promises, and not that it is true.",
-)
 
 
 def worded_label(release: Release) -> dict[str, Any]:
@@ -92,7 +88,7 @@ def worded_label(release: Release) -> dict[str, Any]:
         "plainly": [guess, *(describe_all_releases(total) if total.releases > 1 else _describe_strength(right))],
         "right": right,
         "is_weak": is_weak(in_all if total.releases > 1 else right),
-        "unprotected": [*describe_unprotected(guarantee, release.kind, release.columns, release.discovery), *OTHERS],
+        "unprotected": describe_unprotected(guarantee, release.kind, release.columns, release.discovery),
     }
 
 

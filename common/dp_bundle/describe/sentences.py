@@ -326,7 +326,7 @@ def describe_several(guarantee: Guarantee | None) -> list[str]:
 def describe_unprotected(
     guarantee: Guarantee, kind: str, columns: Sequence[Column] = (), discovery: Discovery | None = None
 ) -> list[str]:
-    """Return sentences that say what no guarantee of this kind protects.
+    """Return sentences that say what no guarantee of this kind protects: all of them, wherever they are shown.
 
     Parameters
     ----------
@@ -352,8 +352,10 @@ def describe_unprotected(
     return [
         *(f"{fact[0].upper()}{fact[1:]}." for fact in facts),
         unit,
-        "What follows from everybody’s rows together. If the data show that smokers fall ill more often, then this is "
-        "learned about every smoker, whether in the table or not.",
+        "What follows from everybody’s rows together: that smokers fall ill more often is learned about every smoker, "
+        "in the table or not.",
+        "What other publications about the same people reveal: the total is of releases by this publisher’s ledger.",
+        "What a publisher does otherwise than she says: the signature proves who promises, not that it is true.",
     ]
 
 

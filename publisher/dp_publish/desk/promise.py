@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dp_bundle.catalog.label import FROM_WHOM, OTHERS, describe_who, is_weak
+from dp_bundle.catalog.label import FROM_WHOM, describe_who, is_weak
 from dp_bundle.describe.sentences import chance_of_guess, describe_guess, describe_hundred, describe_unprotected
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.forecast.assumptions import calibrate_assumed
@@ -56,7 +56,7 @@ def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, s
             "who": [describe_who(guarantee, release)],
             "from whom": [FROM_WHOM],
             "how strongly": [guess[:1].upper() + guess[1:], describe_hundred(right)],
-            "not protected": [*describe_unprotected(guarantee, release, columns), *OTHERS],
+            "not protected": describe_unprotected(guarantee, release, columns),
         },
         is_weak(right),
     )

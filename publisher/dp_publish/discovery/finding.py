@@ -40,8 +40,8 @@ _BLOCK = 1024  # rows, of which evenly spread ones are looked at in a large tabl
 _MOST_ROWS = 2**18
 _CLEAR, _SURE = 4.0, 4.5  # standard deviations of the noise on a count
 _LEAST_SHARE = 0.01  # of the rows, of gaps or other values that are worth a column
-_LEAST_LEVEL, _MOST_LEVELS = 0.02, 12  # of the rows that have a value; and how many levels are kept
-_HELD = 0.5  # of the rows that have a value: what its levels hold at least of a column that is published
+_LEAST_LEVEL, MOST_LEVELS = 0.02, 12  # of the rows that have a value; and how many levels are kept
+HELD = 0.5  # of the rows that have a value: what its levels hold at least of a column that is published
 _LONGEST = 200  # characters of a level
 _OTHER = "other"
 
@@ -166,14 +166,9 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
     )
     rows = policy.privacy.max_rows
     rest = {"mu": shares.rest * rows, "rho": None}
-    changed = {"columns": {**described, **dropped}, "privacy": policy.privacy.model_copy(update=rest)}
+    changed = {"columns": {**described, **dropped}, "sought": None, "privacy": policy.privacy.model_copy(update=rest)}
     said = _describe(sections, words, left_out)
     return Decided(typed, policy.model_copy(update=changed), discovery, discovery.mu(rows), left_out, said)
-
-
-def cost_without_levels(policy: Policy, found: Candidates, n_rows: int) -> float:
-    """Return the mu of a row that is left for the release if every column that may hold words does."""
-    return _shares(policy, found, n_rows, len(found.looked) + len(found.words)).rest
 
 
 def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
@@ -313,9 +308,9 @@ def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, g
     has_gaps = n_gaps > max(_CLEAR * gaps_sigma, _LEAST_SHARE * n_rows)
     n_values = max(n_rows - max(n_gaps, 0), 1)
     ordered = sorted(kept.items(), key=lambda item: -item[1])
-    levels = [value for value, number in ordered[:_MOST_LEVELS] if number >= _LEAST_LEVEL * n_values]
+    levels = [value for value, number in ordered[:MOST_LEVELS] if number >= _LEAST_LEVEL * n_values]
     held = sum(kept[value] for value in levels)
-    if held < _HELD * n_values:
+    if held < HELD * n_values:
         return "words of which too few are frequent enough to be told apart from the noise"
     rest = n_values - held
     noise = math.hypot(sigma * math.sqrt(len(levels)), gaps_sigma)
@@ -373,9 +368,5 @@ def _describe(sections: Mapping[str, ColumnPolicy], words: Sequence[str], left_o
     beside = f"; gaps are published of {listed(gaps)}" if gaps else ""
     said = [f"columns found privately: {', '.join(parts)}{beside}"]
     other = [name for name in categories if sections[name].missing == "other"]
-    said += (
-        [f"gaps and unlisted values of {listed(other)} count as other, or as their most frequent level"]
-        if other
-        else []
-    )
+    said += [f"gaps and rare values of {listed(other)} count as other, or as the most frequent level"] if other else []
     return [*said, *([f"left out: {reasons(left_out)}"] if left_out else [])]

@@ -12,7 +12,7 @@ better of the two cases: whatever hides relations as strong as these hides all o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.quoting import round_up
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
@@ -28,6 +29,7 @@ from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
 from dp_publish.forecast.assumptions import assumed_spreads
 from dp_publish.forecast.outlook import ForecastRow, forecast, is_clear, smallest_seen
 from dp_publish.forecast.strengths import round_down
+from dp_publish.forecast.undeclared import of_the_table, tells_columns, with_some_words
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import Policy, Privacy
 from dp_publish.sampling.keystream import insecure_keystream
@@ -88,7 +90,14 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
         shown = f"would show partial correlations from about {row.moments.clearest:.2g} on, under the same guarantee"
         return [f"{first}publish second moments alone (--release covariance), which {shown}"]
 
+    as_numbers = policy, kinds
+    if policy.sought is not None:
+        policy, kinds = with_some_words(policy)
     ways = list(_other_settings(policy, kinds, n_rows)) if policy.privacy.is_moments else []
+    if policy.sought is not None and policy.sought.looked and ways:
+        least = least_mu(as_numbers[0], lambda weaker: _seen(weaker, as_numbers[1], n_rows))
+        of_numbers = f" (mu = {round_up(least or 0, 2)}, or {row.least_rows_for_moments:,} rows, if all hold numbers)"
+        ways[0] += of_numbers if least else ""
     most = _most_columns(policy, kinds, n_rows, row.mu)
     fewer = [f"{first}publish second moments (--release covariance) of at most {most} columns"] if most else []
     return ways[:1] if ways and ways[0].startswith("let dp-publish") else [*ways, *fewer]
@@ -127,7 +136,7 @@ def _other_settings(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> It
 
 def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, mechanism: TwoRound) -> Iterator[str]:
     """Yield what helps where centers and scales are to be found in too few rows, or noise is too strong."""
-    if not all(place.is_declared for place in mechanism.places):
+    if policy.sought is None and not all(place.is_declared for place in mechanism.places):
         placed = {name: {"center": 0.0, "scale": 1.0} for name in kinds}
         if seen := _seen(_with_columns(policy, placed), kinds, n_rows):
             yield (
@@ -140,16 +149,17 @@ def _ways_of_two_rounds(policy: Policy, kinds: Mapping[str, str], n_rows: int, m
         if seen := _seen(_with_columns(policy, filled), kinds, n_rows):
             width = round(1 / DEFAULT_SPREAD)
             yield f"narrow the bounds to about {width} standard deviations in all, which would show {seen}"
-    weaker = _least_mu(policy, kinds, n_rows, mechanism.strength.mu)
+    weaker = least_mu(policy, lambda weaker: _seen(weaker, kinds, n_rows))
     if weaker is not None:
-        yield f"give a weaker guarantee, from about mu = {weaker:.2g} on"
+        yield f"give a weaker guarantee, from about mu = {round_up(weaker, 2)} on"
 
 
-def _least_mu(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: float) -> float | None:
-    """Return about the smallest mu at which the release would show something, if there is one."""
+def least_mu(policy: Policy, suffices: Callable[[Policy], object]) -> float | None:
+    """Return about the smallest mu, above a policy's own, that suffices, if there is one worth advising."""
     others: dict[str, Any] = dict.fromkeys(("epsilon", "delta", "rho"))
+    mu = policy.privacy.strength.mu if policy.privacy.strength is not None else math.inf
     while (mu := mu * _STEP) <= _WEAKEST:
-        if _seen(_changed(policy, **others, mu=mu), kinds, n_rows):
+        if suffices(_changed(policy, **others, mu=mu)):
             return mu
     return None
 
@@ -160,7 +170,7 @@ def _seen(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> str:
         row = forecast_drawn(policy, kinds, n_rows, with_rows=False)
     except (ParameterError, PolicyError, PrivacyError):
         return ""
-    if not shows_something(row, "covariance", len(kinds)):
+    if not shows_something(row, "covariance", len(kinds)) or not tells_columns(policy, n_rows):
         return ""
     least = row.moments.clearest
     return "variances" if least is None else f"partial correlations from about {least:.2g} on"
@@ -188,7 +198,7 @@ def _most_columns(policy: Policy, kinds: Mapping[str, str], n_rows: int, mu: flo
         fewer = dict.fromkeys(names[:middle], "continuous")
         (row,) = forecast(n_rows, open_policy, fewer, [open_policy.privacy], with_epsilon=False, with_rows=False)
         shown, hidden = (middle, hidden) if row.moments.clearest is not None else (shown, middle)
-    return shown if shown > 1 else 0
+    return of_the_table(policy, shown) if shown > 1 and tells_columns(policy, n_rows, any_columns=True) else 0
 
 
 def drawn_error(mechanism: OneSum, n_rows: int, spreads: Sequence[float]) -> float:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
+from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import gap_columns
 from dp_publish.policy.model import ColumnPolicy, Policy
@@ -71,14 +72,16 @@ def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAUL
     declared = [entry for entry in entries if not _has_found_bounds(policy, entry)]
     said = [_describe_declared(declared, spread)] if declared else []
     if len(declared) < len(entries):
-        said.append("bounds that are found fit the values as well as the search can make them")
+        found = "centers and scales" if policy.privacy.is_moments else "bounds"
+        said.append(f"{found} that are found fit the values as well as the search can make them")
     if levels:
         said.append(f"levels {'' if said else 'are '}equally frequent")
     return ", ".join(said)
 
 
 def _has_found_bounds(policy: Policy, entry: ColumnPolicy) -> bool:
-    return policy.privacy.release == "rows" and entry.bounds is None and entry.spread is None
+    found = policy.privacy.release == "rows" or policy.sought is not None
+    return found and entry.bounds is None and entry.spread is None
 
 
 def _describe_declared(entries: Sequence[ColumnPolicy], spread: float) -> str:
@@ -95,7 +98,10 @@ def _describe_declared(entries: Sequence[ColumnPolicy], spread: float) -> str:
 
 
 def fill_bounds(policy: Policy, names: Iterable[str]) -> Policy:
-    """Return the policy with an interval of width 1 in place of bounds that it leaves out."""
+    """Return the policy with an interval of width 1 in place of bounds that it leaves out, unless two rounds do."""
+    names = [*names]
+    if policy.privacy.is_moments and in_two_rounds(policy, dict.fromkeys(names, "continuous")):
+        return policy
     entries = {name: policy.column(name) for name in names}
     filled = {
         name: entry.model_copy(update={"bounds": _UNIT_WIDTH}) for name, entry in entries.items() if not entry.bounds

@@ -13,11 +13,11 @@ from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Source, Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something
 from dp_publish.forecast.strengths import printed_mu
+from dp_publish.forecast.undeclared import with_some_words
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import IDENTIFIER, Candidates, is_open
 
-_LEVELS = 3  # that a column of words is taken to have
 _CHOSEN = ("release", "mechanism", "neighbours", "sigma", "snr_db", "l2_radius")  # entries that leave no choice
 
 
@@ -60,12 +60,12 @@ def choose_release(
         unknown = _is_untyped(prepared) or found.words
         return (_changed(policy, "rows", find="all") if unknown else policy), ""
 
-    row = forecast_drawn(covariance, kinds, n_rows)
+    row = forecast_drawn(prepared.policy, kinds, n_rows)
     if _shows_rows(policy, _numbers_of(found), n_rows):
         seen = row.moments.clearest
         shows = "" if seen is None else f" would show partial correlations from about {seen:.2g} on"
         more = f"; second moments (--release covariance){shows}" if shows else ""
-        find = "all" if _shows_rows(policy, _with_words(found), n_rows) else "numbers"
+        find = "all" if _shows_rows(policy, with_some_words(prepared.policy)[1], n_rows) else "numbers"
         chosen = _changed(policy, "rows", find=find) if _is_untyped(prepared) else _typed_rows(policy, found)
         return chosen, f"noisy rows are published, which any tool reads{more}"
     hidden = f"noisy rows would show nothing of these columns at mu = {printed_mu(row.mu)}"
@@ -91,12 +91,6 @@ def _typed_rows(policy: Policy, found: Candidates) -> Policy:
 def _numbers_of(found: Candidates) -> dict[str, str]:
     """Return the columns that rows may hold without words: of a text file, all."""
     return dict.fromkeys([*found.looked, *found.typed], "continuous")
-
-
-def _with_words(found: Candidates) -> dict[str, str]:
-    """Return as many columns as rows have with words of three levels each, as half of a text file's may be."""
-    levels = [f"{name}={level}" for name in (*found.words, *found.looked[::2]) for level in range(_LEVELS - 1)]
-    return dict.fromkeys([*found.names, *levels], "continuous")
 
 
 def _shows_rows(policy: Policy, kinds: dict[str, str], n_rows: int) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.forecast.advice import changes_for_moments, shows_something, ways_out
-from dp_publish.forecast.outlook import TARGETS, smallest_seen
+from dp_publish.forecast.outlook import TARGETS, forecast, smallest_seen
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import why_hidden
 from dp_publish.forecast.strengths import describe_count, printed_mu
+from dp_publish.forecast.undeclared import with_most_columns
 
 HELD = {
     "rows": "Rows, with noise on every value.",
@@ -54,6 +56,20 @@ def _rows_verdict(plan: Plan) -> Iterator[str]:
         yield f"For them, {' and '.join(changes)}."
 
 
+def _describe_undeclared(plan: Plan) -> Iterator[str]:
+    """Yield what the error is if columns of which nothing is declared turn out to be several each."""
+    if plan.policy.sought is None:
+        return
+    policy, kinds = with_most_columns(plan.policy, plan.n_rows)
+    yield (
+        f"That is if each of the {len(plan.kinds)} columns is published as one. Words become as many as they have "
+        "levels, two levels one; gaps that are published, one more."
+    )
+    if TwoRound.takes(len(kinds)):
+        (most,) = forecast(plan.n_rows, policy, kinds, [policy.privacy], with_epsilon=False, with_rows=False)
+        yield f"With all that can be told apart from the noise, at most {len(kinds)}, it is {most.moments.error:.2g}."
+
+
 def _if_narrower(plan: Plan) -> Iterator[str]:
     """Yield the forecast for long-tailed values, which need wider bounds and so get more noise."""
     if not plan.narrower:
@@ -85,6 +101,7 @@ def _covariance_verdict(plan: Plan) -> Iterator[str]:
         f"At mu = {printed_mu(row.mu)}, a correlation has a standard error of {row.moments.error:.2g} in the "
         f"covariance release{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}."
     )
+    yield from _describe_undeclared(plan)
     if not row.rows.is_possible:
         yield "Rows are never released with noise like this: it does not go with some column's bounds or kind."
     if row.moments.seen is not None:

@@ -14,8 +14,9 @@ the values, and whoever shows a forecast shows them:
 has no variance of its own are forecast as laplace.
 
 **Bounds that the policy leaves out.** A release of rows finds them privately, so many deviations to either side of the
-center (`rows.private_bounds`): the forecast has that search paid, and the spread that such bounds leave.
-Second moments are forecast for bounds yet to be declared.
+center (`rows.private_bounds`): the forecast has that search paid, and the spread that such bounds leave. So has that
+of two rounds, which look for centers and scales over all numbers; others are forecast for bounds yet to be declared.
+What it costs to find out what columns are, where nothing is declared, is paid, too.
 
 **What is tested.** The desparsified estimate ``T = 2 Theta - Theta S Theta`` of Jankova & van de Geer (2015), with S
 the debiased covariance and Theta the graphical lasso's answer at the universal penalty ``sqrt(2 log p)`` standard
@@ -49,7 +50,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scipy import special
 
@@ -63,11 +64,12 @@ from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import MAX_FEATURES, scaling_for
 from dp_publish.covariance.two_rounds.places import Place
+from dp_publish.discovery.shares import share_mu as share_discovery
 from dp_publish.forecast.assumptions import assumed_spreads, calibrate_assumed, check_spread, fill_bounds
 from dp_publish.forecast.guarantees import epsilon_of_moments, epsilon_of_rows
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.coded_columns import blocks_of, gap_columns
-from dp_publish.policy.model import Policy, Privacy
+from dp_publish.policy.model import Policy, Privacy, Sought
 from dp_publish.rows.private_bounds import half_width_for
 
 GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of mu
@@ -224,7 +226,7 @@ def _forecast_one(
 
     @functools.cache  # numbers of rows for several targets are looked for among the same powers of two
     def moment_error(own: float, n_rows: int) -> float:
-        return moments_error(n_rows, mechanism.correlation_noise(n_rows, own))
+        return moments_error(n_rows, after_search(mechanism, policy.sought, n_rows).correlation_noise(n_rows, own))
 
     rows = _sight(n_rows, p, _row_error, typical_ratio, least_ratio, ratios) if columns else Sight()
     moments = _sight(n_rows, p, moment_error, typical_spread, most_spread, spreads.values())
@@ -275,6 +277,14 @@ def found_spreads(n_rows: int, policy: Policy, columns: Sequence[Column]) -> dic
         for column in columns
         if column.bounds_found and policy.column(column.name).spread is None
     }
+
+
+def after_search(mechanism: Mechanism, sought: Sought | None, n_rows: int) -> Mechanism:
+    """Return the mechanism at what is left of its strength once it was found privately what the columns are."""
+    if sought is None or not isinstance(mechanism, TwoRound):
+        return mechanism
+    rest = share_discovery(mechanism.row_mu, n_rows, sought.square, sought.n_listed).rest
+    return replace(mechanism, strength=GaussianDP(rest * mechanism.max_rows))
 
 
 def stand_in(n_features: int, max_rows: int, mu: float) -> Mechanism:

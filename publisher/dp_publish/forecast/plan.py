@@ -237,7 +237,7 @@ def _narrower(
     n_rows: int, policy: Policy, kinds: dict[str, str], focus: ForecastRow, spread: float, mechanism: str | None
 ) -> dict[float, ForecastRow]:
     """Forecast the strength of `focus` for narrower values, where the policy leaves open how far they spread."""
-    if all(policy.column(name).spread is not None for name in kinds):
+    if policy.sought is not None or all(policy.column(name).spread is not None for name in kinds):
         return {}
     found = {}
     for narrow in (each for each in _NARROW if each < spread):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -38,10 +39,12 @@ from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Source, Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed
+from dp_publish.forecast.first_rows import forecast_first_rows, refuse_words
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.scales import suggest_asinh
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
+from dp_publish.forecast.undeclared import rows_to_tell_columns, with_some_words
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
     Glance,
@@ -185,6 +188,10 @@ def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Non
         return
     what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
     ways = "".join(f"{way}; " for way in ways_out(policy, kinds, n_rows, row))
+    if policy.sought is not None:
+        words, of_words = with_some_words(policy)
+        needed = forecast_drawn(words, of_words, n_rows, with_rows=False).least_rows_for_moments
+        row = replace(row, least_rows_for_moments=rows_to_tell_columns(words, needed))
     raise PolicyError(
         f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = "
         f"{printed_mu(row.mu)} per {policy.privacy.unit_name}, {why_hidden(n_rows, len(kinds), row, release)}; "
@@ -407,6 +414,7 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
         tell(note)
     if not anyway:
         refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
+        refuse_words(prepared)
 
 
 def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
@@ -416,7 +424,8 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
     if is_open(plan.policy):
         gone = find_candidates(plan.table, plan.policy).left_out
-        return [*remarks, *([f"left out: {reasons(gone)}"] if gone else [])]
+        sized = [forecast_first_rows(plan)] if plan.policy.privacy.is_moments and len(plan.kinds) > 1 else []
+        return [*remarks, *([f"left out: {reasons(gone)}"] if gone else []), *sized]
     seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
     notes = remarks + survey_columns(seen, plan.policy, kinds)
     refused = [

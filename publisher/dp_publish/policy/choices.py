@@ -13,3 +13,4 @@ SoundMechanism: TypeAlias = Literal[
 ]
 UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # named to be refused for what they are
 Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]
+DERIVED = ("assumed", "find", "sought", "sources")  # entries of a policy that no file gives

@@ -75,6 +75,7 @@ def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, ope
     if is_open(policy):
         found = find_candidates(opened, policy, withheld)
         gone = tuple(name for name in found.left_out if name in withheld)
+        policy = policy.model_copy(update={"sought": found.sought})
         return Prepared(data, opened, policy, dict.fromkeys(found.names, AS_IT_IS), tuple(found.left_out), gone, found)
     table, resolved = resolve(opened, policy, withheld)
     kinds, left_out = choose_columns(table, resolved, withheld)

@@ -14,7 +14,7 @@ from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import Place, RemotePath
 from dp_bundle.manifest.release import MAX_COLUMNS
 from dp_publish.data.dialect import unpacked_name
-from dp_publish.policy.choices import STRENGTHS
+from dp_publish.policy.choices import DERIVED, STRENGTHS
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import Policy
 
@@ -113,7 +113,7 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     privacy = document.get("privacy", {})
     if not isinstance(privacy, dict) or not isinstance(document.get("dataset", {}), dict):
         raise PolicyError(f"the policy {where} must have [dataset] and [privacy] as tables")
-    if derived := {"assumed", "find", "sources"} & {*document}:
+    if derived := {*DERIVED} & {*document}:
         raise PolicyError(f"the policy {where} has an unknown entry: {min(derived)}")
 
     # An option takes the place of what the file says, and of what in the file goes with that.

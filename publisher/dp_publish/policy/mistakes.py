@@ -12,7 +12,7 @@ from dp_bundle.base.quoting import escape
 from dp_bundle.manifest.dataset import THEMES, Relation
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import KindName
-from dp_publish.policy.choices import SoundMechanism
+from dp_publish.policy.choices import DERIVED, SoundMechanism
 from dp_publish.policy.model import ColumnPolicy, DatasetPolicy, EntityUnit, Policy, Privacy
 
 _LONGEST = 60  # of what came
@@ -122,7 +122,7 @@ def _describe_one(first: Any, options: Collection[str], start: tuple[str, ...]) 
         return f"{shown}: {said}"
     if first["type"] == "extra_forbidden":
         section = _section(where[:-1])
-        known = ", ".join(name for name in SECTIONS[section].model_fields if name not in ("assumed", "sources"))
+        known = ", ".join(name for name in SECTIONS[section].model_fields if name not in DERIVED)
         return f"{shown} is not an entry of a policy: correct or remove it; allowed here: {known}"
     allowed = allowed_of(where)
     if first["type"] == "missing" and first["loc"][-1] == where[-1]:  # not one of two bounds

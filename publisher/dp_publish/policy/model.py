@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
@@ -340,6 +340,28 @@ class DatasetPolicy(Details, Dataset):
         return Dataset(**{**said, "name": self.name, "creator": creator})
 
 
+class Sought(NamedTuple):
+    """The columns of which nothing is declared, so that it is found privately what they are.
+
+    Attributes
+    ----------
+    looked, typed, words : tuple of str
+        Those of a text file; others that hold no words; words.
+    n_listed : int
+        Of how many columns the levels are counted, as a forecast takes it.
+    """
+
+    looked: tuple[str, ...]
+    typed: tuple[str, ...]
+    words: tuple[str, ...]
+    n_listed: int
+
+    @property
+    def square(self) -> float:
+        """The squared sensitivity of all counts of looks and gaps together."""
+        return 2.0 * len(self.looked) + len(self.typed) + len(self.words)
+
+
 class Policy(_Model):
     """Everything the publisher decided about one dataset.
 
@@ -353,6 +375,7 @@ class Policy(_Model):
     table: Dialect = Dialect()
     assumed: bool = False  # whether the strength is the default one
     find: Literal["", "numbers", "all"] = ""  # which columns are found privately before rows are released
+    sought: Sought | None = None  # what is counted privately before that, or before second moments
     sources: tuple[WrittenSource, ...] = ()  # what columns stand for, once `columns.resolve` has put numbers there
 
     @model_validator(mode="after")

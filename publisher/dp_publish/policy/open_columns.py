@@ -10,7 +10,7 @@ from dp_bundle.base.quoting import listed, require_one_line
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.column_survey import named_like_an_identifier
-from dp_publish.policy.model import Policy
+from dp_publish.policy.model import Policy, Sought
 
 _WORDS = (ColumnType.TEXT, ColumnType.OBJECT)
 _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
@@ -45,9 +45,14 @@ class Candidates:
         return [*self.looked, *self.typed, *self.words]
 
     @property
+    def sought(self) -> Sought:
+        """The same for a forecast, which takes a text file's columns for numbers."""
+        return Sought(self.looked, tuple(self.typed), self.words, len(self.words))
+
+    @property
     def square(self) -> float:
         """The squared sensitivity of all counts of looks and gaps together."""
-        return 2.0 * len(self.looked) + len(self.typed) + len(self.words)
+        return self.sought.square
 
 
 def is_open(policy: Policy) -> bool:

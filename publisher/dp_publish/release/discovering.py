@@ -79,13 +79,14 @@ class DiscoveringMaker:
         found = making.once("found", lambda: asdict(self._draw(making)))
         decided = decide(self._table, self._policy, self._found, Told(**found))
         table, policy = resolve(decided.table, decided.policy)
-        kinds, _ = choose_columns(table, policy)
         of_rows = policy.privacy.release == "rows"
-        if len(kinds) < (1 if of_rows else 2):
+        left = [name for name in policy.columns if not policy.column(name).drop]
+        if len(left) < (1 if of_rows else 2):
             raise PolicyError(
                 f"too few columns could be told apart from the noise; {'; '.join(decided.said)}: declare what the "
                 "columns hold (`dp-publish policy DATA` writes a policy), or protect less"
             )
+        kinds, _ = choose_columns(table, policy)
         self.work = self._work_at(table, len(kinds))
         if of_rows:
             contents, parts = RowsMaker(policy, kinds, table, self._partition, self.work).make(making)

@@ -20,7 +20,6 @@ from dp_bundle.describe.sentences import (
     describe_scale,
     describe_size,
     describe_total,
-    describe_unprotected,
 )
 from dp_bundle.describe.subject import licence_gap
 from dp_bundle.files.new_files import write_whole
@@ -36,10 +35,10 @@ from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median
 from dp_publish.forecast.findings import HELD
 from dp_publish.forecast.outlook import forecast, is_clear, moments_error, smallest_seen
 from dp_publish.forecast.refusal import share_unchanged, why_hidden
-from dp_publish.policy.model import Policy
+from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.release.publishing import Receipt
 
-_SHOWN = 8  # columns that are named
+_SHOWN, _COUNTED = 8, 2  # columns that are named; and of which cells are counted apart from the others
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
 _OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bounds or the ball"}
@@ -70,11 +69,13 @@ def describe_receipt(
         "who is protected": [label["who"]],
         "from whom": [] if label["right"] is None else [label["from_whom"]],
         "how strongly": label["plainly"],
-        "not protected": describe_unprotected(release.guarantee, release.kind, release.columns, release.discovery)
-        if release.guarantee is not None
-        else label["unprotected"],
+        "not protected": label["unprotected"],
         "what researchers will see": describe_use(release, policy),
-        "in numbers": [*label["strength"], *describe_scale(release.columns), *_describe_spent(receipt, release)],
+        "in numbers": [
+            *map(_with_one_point, label["strength"]),
+            *describe_scale(release.columns),
+            *_describe_spent(receipt, release),
+        ],
         "what was chosen": list(_describe_choices(receipt, policy)),
         "beside it": [
             *([f"{page}, a page that says this to others"] if page is not None else []),
@@ -90,6 +91,13 @@ def describe_receipt(
     if len(source_names(release.columns)) > 1:  # of one there is no graph
         lines.append(f"to learn from it: {shlex.join(['dp-learn', str(receipt.path)])}")
     return "\n".join(lines)
+
+
+def _with_one_point(sentence: str) -> str:
+    """Return a sentence with the middle one of its (epsilon, delta) points; the page beside the bundle has all."""
+    points = sentence.split("; epsilon = ")
+    first, _, _ = points[0].partition("epsilon = ")
+    return f"{first}epsilon = {points[len(points) // 2].removesuffix('.')}." if len(points) > 1 else sentence
 
 
 def _folded(sentence: str, width: int | None) -> str:
@@ -173,8 +181,8 @@ def _describe_shortened(release: Release) -> str:
         raise TypeError("two rounds have a guarantee by mu")
     share = share_shortened(guarantee.mu / (guarantee.max_rows or 1), release.n_rows, len(release.columns))
     return (
-        "shortened, as they are longer than the radius of the second round, which was chosen privately, out of a few, "
-        f"to shorten about {share * release.n_rows:,.0f} (fewer mean more noise, more mean more bias)"
+        "shortened, as they are longer than the radius of the second round, which was chosen to shorten about "
+        f"{share * release.n_rows:,.0f}"
     )
 
 
@@ -239,22 +247,35 @@ def _describe_unchanged(release: Release) -> Iterator[str]:
 
 def _covariance_verdict(release: Release, policy: Policy) -> Iterator[str]:
     """Yield what a covariance release is good for, from bounds and noise alone."""
+    policy = _as_found(release, policy)
     kinds = {column.name: column.kind for column in release.columns}
     moments, n_rows = release.second_moments, release.n_rows
-    assumed = f"forecast: if {describe_spread(policy, kinds)}"
+    assumed = "forecast: " if policy.sought is not None else f"forecast: if {describe_spread(policy, kinds)}, "
     mechanism, spread = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows), median_spread(policy, kinds)
     if mechanism.forecast_as is None:
         error = moments_error(n_rows, mechanism.correlation_noise(n_rows, spread))
         seen = smallest_seen(n_rows, len(kinds), error)
         shown = "no partial correlation" if seen is None else f"partial correlations from about {seen:.2g} on"
         fact = f"a correlation has a standard error of {error:.2g}, and {shown} can be seen"
-        yield f"{assumed}, {fact} (see dp-publish plan)"
+        yield f"{assumed}{fact} (see dp-publish plan)"
         return
     yield "error bars: readers get none, as the noise of this mechanism does not act entry by entry"
     if moments is not None and moments.estimated_off_diagonal_error is not None:
         entry = moments.estimated_off_diagonal_error**2
         error = moments_error(n_rows, correlation_noise(entry, spread, mechanism.scaling))
-        yield f"{assumed}, a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
+        yield f"{assumed}a correlation is off by about {error:.2g}{', so that it shows nothing' * (error >= 1)}"
+
+
+def _as_found(release: Release, policy: Policy) -> Policy:
+    """Return the policy that a release was made by after it was found what the columns are, for a forecast."""
+    guarantee = release.guarantee
+    if release.discovery is None or guarantee is None or guarantee.mu is None:
+        return policy
+    rest = math.sqrt(guarantee.mu**2 - (guarantee.discovery_mu or 0.0) ** 2)
+    privacy = policy.privacy.model_copy(update={"mu": rest, "rho": None})
+    bounds = {column.name: ColumnPolicy(bounds=column.bounds) for column in release.columns if column.bounds}
+    nothing = policy.sought._replace(n_listed=0, looked=(), typed=(), words=()) if policy.sought else None
+    return policy.model_copy(update={"privacy": privacy, "columns": bounds, "sought": nothing})
 
 
 def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
@@ -271,8 +292,8 @@ def _describe_left_out(receipt: Receipt, policy: Policy) -> list[str]:
 def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     """Return a line for each of the columns with the most such cells, and one for all others together."""
     ranked = sorted(cells.items(), key=lambda item: -item[1])
-    lines = [f"  {counted(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_SHOWN]]
-    rest = ranked[_SHOWN:]
+    lines = [f"  {counted(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_COUNTED]]
+    rest = ranked[_COUNTED:]
     if rest:
         lines.append(f"  {sum(number for _, number in rest)} cells of {counted(len(rest), 'more column')} {what}")
     return lines

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.quoting import quote
-from dp_bundle.describe.sentences import count_columns
+from dp_bundle.describe.sentences import count_columns, describe_unprotected
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import Page, render_page
 from dp_publish.forecast.findings import describe_findings
@@ -33,7 +33,6 @@ from dp_publish.forecast.page.texts import (
     protected,
     texts_of,
     trade_off_points,
-    unprotected,
 )
 from dp_publish.forecast.plan import Plan
 from dp_publish.policy.coded_columns import raw_names
@@ -81,7 +80,7 @@ def make_page(plan: Plan, asked: Asked) -> str:
         "change": change(guarantee),
         "protected": protected(plan, guarantee),
         "attacker": attacker(plan, guarantee),
-        "unprotected": unprotected(plan, guarantee),
+        "unprotected": describe_unprotected(guarantee, plan.release),
         "candidates": CANDIDATES,
         "pairs": guarantee.neighbours.n_rows_public,
         "shares": SHARES,

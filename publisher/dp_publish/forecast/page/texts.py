@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from dp_bundle.base.quoting import percent_at_least, percent_at_most, quote, round_up
-from dp_bundle.describe.sentences import describe_unprotected
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.accounting.trade_off import TradeOff
@@ -215,14 +214,6 @@ def attacker(plan: Plan, guarantee: Guarantee) -> str:
         f"The attacker knows the whole table but {protected(plan, guarantee)}, how the noise is made, and the rest of "
         f"the world, and wants to know {wants}."
     )
-
-
-def unprotected(plan: Plan, guarantee: Guarantee) -> list[str]:
-    """Return what no strength on the page protects."""
-    return [
-        *describe_unprotected(guarantee, plan.release),
-        "Other releases of the same rows. Their costs add up, and dp-publish keeps the total in its ledger.",
-    ]
 
 
 def private_reasons(plan: Plan, asked: Asked) -> list[str]:

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import norm
 from tests.unit.publisher.conftest import Call
 
+from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.sentences import SEVERAL_CELLS
 from dp_bundle.files.places import RemotePath
 from dp_publish import Policy, Receipt, publish
@@ -24,8 +25,12 @@ from dp_publish.data.missing import RowReport
 
 ENTITY = {"entity": "who", "max_rows": 2}
 ROW = "Every row: all values of one row together"
-OTHERS = "What follows from everybody’s rows together. If the data show that smokers fall ill more often, then this is "
-OTHERS += "learned about every smoker, whether in the table or not."
+OTHERS = [
+    "What follows from everybody’s rows together: that smokers fall ill more often is learned about every smoker, in "
+    "the table or not.",
+    "What other publications about the same people reveal: the total is of releases by this publisher’s ledger.",
+    "What a publisher does otherwise than she says: the signature proves who promises, not that it is true.",
+]
 ROWS_PUBLIC, NUMBER_PUBLIC = "The number and the order of the rows.", "The number of the rows."
 TOGETHER = "If a person has several rows, each of them is protected as stated, but not all of them together: 10 rows "
 TOGETHER += "together are protected at {}."
@@ -40,56 +45,61 @@ CASES: dict[str, tuple[dict[str, Any], str, str, float, list[str]]] = {
         "Every single cell: one value of one row, but not a row as a whole.",
         PAIR.format("the whole table but one cell", "this cell holds one of two values"),
         norm.cdf(1.0),
-        [ROWS_PUBLIC, "Each cell of a row is protected as stated, but not the whole row.", OTHERS],
+        [ROWS_PUBLIC, "Each cell of a row is protected as stated, but not the whole row.", *OTHERS],
     ),
     "row": (
         {"unit": "row", "mu": 2.0},
         f"{ROW}.",
         PAIR.format("all rows but one", "this one is one of two"),
         norm.cdf(1.0),
-        [ROWS_PUBLIC, TOGETHER.format(f"mu = {math.sqrt(40):.6g}"), OTHERS],
+        [ROWS_PUBLIC, TOGETHER.format(f"mu = {math.sqrt(40):.6g}"), *OTHERS],
     ),
     "entity": (
         {"unit": ENTITY, "mu": 2.0},
         "Every “who”: all values of its rows together, at most 2 rows.",
         PAIR.format("all rows but those of one “who”", "these are one of two sets of rows"),
         norm.cdf(1.0),
-        [ROWS_PUBLIC, "Which rows belong together.", 'Rows of one "who" beyond 2 are left out of the release.', OTHERS],
+        [
+            ROWS_PUBLIC,
+            "Which rows belong together.",
+            'Rows of one "who" beyond 2 are left out of the release.',
+            *OTHERS,
+        ],
     ),
     "change": (
         {"unit": "change", "mu": 2.0},
         "Every change of one cell by as much as its column states, such as one case, and any where it states none.",
         PAIR.format("the whole table but for one person’s part of one cell", "it was counted there or not"),
         norm.cdf(1.0),
-        [ROWS_PUBLIC, SEVERAL_CELLS, OTHERS],
+        [ROWS_PUBLIC, SEVERAL_CELLS, *OTHERS],
     ),
     "moments": (
         {"release": "covariance", "mechanism": "gaussian", "unit": "row", "mu": 2.0},
         f"{ROW}.",
         PAIR.format("all rows but one", "this one is one of two"),
         norm.cdf(1.0),
-        [NUMBER_PUBLIC, TOGETHER.format("mu = 20"), OTHERS],
+        [NUMBER_PUBLIC, TOGETHER.format("mu = 20"), *OTHERS],
     ),
     "moments of cells": (
         {"release": "covariance", "mechanism": "gaussian", "unit": "cell", "mu": 2.0},
         "Every single cell, and every row as well: all values of one row together.",
         PAIR.format("the whole table but one cell", "this cell holds one of two values"),
         norm.cdf(1.0),
-        [NUMBER_PUBLIC, TOGETHER.format("mu = 20"), OTHERS],
+        [NUMBER_PUBLIC, TOGETHER.format("mu = 20"), *OTHERS],
     ),
     "there or not": (
         {"release": "covariance", "mechanism": "gaussian", "unit": ENTITY, "mu": 2.0, "neighbours": "add-remove"},
         "Every “who”: all values of its rows together, at most 2 rows, and whether there is one at all.",
         PAIR.format("all other rows", "the rows of one “who” may be there or not"),
         norm.cdf(1.0),
-        ['Rows of one "who" beyond 2 are left out of the release.', OTHERS],
+        ['Rows of one "who" beyond 2 are left out of the release.', *OTHERS],
     ),
     "epsilon": (
         {"release": "covariance", "mechanism": "wishart", "unit": "row", "epsilon": 1.0, "delta": 1e-3},
         f"{ROW}.",
         PAIR.format("all rows but one", "this one is one of two"),
         math.e / (1 + math.e) + 1e-3,
-        [NUMBER_PUBLIC, f"{TOGETHER.partition(' protected at {}')[0]} not protected at all.", OTHERS],
+        [NUMBER_PUBLIC, f"{TOGETHER.partition(' protected at {}')[0]} not protected at all.", *OTHERS],
     ),
     "nothing": (
         {"unit": "cell", "snr_db": 10.0},
@@ -149,6 +159,7 @@ def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any) -> Non
         assert found["how strongly"] == ["Not at all: nothing limits how often a guess about anybody is right."]
         return
     assert found["from whom"][0].startswith("Anybody, with any other knowledge and any computer")
+    assert found["not protected"] == worded_label(receipt.release)["unprotected"]
     narrow = describe_receipt(receipt, policy, width=60)
     assert narrow.split() == said.split()
     assert max(map(len, narrow.partition("what was chosen")[0].splitlines()[1:])) <= 60

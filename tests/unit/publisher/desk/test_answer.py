@@ -175,7 +175,7 @@ def test_what_researchers_will_see_is_told_in_words(survey: Path, tmp_path: Path
     assert f"stronger than about {answer.row.of(answer.release).seen:.2g} on a scale" in answer.held
     assert "no row" in answer.held
     assert answer.shown
-    assert "standard deviations are" in answer.assumed
+    assert answer.assumed.startswith("centers and scales that are found fit the values")
     assert "no relation between columns is found" in asked(desk, privacy__mu="0.01").held
     pd.DataFrame({"x": np.arange(900.0)}).to_parquet(tmp_path / "one.parquet")
     assert asked(desk_of(tmp_path / "one.parquet")).held == "Rows, with noise on every value."

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import subprocess
 import threading
 import time
@@ -272,6 +273,9 @@ def test_looking_spends_nothing_and_publishing_is_the_command(
     done = desk.finish()
     assert done["published"]
     assert "wrote table.bundle.tar" in done["html"]
+    plainly = re.sub("<[^>]*>", " ", done["html"].partition("<details")[0])
+    assert "not protected:" in plainly
+    assert len(plainly.split()) < 350
     shown = done["html"].partition('href="')[2].partition('"')[0]
     answer, page = desk.request("GET", shown)
     assert (answer.status, b"What this release promises" in page) == (200, True)

@@ -1,0 +1,87 @@
+"""The columns of a table of which nothing is declared, as its first rows look, for the publisher alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.quoting import counted, round_up
+from dp_publish.data.table import Table
+from dp_publish.discovery.finding import HELD, MOST_LEVELS
+from dp_publish.discovery.levels import count_values
+from dp_publish.discovery.looks import LOOKS, Look, best_look, converter, count_looks
+from dp_publish.forecast.advice import forecast_drawn, least_mu
+from dp_publish.forecast.plan import Plan
+from dp_publish.forecast.undeclared import MOSTLY, least_level
+from dp_publish.policy.columns import Prepared
+from dp_publish.policy.model import Policy
+
+_ROWS = 10_000
+
+
+def words_in_first_rows(table: Table, policy: Policy) -> list[Counter[str]]:
+    """Return the values of every column that holds words, in the first rows, which are private."""
+    sought, found = policy.sought, list[Counter[str]]()
+    assert sought is not None  # noqa: S101  nothing is declared
+    asked = dict.fromkeys((*sought.looked, *sought.words), "text")
+    batch = next(table.read(asked, _ROWS), None) if asked else None
+    missing = () if table.layout is None else tuple(table.layout.missing_values)
+    for name, cells in zip(asked, [] if batch is None else batch.columns, strict=False):
+        looks = dict(zip(LOOKS, count_looks(cells, missing).tolist(), strict=True))
+        if name in sought.words or best_look(looks) is Look.WORD:
+            counts = Counter[str]()
+            count_values(converter(Look.WORD, ".", missing)(cells), counts)
+            found.append(counts)
+    return found
+
+
+def columns_of(
+    policy: Policy, n_rows: int, words: Sequence[Counter[str]], *, surely: bool = False
+) -> tuple[Policy, list[int]]:
+    """Return the policy with so many columns of words, and as how many each is published, if all rows are as the first.
+
+    A number is published as one; what has an even chance to be told is, or with `surely` what is most of the time.
+    """
+    sought = policy.sought
+    assert sought is not None  # noqa: S101  nothing is declared
+    least = least_level(policy, n_rows, len(words), MOSTLY * surely) if words else 1.0
+    parts = [1] * (len(sought.looked) + len(sought.typed) + len(sought.words) - len(words))
+    for counts in words:
+        told = [number for _, number in counts.most_common(MOST_LEVELS) if number >= least * counts.total()]
+        others = sum(told) < (1 - least / 2) * counts.total()
+        n_levels = len(told) + others if sum(told) > HELD * counts.total() else 0
+        parts.append(n_levels if n_levels > 2 else n_levels // 2)
+    return policy.model_copy(update={"sought": sought._replace(n_listed=len(words))}), parts
+
+
+def refuse_words(prepared: Prepared) -> None:
+    """Refuse a release of which the first rows show that hardly any column would be left."""
+    policy, n_rows = prepared.policy, prepared.count_rows()
+    words, least = words_in_first_rows(prepared.table, policy), 2 if policy.privacy.is_moments else 1
+    if _n_left(policy, n_rows, words) >= least:
+        return
+    enough = least_mu(policy, lambda weaker: _n_left(weaker, n_rows, words, surely=True) >= least)
+    way = "" if enough is None else f"give a weaker guarantee, from about mu = {round_up(enough, 2)} on, or "
+    raise PolicyError(
+        f"of the words in {n_rows:,} rows, too few are frequent enough to be told apart from the noise, so that fewer "
+        f"than {least} columns would be left: {way}declare what the columns hold (`dp-publish policy DATA` writes a "
+        f"policy), or publish it all the same with --anyway"
+    )
+
+
+def _n_left(policy: Policy, n_rows: int, words: Sequence[Counter[str]], *, surely: bool = False) -> int:
+    """Return of how many columns of the table something would be published."""
+    return sum(part > 0 for part in columns_of(policy, n_rows, words, surely=surely)[1])
+
+
+def forecast_first_rows(plan: Plan) -> str:
+    """Return a sentence with the forecast of the columns that the first rows show."""
+    policy, parts = columns_of(plan.policy, plan.n_rows, words_in_first_rows(plan.table, plan.policy))
+    kinds = {str(place): "continuous" for place in range(sum(parts))}
+    row = forecast_drawn(policy, kinds, plan.n_rows, with_rows=False)
+    return (
+        f"as the first rows look, {counted(len(kinds), 'column')} would be published for "
+        f"{sum(part > 0 for part in parts)} of the table, with a standard error of a correlation of "
+        f"{row.of(plan.release).error:.2g}"
+    )
