@@ -16,10 +16,11 @@ import numpy as np
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.draws import ErrorLaw
-from dp_learn.covariance.estimate import NoisyCovariance
+from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, Sample
 from dp_learn.covariance.sources import RowSource
+from dp_learn.covariance.two_rounds import TwoRounds
 from dp_learn.inference.communities import communities_of, draw_together
 from dp_learn.inference.edges import fit_for_inference
 from dp_learn.inference.node_measures import (
@@ -89,7 +90,9 @@ def measure_nodes(sample: Sample, fit: Fit, graph: GraphEstimate, settings: Sett
         rng = np.random.default_rng(DRAWS)
         draws = draw_measures(model, ErrorLaw(fit.pooled, model.covariance).draws(rng, _DRAWS), _COMMUNITY_DRAWS)
         ratio = np.split(_row_ratios(sample, fit, model), 3)
-        predictability = estimate_predictability(fit.pooled.covariance, model.labels, draws.unexplained, ratio[0])
+        predictability = estimate_predictability(
+            fit.pooled.covariance, model.labels, draws.unexplained, ratio[0], _of_sampling(fit)
+        )
         tests = graph.inference
         if tests is not None and are_clear(tests.scores[np.nonzero(np.triu(graph.adjacency, 1))]):
             strength = sum_edges(tests.partial_correlation, model.signs, draws.strength, ratio[1])
@@ -133,6 +136,14 @@ def _fit_of_tests(fit: Fit) -> FloatArray | None:
     except EstimationError:
         return None
     return start.precision if start.is_reliable and start.share == 0.0 else None
+
+
+def _of_sampling(fit: Fit) -> float | None:
+    """Return what sampling alone makes of log(1 - R^2), where a source is of two rounds."""
+    pooled = fit.pooled
+    laws = [source.noise for source in pooled.sources if isinstance(source, ReleasedCovariance)]
+    in_two = any(isinstance(law, TwoRounds) for law in laws)
+    return (len(pooled.columns) - 1) * pooled.sampling_factor if in_two else None
 
 
 def _sums(weights: FloatArray, *, signed: bool = False) -> Intervals:
