@@ -212,8 +212,8 @@ def _describe_unknown(graph: GraphEstimate, columns: dict[str, Any], model: Firs
     if unknown:
         said.append(
             f"of {unknown} of {len(graph.columns)} nodes, predictability is left empty: within its errors, the "
-            "debiased covariance is nearly singular, chance alone would explain too much, or the noise of two rounds makes "
-            "correlations too small"
+            "debiased covariance is nearly singular, chance alone would explain too much, or the noise of two rounds "
+            "makes correlations too small"
         )
     if graph.categories and graph.adjacency.any():
         said.append(
