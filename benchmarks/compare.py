@@ -16,6 +16,8 @@ links that differ: others have no link, or another one. Printed are
   is that over all tables of the line;
 * how many comparisons were refused, and which share of pairs the others left out.
 
+Behind every rate is its standard error, over tables.
+
 Last comes a permutation test of the largest difference of partial correlations, and of each pair, on clean rows: how
 often it and ours agree. With 60 tables it takes about seven minutes of one processor.
 """
@@ -48,6 +50,7 @@ Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
 
 LEVEL, FDR, STRONG, N_DRAWS = 0.05, 0.05, 0.15, 400
+QUANTILE = 1.96
 BOUND = 4.0  # standard deviations, of rows
 WIDE = 10.0  # and of second moments, which do not depend on it
 N_LEVELS = {"g2": 2, "g3": 3, "g4": 4, "g5": 5}
@@ -223,26 +226,39 @@ def compare_often(make: Callable[[], list[Sample]], n_tables: int, maker: Maker)
         np.array([one.q_values[0] for one in each]),
         np.array([one.each[0].largest.p_value for one in each]),
         np.array([one.each[0].squares.p_value for one in each]),
-        np.concatenate([_ratio(one.each[0].strength, one.each[0].strength_error) for one in each]),
+        np.array([_ratio(one.each[0].strength, one.each[0].strength_error) for one in each]),
         np.mean([one.estimates[0].value for one in each], axis=0),
         refused,
     )
 
 
 def _ratio(value: Floats, error: Floats) -> Floats:
-    return value[error > 0.0] / error[error > 0.0]
+    return value / np.where(error > 0.0, error, np.nan)
 
 
-def share(mask: Masks | Floats) -> str:
-    """Return a share of what is known, in percent."""
-    known = np.asarray(mask, dtype=float)
-    known = known[np.isfinite(known)]
-    return f"{100 * known.mean():6.1f}" if known.size else "     -"
+def tally(found: Masks | Floats) -> Floats:
+    """Return how often something was found and how often it could be, in each table."""
+    each = np.reshape(np.asarray(found, dtype=float), (len(found), -1))
+    return np.array([np.nansum(each, axis=1), np.count_nonzero(~np.isnan(each), axis=1)])
+
+
+def rate(counts: Floats) -> str:
+    """Return a rate with its standard error, in percent."""
+    found, possible = counts
+    if not possible.sum():
+        return "     -     "
+    mean = found.sum() / possible.sum()
+    return f"{100 * mean:6.1f} {100 * np.sqrt(((found - mean * possible) ** 2).sum()) / possible.sum():4.1f}"
 
 
 def below(p_values: Floats) -> Floats:
     """Return 1 where a p-value is below the level, 0 where it is not, NaN where there is none."""
     return np.where(np.isnan(p_values), np.nan, p_values < LEVEL)
+
+
+def beyond(scores: Floats) -> Floats:
+    """Return the same of normal scores."""
+    return np.where(np.isnan(scores), np.nan, np.abs(scores) > QUANTILE)
 
 
 def run_line(line: Line, n_tables: int, maker: Maker, pooled: dict[str, list[Floats]]) -> str:
@@ -261,7 +277,7 @@ def run_line(line: Line, n_tables: int, maker: Maker, pooled: dict[str, list[Flo
         return f"{line}   refused"
     rejected = below(equal.p_value)
     strong = np.abs(equal.values) > STRONG
-    cells = [rejected, rejected[:, strong], below(equal.largest), below(equal.squares), np.abs(equal.strengths) > 1.96]
+    cells = [rejected, rejected[:, strong], below(equal.largest), below(equal.squares), beyond(equal.strengths)]
     refused, left_out = equal.n_refused / n_tables, float(np.isnan(equal.p_value).mean())
 
     other = None if line.kind.startswith("categories") else compare_often(make((first, second)), n_tables, maker)
@@ -271,14 +287,15 @@ def run_line(line: Line, n_tables: int, maker: Maker, pooled: dict[str, list[Flo
         found = np.nan_to_num(other.q_value, nan=1.0) <= FDR
         false = (found & null).sum(axis=1) / np.maximum(found.sum(axis=1), 1)
         deviation = np.nanstd(other.difference, axis=0) if len(found) > 1 else np.full(len(null), np.nan)
-        known = np.where(np.isnan(other.difference), np.nan, np.abs(other.difference / deviation) > 1.96)
+        known = beyond(other.difference / deviation)
         changed = below(other.p_value)
         cells += [changed[:, null], changed[:, same_and_strong], false, changed[:, ~null], known[:, ~null]]
     else:
         cells += [np.full(1, np.nan)] * 5
-    for name, cell in zip(COLUMNS, cells, strict=True):
-        pooled.setdefault(name, []).append(np.ravel(np.asarray(cell, dtype=float)))
-    return f"{line} " + " ".join(map(share, cells)) + f"  {100 * refused:5.0f} {100 * left_out:6.1f}"
+    counts = [tally(cell) for cell in cells]
+    for name, each in zip(COLUMNS, counts, strict=True):
+        pooled.setdefault(name, []).append(each)
+    return f"{line} " + " ".join(map(rate, counts)) + f"  {100 * refused:5.0f} {100 * left_out:6.1f}"
 
 
 COLUMNS = ("equal", "strong", "largest", "squares", "nodes", "same", "& strong", "false", "power", "known")
@@ -315,9 +332,9 @@ def permute(n_tables: int) -> None:
     agree = np.array(both)
     print(
         f"permutation, {n_tables} clean tables of {n_rows} x {p} and {N_PERMUTATIONS} permutations: at 5 % "
-        f"{share((a < LEVEL) == (b < LEVEL)).strip()} % of pairs have the same answer, rank correlation of p-values "
-        f"{stats.spearmanr(a, b).statistic:.3f}; the tests of the largest difference agree in "
-        f"{share(agree[:, 0] == agree[:, 1]).strip()} %",
+        f"{100 * np.mean((a < LEVEL) == (b < LEVEL)):.1f} % of pairs have the same answer, rank correlation of "
+        f"p-values {stats.spearmanr(a, b).statistic:.3f}; the tests of the largest difference agree in "
+        f"{100 * np.mean(agree[:, 0] == agree[:, 1]):.1f} %",
         flush=True,
     )
 
@@ -331,7 +348,7 @@ def main() -> None:
     parser.add_argument("--only", default="rows,moments,categories,permutation", help="kinds, by commas")
     options = parser.parse_args()
     wanted = options.only.split(",")
-    print(f"{'':51} " + " ".join(f"{name:>7}" for name in COLUMNS)[1:] + " refused left out, all in %")
+    print(f"{'':51} " + " ".join(f"{name:>11}" for name in COLUMNS)[1:] + " refused left out, all in %")
     pooled: dict[str, dict[str, list[Floats]]] = {}
     with tempfile.TemporaryDirectory() as name:
         os.environ["DPGRAPH_HOME"] = name
@@ -342,7 +359,7 @@ def main() -> None:
                 n_tables = options.tables // 2 if line.p == 30 else options.tables
                 print(run_line(line, n_tables, maker, pooled.setdefault(kind, {})), flush=True)
         for kind, columns in pooled.items():
-            print(f"{'all lines of ' + kind:50}" + " ".join(share(np.concatenate(each)) for each in columns.values()))
+            print(f"{'all lines of ' + kind:50}" + " ".join(rate(np.hstack(each)) for each in columns.values()))
     if "permutation" in wanted:
         permute(options.tables)
 

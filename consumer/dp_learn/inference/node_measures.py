@@ -16,7 +16,9 @@ lie within five standard errors of zero, that matters: in simulations intervals 
 there are none.
 
 Draws are of Gaussian rows. Where there are rows, the variances of the three measures are raised by the ratio of the
-rows' own variance of the measure's first-order terms to that of Gaussian rows, noise included in both.
+rows' own variance of the measure's first-order terms to that of Gaussian rows, noise included in both. What chance
+explains is raised by the mean ratio over nodes: of elliptical rows with kurtosis 1 + kappa both are 1 + kappa times
+those of Gaussian ones.
 
 References
 ----------
@@ -40,6 +42,7 @@ from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
 LEAST_SCORE, CLEAR = 5.0, 0.75  # of edges, and the share of edges that have it
 LARGEST_OPTIMISM = 0.05  # of log(1 - R^2) of a node that nothing explains
+LARGEST_OF_TWO_ROUNDS = 0.005  # the part of the noise on second moments in two rounds, whose correlations it makes low
 _BY_EXPLAINED = 1.5  # the power of 1 - R^2 that optimism falls with, without noise 0 and with much of it 2
 _Z = normal_quantile(0.975)
 Intervals = tuple[FloatArray, FloatArray, FloatArray]  # estimates and the ends of their intervals, NaN where unknown
@@ -208,7 +211,11 @@ def unexplained_shares(
 
 
 def estimate_predictability(
-    covariance: FloatArray, labels: npt.NDArray[np.intp], drawn: FloatArray, ratio: FloatArray
+    covariance: FloatArray,
+    labels: npt.NDArray[np.intp],
+    drawn: FloatArray,
+    ratio: FloatArray,
+    of_sampling: float | None = None,
 ) -> Intervals:
     """Return R^2 of every node less what chance explains, and the ends of its 95 % interval, each of shape (G,).
 
@@ -222,13 +229,15 @@ def estimate_predictability(
         As of `Draws`.
     ratio : ndarray of shape (G,)
         What variances are raised by for the rows.
+    of_sampling : float, optional
+        Of second moments in two rounds, what sampling alone would lower log(1 - R^2) by.
 
     Returns
     -------
     tuple of ndarray
         All are NaN where the noise is too strong: where S^, or one that was drawn, is indefinite, or chance alone would
-        lower log(1 - R^2) of unexplained nodes by more than `LARGEST_OPTIMISM`. An estimate may be negative; an
-        interval is within [0, 1].
+        lower log(1 - R^2) of unexplained nodes by more than `LARGEST_OPTIMISM`, or the noise of two rounds by more than
+        `LARGEST_OF_TWO_ROUNDS`. An estimate may be negative; an interval is within [0, 1].
 
     Notes
     -----
@@ -239,11 +248,14 @@ def estimate_predictability(
     unknown = np.full(len(ratio), np.nan)
     if np.isnan(drawn).any() or not is_positive_definite(covariance):
         return unknown, unknown, unknown
-    log, optimism = np.log(unexplained_shares(covariance, labels)), -drawn.mean(axis=0)
+    log, tails = np.log(unexplained_shares(covariance, labels)), float(ratio.mean())
+    optimism = -tails * drawn.mean(axis=0)
     middle, margin = log + optimism, _Z * drawn.std(axis=0) * np.sqrt(ratio)
-    if np.mean(optimism * np.exp(_BY_EXPLAINED * middle)) > LARGEST_OPTIMISM:
+    weight = np.exp(_BY_EXPLAINED * middle)
+    too_biased = of_sampling is not None and np.mean((optimism - of_sampling) * weight) > LARGEST_OF_TWO_ROUNDS
+    if too_biased or np.mean(optimism * weight) > LARGEST_OPTIMISM:
         return unknown, unknown, unknown
-    estimate = 1.0 - np.exp(log) / np.exp(drawn).mean(axis=0)
+    estimate = 1.0 - np.exp(log) / np.exp(drawn).mean(axis=0) ** tails
     low, high = (np.clip(1.0 - np.exp(end), 0.0, 1.0) for end in (middle + margin, middle - margin))
     return estimate, low, high
 

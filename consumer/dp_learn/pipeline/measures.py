@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.draws import ErrorLaw
-from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, ReleasedCovariance
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, Sample
 from dp_learn.covariance.sources import RowSource
+from dp_learn.covariance.two_rounds import TwoRounds
 from dp_learn.inference.communities import communities_of, draw_together
 from dp_learn.inference.edges import fit_for_inference
 from dp_learn.inference.node_measures import (
@@ -126,7 +127,9 @@ def measure_at(
         rng = np.random.default_rng(DRAWS)
         draws = draw_measures(model, ErrorLaw(pooled, model.covariance).draws(rng, n_drawn), n_kept)
         ratio = np.split(_row_ratios(sample, pooled, nodes.columns.kept, model), 3)
-        predictability = estimate_predictability(pooled.covariance, model.labels, draws.unexplained, ratio[0])
+        predictability = estimate_predictability(
+            pooled.covariance, model.labels, draws.unexplained, ratio[0], _of_sampling(pooled)
+        )
         tests = graph.inference
         if tests is not None and are_clear(tests.scores[np.nonzero(np.triu(graph.adjacency, 1))]):
             strength = sum_edges(tests.partial_correlation, model.signs, draws.strength, ratio[1])
@@ -177,6 +180,13 @@ def _fit_of_tests(fit: Fit) -> FloatArray | None:
     except EstimationError:
         return None
     return start.precision if start.is_reliable and start.share == 0.0 else None
+
+
+def _of_sampling(pooled: PooledCovariance) -> float | None:
+    """Return what sampling alone makes of log(1 - R^2), where a source is of two rounds."""
+    laws = [source.noise for source in pooled.sources if isinstance(source, ReleasedCovariance)]
+    in_two = any(isinstance(law, TwoRounds) for law in laws)
+    return (len(pooled.columns) - 1) * pooled.sampling_factor if in_two else None
 
 
 def _sums(weights: FloatArray, *, signed: bool = False) -> Intervals:
@@ -245,7 +255,8 @@ def _describe_unknown(graph: GraphEstimate, columns: dict[str, Any], model: Firs
     if unknown:
         said.append(
             f"of {unknown} of {len(graph.columns)} nodes, predictability is left empty: within its errors, the "
-            "debiased covariance is nearly singular, or chance alone would explain too much"
+            "debiased covariance is nearly singular, chance alone would explain too much, or the noise of two rounds "
+            "makes correlations too small"
         )
     if graph.categories and graph.adjacency.any():
         said.append(
