@@ -25,7 +25,7 @@ from dp_learn.glasso.joint_problem import JointSolution, Kind
 from dp_learn.matrices.linalg import FloatArray, logdet
 from dp_learn.selection.ebic import near_definite
 
-FIRST_GAMMA, GAMMA = 0.1, 0.25  # of the two stages: what the first misses the second hardly finds
+FIRST_GAMMA, GAMMA = 0.1, 0.15  # of the two stages: what the first misses the second hardly finds
 N_NEAR = 12  # alphas of the second stage
 PATIENCE = 3  # different graphs in a row without a better score end a walk
 TOL, MAX_ITER = 1e-5, 300  # a fit that takes longer is next to singular
