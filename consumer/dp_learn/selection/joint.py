@@ -25,7 +25,7 @@ from dp_learn.glasso.joint_problem import JointSolution, Kind
 from dp_learn.matrices.linalg import FloatArray, logdet
 from dp_learn.selection.ebic import near_definite
 
-GAMMA = 0.1  # decision 51 has the measurements
+FIRST_GAMMA, GAMMA = 0.1, 0.15  # of the two stages: what the first misses the second hardly finds
 N_NEAR = 12  # alphas of the second stage
 PATIENCE = 3  # different graphs in a row without a better score end a walk
 TOL, MAX_ITER = 1e-5, 300  # a fit that takes longer is next to singular
@@ -131,16 +131,14 @@ class JointSelection:
     scores: list[JointScore]
 
 
-def select_in_stages(
-    periods: Periods, alphas: Sequence[float] | FloatArray, ratios: Sequence[float], *, gamma: float = GAMMA
-) -> JointSelection:
+def select_in_stages(periods: Periods, alphas: Sequence[float] | FloatArray, ratios: Sequence[float]) -> JointSelection:
     """Choose on one grid, and then once more near the choice with sharper weights; see `select_jointly`."""
-    first = select_jointly(periods, alphas, ratios, gamma=gamma)[0]
+    first = select_jointly(periods, alphas, ratios, gamma=FIRST_GAMMA)[0]
     solution = periods.solve(first.alpha, first.coupling)
     fitted = periods.refit(solution, first.coupling) or solution
     sharper, ratio = periods.sharpen(fitted.precisions, first.alpha), first.coupling / first.alpha
     near = np.geomspace(4.0 * first.alpha, first.alpha / 2.0, N_NEAR)
-    scores = select_jointly(sharper, near, [ratio / 2.0, ratio, 2.0 * ratio], gamma=gamma)
+    scores = select_jointly(sharper, near, [ratio / 2.0, ratio, 2.0 * ratio])
     return JointSelection(sharper, scores[0].alpha, scores[0].coupling, scores)
 
 
