@@ -7,10 +7,10 @@ is installed. PYTHON is one that has dpmm (pip install dpmm, in an environment o
 measured. Bounds are alike: levels are declared, and numbers get bounds three times as wide as their range.
 
 Of 10 n rows (200,000 at most), against the clean table: the median and the largest error of correlations of all pairs,
-by Pearson and by ranks (Spearman); the Kolmogorov distance of columns, mean and largest, and of numbers at the ends of
-our cells alone. With --models, for tables with a target: the loss on a third of the clean rows of gradient boosting
-that was trained on as many synthetic rows as the others are (squared error over the variance, or log loss), beside that
-of one trained on the others themselves; there the release is of the others alone.
+by Pearson, by ranks (Spearman) and by normal scores of ranks; the Kolmogorov distance of columns, mean and largest, and
+of numbers at the ends of our cells alone. With --models, for tables with a target: the loss on a third of the clean
+rows of gradient boosting that was trained on as many synthetic rows as the others are (squared error over the variance,
+or log loss), beside that of one trained on the others themselves; there the release is of the others alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -48,6 +49,11 @@ _MOST_ROWS = 200_000
 _FEW = 64  # whole numbers, which are levels in an order
 _WIDER = 3.0
 _LEAST_SHARE = 0.05  # of a level whose indicator has correlations
+_SCALES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "pearson": lambda frame: frame,
+    "spearman": lambda frame: frame.rank(),
+    "scores": lambda frame: ((frame.rank() - 0.5) / len(frame)).apply(norm.ppf),
+}
 _PEERS = Path(__file__).with_name("synthetic_peers.py")
 
 
@@ -181,8 +187,8 @@ def errors(table: Table, rows: pd.DataFrame, ends: Ends) -> dict[str, float]:
     sources = np.array([name.split("=")[0] for name in clean.columns])
     apart = sources[pairs[0]] != sources[pairs[1]]
     found = {}
-    for method in ("pearson", "spearman"):
-        one, other = (frame.rank() if method == "spearman" else frame for frame in (clean, drawn))
+    for method, change in _SCALES.items():
+        one, other = change(clean), change(drawn)
         with np.errstate(invalid="ignore", divide="ignore"):
             missed = np.abs(np.nan_to_num(np.corrcoef(one.T)) - np.nan_to_num(np.corrcoef(other.T)))[pairs][apart]
         found |= {method: float(np.median(missed)), f"{method}_most": float(missed.max())}

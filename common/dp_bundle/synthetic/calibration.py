@@ -6,6 +6,7 @@ first order alone, so rows are drawn and what they miss is added, a few times ov
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +17,8 @@ from dp_bundle.data.margins import Floats
 from dp_bundle.synthetic.columns import Drawn, LevelColumn, NumberColumn
 
 RawColumn = NumberColumn | LevelColumn
-_NUMBERS, _ROWS, _TIMES = 2**22, 50_000, 4  # of trials: variables and rows at most, and how many
+_NUMBERS, _ROWS, _TIMES = 2**22, 20_000, 10  # of trials: variables and rows at most, and how many
+_BETTER, _PATIENCE = 0.98, 4  # of the sum of squares that trials miss; trials without it that are borne
 _SEED = 1
 _ROWS_FOR_EACH = 2  # variable, for their correlations to be made zero
 _NEAR = 1e-3  # of an interval's ends
@@ -75,12 +77,36 @@ def root_of(columns: Sequence[RawColumn], released: Floats, errors: Floats, n_ap
         return _symmetric_root(found)
 
     known = np.where(on_lines, known, _without_noise(known, np.nan_to_num(errors)))
-    drawn = np.eye(len(released))
-    for _ in range(_TIMES):
+    drawn, best, least, last = np.eye(len(released)), found, math.inf, 0
+    for step in range(_TIMES):
         missed = np.where(on_lines, 0.0, linear @ (known - drawn) @ linear.T)
-        found = nearest_correlations(np.where(on_lines, wanted, found + missed), blocks, weights)
+        tied = _tied(columns, np.where(on_lines, wanted, found + missed / (step + 1)))
+        found = nearest_correlations(tied, blocks, weights)
         drawn = _drawn_correlations(columns, _symmetric_root(found), n_apart)
-    return _symmetric_root(found)
+        left = float(np.sum(np.where(on_lines, 0.0, known - drawn) ** 2))
+        if left < _BETTER * least:
+            best, least, last = found, left, step
+        elif step >= last + _PATIENCE:
+            break
+    return _symmetric_root(best)
+
+
+def _tied(columns: Sequence[RawColumn], matrix: Floats) -> Floats:
+    """Return correlations by which two categories have in common what no level's share of wins shows to first order.
+
+    Adding to all variables of a category hardly changes who wins. Two whose levels imply each other share that, too: it
+    is as strong as the weakest link of any contrast of their levels.
+    """
+    changed, levels = matrix.copy(), [column for column in columns if isinstance(column, LevelColumn)]
+    for place, first in enumerate(levels):
+        for second in levels[:place]:
+            both = np.outer(first.shift, second.shift)
+            links = matrix[first.block, second.block]
+            rest = links - np.vdot(both, links) * both
+            weakest = np.linalg.svd(rest, compute_uv=False)[min(rest.shape) - 2]
+            changed[first.block, second.block] = rest + weakest * both
+            changed[second.block, first.block] = changed[first.block, second.block].T
+    return changed
 
 
 def _without_noise(correlations: Floats, errors: Floats) -> Floats:

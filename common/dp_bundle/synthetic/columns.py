@@ -250,6 +250,12 @@ class LevelColumn:
         inverse: Floats = np.asarray(np.linalg.pinv(race_matrix(self.shares), rcond=1e-6), dtype=np.float64)
         return inverse * deviations
 
+    @property
+    def shift(self) -> Floats:
+        """What is added to the variables, to a length of 1, without a change of any level's wins to first order."""
+        found: Floats = np.abs(np.linalg.svd(race_matrix(self.shares))[2][-1])
+        return found
+
     def draw(self, normal: Floats) -> Drawn:
         """Return rows from all variables, shape (n, d)."""
         cells = winners(normal[:, self.block], self.shares)

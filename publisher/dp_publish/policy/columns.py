@@ -90,8 +90,8 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
 
     A name with `*` (any letters) or `?` (any one letter) that is no column's is a pattern. Each entry of a column is
     taken from the most specific place that gives it: the column's own section, else the longest pattern that matches,
-    of equally long ones the last. A column of truth values has bounds 0 and 1 unless its own section gives others. A
-    column that is not published keeps its own section alone.
+    of equally long ones the last. A column of truth values has bounds 0 and 1 unless its own section gives others, and
+    by normal scores the levels false and true. A column that is not published keeps its own section alone.
 
     Parameters
     ----------
@@ -179,7 +179,8 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     bounds = own.bounds if own.bounds is not None or in_ball else (0.0, 1.0)
     if own.transform is not None:
         raise PolicyError(f"transform, of column {name!r}, is for numbers: leave it out for truth values")
-    if privacy.release == "copula" and name in table.booleans and entry.missing in ("refuse", "drop"):
+    is_plain = own.bounds is None and entry.missing in ("refuse", "drop")
+    if privacy.release == "copula" and name in table.booleans and is_plain:
         return entry.model_copy(update={"kind": "boolean", "levels": _TRUTH, "bounds": None})
     return entry.model_copy(update={"kind": kind, "bounds": bounds, "transform": None})
 

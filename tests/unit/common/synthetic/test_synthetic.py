@@ -289,6 +289,25 @@ def test_a_heap_is_one_value(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     assert found.max() < 5 * amount.max()
 
 
+def test_levels_that_nearly_imply_each_other_keep_doing_so(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Two categories that are alike in nine rows of ten are in synthetic rows."""
+    rng = np.random.default_rng(0)
+    one = rng.choice(3, size=N, p=[0.5, 0.3, 0.2])
+    two = np.where(rng.random(N) < 0.15, rng.integers(0, 3, N), one)
+    table = pd.DataFrame(
+        {"one": np.array([*"xyz"])[one], "two": np.array([*"abc"])[two], "a": rng.normal(size=N) + one}
+    )
+    columns = {"one": {"kind": "category", "categories": [*"xyz"]}, "two": {"kind": "category", "categories": [*"abc"]}}
+    policy = make_policy({}, columns, unit="row", mu=6.0, release="copula")
+    publish(table, policy, out=tmp_path / "t.tar", key=key)
+    with opened(tmp_path / "t.tar") as bundle:
+        write_synthetic(bundle, tmp_path / "s.parquet", 20_000, 1)
+    rows = pd.read_parquet(tmp_path / "s.parquet")
+    found, clean = (pd.crosstab(frame["one"], frame["two"], normalize=True).to_numpy() for frame in (rows, table))
+    assert np.trace(found) == pytest.approx(np.trace(clean), abs=0.04)
+    assert rows.groupby("one", observed=True)["a"].mean().to_numpy() == pytest.approx([0, 1, 2], abs=0.25)
+
+
 def test_noise_on_rare_levels_does_not_reach_other_columns(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Beside two categories with many rare levels, numbers keep their correlations."""
     rng = np.random.default_rng(0)
