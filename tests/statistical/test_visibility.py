@@ -1,13 +1,23 @@
 """The link that a page says can just be found is found four times out of five, at the rows that it says are needed."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.statistical.worlds import gaussian_noise, gaussian_world, names, observe
 
+from dp_bundle import open_bundle
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.one_round import OneRound
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import bundle_source
 from dp_learn.inference.edges import fit_for_inference, infer_edges
 from dp_learn.inference.evidence import rows_to_see, smallest_visible
+from dp_publish import Policy, publish
 
 P, N_ROWS, NOISE = 10, 2000, gaussian_noise(1.0)
 
@@ -99,3 +109,25 @@ def test_rows_pooled_with_a_covariance_release_are_not_counted() -> None:
         ReleasedCovariance(N_ROWS, np.cov(world(0.0).draw(rng, N_ROWS).T), noise),
     ]
     assert rows_to_see(combine_sources(names(P), sources, [1.0, 1.0]), 0.02, 0.1) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["covariance", "rows"])
+def test_constants_are_left_out_of_tests_and_graph(release: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Of 240 constants that were published, not three are taken for columns, and all columns that vary are."""
+    rng = np.random.default_rng(0)
+    numbers = {f"x{place}": rng.normal(size=600) for place in range(3)}
+    table = pd.DataFrame({**numbers, **{f"c{place}": float(place) for place in range(20)}})
+    bounds = {name: {"bounds": [-5, 25]} for name in table} if release == "rows" else {}
+    privacy = {"release": release, "mu": 100.0 if release == "rows" else 5.0}
+    policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": bounds})
+
+    kept: list[str] = []
+    for draw in range(12):
+        publish(table, policy, out=tmp_path / f"{draw}.tar", key=key)
+        with open_bundle(tmp_path / f"{draw}.tar", UnsafeTrustAnyone()) as bundle:
+            pooled = Sample([bundle_source(bundle)], n_folds=1).pooled
+        places, drowned = clear_columns(pooled)
+        kept += [pooled.columns[place] for place in places]
+        assert not {*numbers} & {*drowned}
+    assert len(kept) - 12 * len(numbers) < 3

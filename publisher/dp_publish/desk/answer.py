@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from dp_publish.desk.table import Opened, open_for_desk
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.findings import describe_findings
+from dp_publish.forecast.first_rows import left_out_by_first_rows, words_in_first_rows
 from dp_publish.forecast.guarantees import promise_of
 from dp_publish.forecast.outlook import ForecastRow, forecast
 from dp_publish.forecast.page.texts import budget_sentence, passes_budget
@@ -131,6 +133,7 @@ class Desk:
         self._last: tuple[str, Any] = ("", None)
         self._curve: tuple[str, list[ForecastRow]] = ("", [])
         self._read: tuple[Dialect, Opened] | None = None
+        self._words: tuple[str, dict[str, Counter[str]]] = ("", {})
 
     @property
     def opened(self) -> Opened:
@@ -310,6 +313,11 @@ class Desk:
         """Add what the first rows say of declared columns."""
         if prepared.found is not None:
             self._object_unread(answer, prepared.policy)
+            key = repr((prepared.policy.sought, prepared.policy.table))
+            if key != self._words[0]:
+                is_read = self.opened.unread is None
+                self._words = key, words_in_first_rows(prepared.table, prepared.policy) if is_read else {}
+            answer.left_out |= left_out_by_first_rows(prepared.policy, self.opened.n_rows, self._words[1])
             return
         policy, table = prepared.policy, prepared.table
         key = repr((policy.columns, policy.sources, policy.table, dict(kinds)))

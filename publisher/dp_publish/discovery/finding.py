@@ -44,6 +44,8 @@ _LEAST_LEVEL, MOST_LEVELS = 0.02, 12  # of the rows that have a value; and how m
 HELD = 0.5  # of the rows that have a value: what its levels hold at least of a column that is published
 _LONGEST = 200  # characters of a level
 _OTHER = "other"
+TOO_RARE = "words of which too few are frequent enough to be told apart from the noise"
+NAMES = "words of which none is frequent enough to be told apart from the noise, as of names or free text"
 
 
 @dataclass(frozen=True)
@@ -311,7 +313,7 @@ def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, g
     levels = [value for value, number in ordered[:MOST_LEVELS] if number >= _LEAST_LEVEL * n_values]
     held = sum(kept[value] for value in levels)
     if held < HELD * n_values:
-        return "words of which too few are frequent enough to be told apart from the noise"
+        return TOO_RARE if kept else NAMES
     rest = n_values - held
     noise = math.hypot(sigma * math.sqrt(len(levels)), gaps_sigma)
     has_others = rest > max(_CLEAR * noise, _LEAST_SHARE * n_rows)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import counted, round_up
 from dp_publish.data.table import Table
-from dp_publish.discovery.finding import HELD, MOST_LEVELS
+from dp_publish.discovery.finding import HELD, MOST_LEVELS, NAMES, TOO_RARE
 from dp_publish.discovery.levels import count_values
 from dp_publish.discovery.looks import LOOKS, Look, best_look, converter, count_looks
 from dp_publish.forecast.advice import forecast_drawn, least_mu
@@ -17,12 +17,12 @@ from dp_publish.forecast.undeclared import MOSTLY, least_level
 from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy
 
-_ROWS = 10_000
+_ROWS, _DIFFERENT = 10_000, 0.5  # of which so large a part is different in a column of names
 
 
-def words_in_first_rows(table: Table, policy: Policy) -> list[Counter[str]]:
+def words_in_first_rows(table: Table, policy: Policy) -> dict[str, Counter[str]]:
     """Return the values of every column that holds words, in the first rows, which are private."""
-    sought, found = policy.sought, list[Counter[str]]()
+    sought, found = policy.sought, dict[str, Counter[str]]()
     assert sought is not None  # noqa: S101  nothing is declared
     asked = dict.fromkeys((*sought.looked, *sought.words), "text")
     batch = next(table.read(asked, _ROWS), None) if asked else None
@@ -32,13 +32,13 @@ def words_in_first_rows(table: Table, policy: Policy) -> list[Counter[str]]:
         if name in sought.words or best_look(looks) is Look.WORD:
             counts = Counter[str]()
             count_values(converter(Look.WORD, ".", missing)(cells), counts)
-            found.append(counts)
+            found[name] = counts
     return found
 
 
 def columns_of(
-    policy: Policy, n_rows: int, words: Sequence[Counter[str]], *, surely: bool = False
-) -> tuple[Policy, list[int]]:
+    policy: Policy, n_rows: int, words: Mapping[str, Counter[str]], *, surely: bool = False
+) -> tuple[Policy, dict[str, int]]:
     """Return the policy with so many columns of words, and as how many each is published, if all rows are as the first.
 
     A number is published as one; what has an even chance to be told is, or with `surely` what is most of the time.
@@ -46,12 +46,12 @@ def columns_of(
     sought = policy.sought
     assert sought is not None  # noqa: S101  nothing is declared
     least = least_level(policy, n_rows, len(words), MOSTLY * surely) if words else 1.0
-    parts = [1] * (len(sought.looked) + len(sought.typed) + len(sought.words) - len(words))
-    for counts in words:
+    parts = dict.fromkeys((*sought.looked, *sought.typed, *sought.words), 1)
+    for name, counts in words.items():
         told = [number for _, number in counts.most_common(MOST_LEVELS) if number >= least * counts.total()]
         others = sum(told) < (1 - least / 2) * counts.total()
         n_levels = len(told) + others if sum(told) > HELD * counts.total() else 0
-        parts.append(n_levels if n_levels > 2 else n_levels // 2)
+        parts[name] = n_levels if n_levels > 2 else n_levels // 2
     return policy.model_copy(update={"sought": sought._replace(n_listed=len(words))}), parts
 
 
@@ -70,18 +70,25 @@ def refuse_words(prepared: Prepared) -> None:
     )
 
 
-def _n_left(policy: Policy, n_rows: int, words: Sequence[Counter[str]], *, surely: bool = False) -> int:
+def _n_left(policy: Policy, n_rows: int, words: Mapping[str, Counter[str]], *, surely: bool = False) -> int:
     """Return of how many columns of the table something would be published."""
-    return sum(part > 0 for part in columns_of(policy, n_rows, words, surely=surely)[1])
+    return sum(part > 0 for part in columns_of(policy, n_rows, words, surely=surely)[1].values())
+
+
+def left_out_by_first_rows(policy: Policy, n_rows: int, words: Mapping[str, Counter[str]]) -> dict[str, str]:
+    """Return the columns of words of which nothing would be published if all rows are as the first ones, and why."""
+    parts = columns_of(policy, n_rows, words)[1]
+    many = {name: len(counts) > _DIFFERENT * counts.total() for name, counts in words.items()}
+    return {name: NAMES if many[name] else TOO_RARE for name in words if not parts[name]}
 
 
 def forecast_first_rows(plan: Plan) -> str:
     """Return a sentence with the forecast of the columns that the first rows show."""
     policy, parts = columns_of(plan.policy, plan.n_rows, words_in_first_rows(plan.table, plan.policy))
-    kinds = {str(place): "continuous" for place in range(sum(parts))}
+    kinds = {str(place): "continuous" for place in range(sum(parts.values()))}
     row = forecast_drawn(policy, kinds, plan.n_rows, with_rows=False)
     return (
         f"as the first rows look, {counted(len(kinds), 'column')} would be published for "
-        f"{sum(part > 0 for part in parts)} of the table, with a standard error of a correlation of "
+        f"{sum(part > 0 for part in parts.values())} of the table, with a standard error of a correlation of "
         f"{row.of(plan.release).error:.2g}"
     )

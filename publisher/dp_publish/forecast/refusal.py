@@ -366,17 +366,12 @@ def check_in_advance(
 def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> list[DpGraphError]:
     """Return why rows cannot be read as the policy has them, all of them: cells that are none, and refused gaps.
 
-    Of a text file all columns are read, and of any other table those that refuse gaps; so that nothing is booked for a
-    release that could not be.
+    All that is published is read, to the end, so that nothing is booked for a release that could not be.
     """
-    refusing = [name for name in kinds if policy.column(name).missing == "refuse"]
-    untyped = ColumnType.UNKNOWN in table.types.values()
-    asked = kinds if untyped else {name: kinds[name] for name in refusing}
-    if not asked:
-        return []
+    refusing = [name for name in kinds if policy.sought is None and policy.column(name).missing == "refuse"]
     gaps: Counter[str] = Counter()
     try:
-        for batch in table.read(dict(asked), batch_rows(len(asked))):
+        for batch in table.read(dict(kinds), batch_rows(len(kinds))):
             for name in refusing:
                 gaps[name] += pc.sum(pc.is_null(batch.column(name), nan_is_null=True)).as_py() or 0
     except DataError as error:
@@ -412,6 +407,7 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
     named = quote_header(table, policy, kinds, sure=False)
     for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
+    raise_all(find_unreadable(table, policy, kinds if table.layout is None else dict.fromkeys(kinds, "text")))
     if not anyway:
         refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
         refuse_words(prepared)

@@ -48,7 +48,8 @@ _ALLOWED = {
     "privacy.neighbours": '"replace-one" or "add-remove"',
     "privacy.unit": '"cell", "row", "change", or { entity = "COLUMN", max_rows = 10 }',
     "privacy.unit.entity": "the name of the column that says which rows belong together",
-    "privacy.unit.max_rows": "a whole number from 1 to 10^9: how many rows an entity may have",
+    "privacy.unit.max_rows": "a whole number from 1 to 10^9: how many rows an entity may have by public knowledge, "
+    "such as 3 for three yearly visits, and not by counting",
     "privacy.mu": f"{_POSITIVE}, such as 1 (smaller means stronger protection)",
     "privacy.epsilon": f"{_POSITIVE}, such as 1 (smaller means stronger protection)",
     "privacy.delta": f"{_SHARE}, such as 1e-6",

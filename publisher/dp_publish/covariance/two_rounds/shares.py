@@ -43,7 +43,7 @@ _PLACES = 14.0  # the share of centers and scales is so much times sqrt(p) / (n 
 _LEAST_PLACES, _MOST_PLACES = 0.03, 0.4
 _RANGES = 24.0  # and that of the sizes of values p times the square of so much over n mu, within these:
 _LEAST_RANGES, _MOST_RANGES = 0.005, 0.1
-_CLIP = 0.015  # of all columns' clips
+_CLIP, _FREE_CLIP = 0.015, 0.055  # of all columns' clips; and more without bounds where rows are many
 _CHOICE = 0.0075  # of either radius
 _LENGTHS = 0.005
 _MARGINS, _MORE_IN_MANY = 0.1, 0.1  # of the histograms of a release by scores, and more where rows are many
@@ -139,8 +139,9 @@ def share_out(
     for_places = min(max(wanted, _LEAST_PLACES), _MOST_PLACES) * n_searched / n_columns
     wanted = n_columns * (_RANGES / (n_rows * mu)) ** 2
     for_ranges = min(max(wanted, _LEAST_RANGES), _MOST_RANGES) * n_everywhere / n_columns
-    for_margins = _MARGINS + _MORE_IN_MANY * (1 - scarcity(mu, n_rows, n_columns)) if with_margins else 0.0
-    for_clips = 0.0 if with_margins else _CLIP
+    many = 1 - scarcity(mu, n_rows, n_columns)
+    for_margins = _MARGINS + _MORE_IN_MANY * many if with_margins else 0.0
+    for_clips = 0.0 if with_margins else _CLIP + _FREE_CLIP * many * n_everywhere / n_columns
     left = 1 - for_places - for_ranges - for_clips - for_margins - 2 * _CHOICE - _LENGTHS
     mu *= _ROUND_DOWN
     return StepShares(

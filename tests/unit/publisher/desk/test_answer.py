@@ -11,6 +11,7 @@ from tests.conftest import Run
 
 from dp_publish.desk.answer import Answer, Desk
 from dp_publish.desk.document import new_policy
+from dp_publish.discovery.finding import NAMES, TOO_RARE
 from dp_publish.ledger.ledger import Ledger
 
 
@@ -49,6 +50,18 @@ def test_an_open_table_needs_no_decision(survey: Path, command: Run) -> None:
     assert answer.promise is not None
     assert answer.promise.right == pytest.approx(0.6914624612740131)
     assert not survey.with_name("ledger.sqlite").exists()
+
+
+def test_names_are_left_out_by_themselves_and_called_so(survey: Path) -> None:
+    """What the first rows show of words that cannot be told is said of the column, and stands in no one's way."""
+    frame = pd.read_csv(survey)
+    frame["employer"] = [f"Company {number}" for number in range(len(frame))]
+    frame["town"] = [f"Town {number % 100}" for number in range(len(frame))]
+    frame.to_csv(survey, index=False)
+    answer = asked(desk_of(survey))
+    assert answer.can_publish
+    assert {"employer": NAMES, "town": TOO_RARE}.items() <= answer.left_out.items()
+    assert "region" not in answer.left_out
 
 
 def test_the_slider_moves_promise_and_forecast_together(survey: Path) -> None:

@@ -202,7 +202,7 @@ def test_a_kind_follows_from_what_was_told(
         ({"x": 5000, "y": 3000}, 2000, ("x", "y"), "x", "category"),
         ({"x": 9990}, 0, "one value in nearly all rows", None, None),
         ({"x": 3000}, 0, "words of which too few are frequent enough", None, None),
-        ({}, 0, "words of which too few are frequent enough", None, None),
+        ({}, 0, "words of which none is frequent enough", None, None),
     ],
 )
 def test_levels_follow_from_what_was_told(
