@@ -60,6 +60,18 @@ def test_pages_are_what_the_stored_results_say() -> None:
     assert {name: (STORED / f"{name}.md").read_text(encoding="utf-8") for name in pages} == pages
 
 
+def test_figure_2_is_described_without_the_grid_that_a_quick_run_leaves_out() -> None:
+    """A quick run has the grid of 14 buses alone."""
+    cells = load(STORED / "guo_figure_2.csv")
+    describe = all_pieces()["guo_figure_2"].describe
+
+    assert describe(cells)["clime_solved"] == 2
+    assert (
+        "| SCIO | 0.883 (0.052) | 27.7 (3.2) | 44.3 (2.1) | - | - | - |"
+        in describe(cells[cells["data"] == "grid of 14 buses"])["table"]
+    )
+
+
 def test_stored_results_are_those_of_the_pieces() -> None:
     """Every stored table belongs to a piece, and names its cells by the piece's keys."""
     pieces = all_pieces()

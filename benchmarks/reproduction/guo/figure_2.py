@@ -124,8 +124,8 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
                 line.append(mean_and_sd(*table.loc[place, ["mean", "sd"]], digits) if place in table.index else "-")
         rows.append(line)
     head = ["method", *(f"{name[8:]}: {measure}" for name in DATA for measure in ("AUC", "wrong edges", "edges"))]
-    solved = cells[cells["measure"] == "solved"].set_index(["data", "method"])
-    counts = {f"{name}_solved": round(solved.loc[(DATA[1], name), "mean"] * repetitions) for name in ("scio", "clime")}
+    solved = cells[(cells["data"] == DATA[1]) & (cells["measure"] == "solved")].set_index("method")["mean"]
+    counts = {f"{name}_solved": round(solved.get(name, 0.0) * repetitions) for name in ("scio", "clime")}
     return {"table": markdown_table(head, rows), "repetitions": repetitions, **counts}
 
 
