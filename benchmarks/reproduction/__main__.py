@@ -42,7 +42,7 @@ def main() -> None:
 
     n_compared = n_apart = 0
     start, processor = time.perf_counter(), 0.0
-    for run in run_pieces(_with_data(chosen, setting), setting, options.jobs, stored_seconds(STORED)):
+    for run in run_pieces(_with_needs(chosen, setting), setting, options.jobs, stored_seconds(STORED)):
         name = run.piece.name
         if not run.records:
             why = "a quick run leaves it out" if options.quick else "$DPGRAPH_DATA has none of its data"
@@ -79,13 +79,13 @@ def _choose(pieces: dict[str, Piece], names: list[str]) -> list[Piece]:
     return [pieces[name] for name in names] if names else list(pieces.values())
 
 
-def _with_data(pieces: list[Piece], setting: Setting) -> list[Piece]:
-    """Return the pieces whose data are there, and say which are not."""
+def _with_needs(pieces: list[Piece], setting: Setting) -> list[Piece]:
+    """Return the pieces whose data and packages are there, and say which are not."""
     found = []
     for piece in pieces:
-        missing = [name for name in piece.needs if not setting.has(name)]
+        missing = piece.missing(setting)
         if missing:
-            print(f"{piece.name}: skipped, as $DPGRAPH_DATA has no {', '.join(missing)}", flush=True)
+            print(f"{piece.name}: skipped, as {' and '.join(missing)}", flush=True)
         else:
             found.append(piece)
     return found

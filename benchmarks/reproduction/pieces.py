@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from reproduction.setting import Setting
+from reproduction.setting import Setting, has_r_package
 
 PAPERS = {
     "guo": "Guo et al. (2025), Graph structure learning with privacy guarantees for open graph data",
@@ -71,8 +71,8 @@ class Piece:
         Given the stored rows and the stem of a path, draws pictures beside it.
     needs : tuple of str
         Data sets without which it is not run.
-    alone : bool
-        Whether it takes times, so that nothing else is to run beside it.
+    packages : tuple of str
+        Packages of R without which it is not run.
     """
 
     name: str
@@ -82,12 +82,17 @@ class Piece:
     describe: Callable[[pd.DataFrame], Mapping[str, Any]]
     draw: Callable[[pd.DataFrame, Path], None] | None = None
     needs: tuple[str, ...] = ()
-    alone: bool = False
+    packages: tuple[str, ...] = ()
 
     @property
     def paper(self) -> str:
         """The paper that it is from."""
         return self.name.split("_")[0]
+
+    def missing(self, setting: Setting) -> list[str]:
+        """Return why it cannot be run here: a reason for everything that it needs and that is not there."""
+        reasons = [f"$DPGRAPH_DATA has no {name}" for name in self.needs if not setting.has(name)]
+        return reasons + [f"R has no package {name}" for name in self.packages if not has_r_package(name)]
 
 
 def all_pieces() -> dict[str, Piece]:

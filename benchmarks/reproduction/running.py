@@ -37,7 +37,7 @@ class Run:
 def run_pieces(
     pieces: Sequence[Piece], setting: Setting, n_processes: int, seconds_before: Mapping[str, float]
 ) -> Iterator[Run]:
-    """Yield each piece as soon as its last job is done, those that take times of their own first, one after the other.
+    """Yield each piece as soon as its last job is done.
 
     Parameters
     ----------
@@ -50,21 +50,16 @@ def run_pieces(
     seconds_before : mapping of str to float
         What the pieces took before; a piece that is not there counts as a long one.
     """
-    for piece in pieces:
-        if piece.alone:
-            done = [_timed(piece, job) for job in piece.jobs(setting)]
-            yield _run_of(piece, done)
-
-    jobs = {piece.name: list(piece.jobs(setting)) for piece in pieces if not piece.alone}
+    jobs = {piece.name: list(piece.jobs(setting)) for piece in pieces}
     each = {name: seconds_before.get(name, float("inf")) / max(len(own), 1) for name, own in jobs.items()}
-    together = sorted((piece for piece in pieces if not piece.alone), key=lambda piece: -each[piece.name])
-    yield from (Run(piece, [], 0.0) for piece in together if not jobs[piece.name])
+    longest_first = sorted(pieces, key=lambda piece: -each[piece.name])
+    yield from (Run(piece, [], 0.0) for piece in longest_first if not jobs[piece.name])
 
-    results: dict[str, dict[int, tuple[Records, float]]] = {piece.name: {} for piece in together}
+    results: dict[str, dict[int, tuple[Records, float]]] = {piece.name: {} for piece in pieces}
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
         futures = {
             pool.submit(_timed, piece, job): (piece, index)
-            for piece in together
+            for piece in longest_first
             for index, job in enumerate(jobs[piece.name])
         }
         for future in as_completed(futures):

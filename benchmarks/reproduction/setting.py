@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +40,13 @@ class Setting:
     def has(self, name: str) -> bool:
         """Return whether a data set is there."""
         return self.data is not None and (self.data / name).is_dir()
+
+
+def has_r_package(name: str) -> bool:
+    """Return whether R is there, with a package."""
+    if shutil.which("Rscript") is None:
+        return False
+    return subprocess.run(["Rscript", "-e", f"library({name})"], capture_output=True, check=False).returncode == 0
 
 
 def seed(*words: object) -> list[int]:

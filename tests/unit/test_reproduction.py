@@ -5,13 +5,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
+from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.settings import Settings
 from reproduction.data_sets import cell_signalling, chickenpox, soil
 from reproduction.guo.guarantees import figures_of
 from reproduction.pages import write_pages
 from reproduction.pieces import all_pieces
 from reproduction.results import compare, load, store, summarize
-from reproduction.simulation import noise_deviation, random_precision
+from reproduction.rules import above, area_under_curve, rank, read_rows
+from reproduction.setting import Setting
+from reproduction.simulation import chain_precision, gaussian_rows, noise_deviation, random_precision
 from reproduction.wang18.stopped import CHOSEN, PRINTED, SIZES, nearest, one_iteration
 
 STORED = Path(__file__).parents[2] / "docs" / "reproduction"
@@ -55,12 +60,57 @@ def test_pages_are_what_the_stored_results_say() -> None:
     assert {name: (STORED / f"{name}.md").read_text(encoding="utf-8") for name in pages} == pages
 
 
+def test_figure_2_is_described_without_the_grid_that_a_quick_run_leaves_out() -> None:
+    """A quick run has the grid of 14 buses alone."""
+    cells = load(STORED / "guo_figure_2.csv")
+    describe = all_pieces()["guo_figure_2"].describe
+
+    assert describe(cells)["clime_solved"] == 2
+    assert (
+        "| SCIO | 0.883 (0.052) | 27.7 (3.2) | 44.3 (2.1) | - | - | - |"
+        in describe(cells[cells["data"] == "grid of 14 buses"])["table"]
+    )
+
+
 def test_stored_results_are_those_of_the_pieces() -> None:
     """Every stored table belongs to a piece, and names its cells by the piece's keys."""
     pieces = all_pieces()
     for path in STORED.glob("*.csv"):
         columns = list(pd.read_csv(path, nrows=1).columns)
         assert columns == [*pieces[path.stem].keys, "measure", "mean", "sd", "repetitions"]
+
+
+def test_a_piece_says_what_it_needs_and_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its data or BDgraph figure 2 is not run at all, so that no stored row is left from another run."""
+    monkeypatch.setattr("reproduction.pieces.has_r_package", lambda _: False)
+    pieces, setting = all_pieces(), Setting(quick=False, data=tmp_path)
+
+    assert pieces["guo_table_1a"].missing(setting) == []
+    assert pieces["guo_figure_2"].missing(setting) == ["$DPGRAPH_DATA has no powergrid", "R has no package BDgraph"]
+    (tmp_path / "powergrid").mkdir()
+    assert pieces["guo_figure_2"].missing(setting) == ["R has no package BDgraph"]
+
+
+def test_area_under_the_curve_is_that_of_scikit_learn() -> None:
+    """Ties count half, and a truth of one kind has none."""
+    rng = np.random.default_rng(2)
+    scores = rng.normal(size=(30, 30)).round(1)
+    truth = rng.random(435) < 0.2
+
+    assert area_under_curve(truth, scores) == pytest.approx(roc_auc_score(truth, above(scores)), abs=1e-12)
+    assert np.isnan(area_under_curve(np.ones(435, dtype=bool), scores))
+
+
+def test_the_error_drop_is_that_of_the_default_solver() -> None:
+    """Descent, which walks the folds' paths the fastest, chooses the lambda that the default solver chooses."""
+    rows = gaussian_rows(200, chain_precision(12), np.random.default_rng(4))
+    sample = read_rows(rows, 0.0, folds=True)
+    chosen = fit_graph(sample, Settings(select="mse", scale="covariance", refit=False))
+
+    found = rank(sample, "paper")
+    assert found.alpha == chosen.solution.alpha
+    np.testing.assert_allclose(found.precision, chosen.precision, atol=1e-5)
+    assert found.edges.any()
 
 
 @pytest.mark.parametrize(("of", "n_zeros"), [("entries", 0.9 * 400**2), ("pairs", 0.9 * 400 * 399)])

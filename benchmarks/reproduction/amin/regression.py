@@ -100,9 +100,17 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
         rows.append(
             [table, f"{epsilon:g}", *first, *(short(best[f"{name}_all"]) for name in ("AD", "ours", "P_split"))]
         )
+    best_of = means.groupby(level=["table", "epsilon"]).min()
+    ratio = best_of["P"] / best_of["AD"]
     head = ["table", "epsilon", "no noise", "AD", "dpgraph", "output", "all targets: AD", "dpgraph", "output"]
     return {
         "table": markdown_table(head, rows, left=2),
+        "lowest": f"{ratio.min():.1f}",
+        "highest": f"{ratio.max():.1f}",
+        "median": f"{ratio.median():.1f}",
+        "n_settings": len(best_of),
+        "n_ad_wins": int((best_of["AD_all"] < best_of["P_split_all"]).sum()),
+        "n_ours_wins": int((best_of["ours_all"] < best_of["P_split_all"]).sum()),
         "spread_covariance": f"{np.median(spread['AD']):,.1f}",
         "spread_output": f"{np.median(spread['P']):.1e}",
     }

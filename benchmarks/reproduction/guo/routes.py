@@ -113,7 +113,10 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
     def titled(*titles: str) -> list[str]:
         return ["rows", "mu of a row", *(f"{title}: {route}" for title in titles for route in ROUTES)]
 
+    shares = cells[cells["measure"].isin(["covered", "covered_others"])]["mean"]
     return {
+        "covered_lowest": number(shares.min(), 2),
+        "covered_highest": number(shares.max(), 2),
         "utility": markdown_table(titled("error", "AUC", "F1"), utility, left=0),
         "coverage": markdown_table(titled("with intervals", "links", "other pairs"), coverage, left=0),
     }

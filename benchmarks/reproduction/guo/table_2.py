@@ -17,11 +17,11 @@ import pandas as pd
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.base.quoting import counted
 from reproduction.figures import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, new_figure, save
-from reproduction.guo.cases import CASES, QUICK_RULES, Case, known_or_found, noisy_sample
+from reproduction.guo.cases import CASES, Case, known_or_found, noisy_sample
 from reproduction.guo.guarantees import figures_of
 from reproduction.pieces import Piece
 from reproduction.rules import area_under_curve, rank
-from reproduction.setting import FULL, Setting, seed
+from reproduction.setting import Setting, seed
 from reproduction.simulation import noise_deviation
 from reproduction.tables import LEVELS, level_name, markdown_table, mean_and_sd, number, short
 
@@ -41,8 +41,7 @@ def _jobs(setting: Setting) -> Iterator[tuple[str, tuple[str, ...], int, Path]]:
     for name, case in CASES.items():
         if setting.data is not None and setting.has(case.folder):
             for repetition in setting.repetitions():
-                rules = QUICK_RULES if setting.quick and case.slow < FULL else case.rules_of(repetition)
-                yield name, rules, repetition, setting.data
+                yield name, case.rules_of(1 if setting.quick else repetition), repetition, setting.data
 
 
 def _measure(name: str, rules: tuple[str, ...], repetition: int, data: Path) -> list[dict[str, Any]]:

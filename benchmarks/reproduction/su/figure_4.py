@@ -48,7 +48,7 @@ def _measure(repetition: int, data: Path) -> list[dict[str, Any]]:
         noisy = sample + symmetric_noise(len(sample), sigma, rng)
         for alpha in ALPHAS:
             try:
-                linked, solved = edges_of(graphical_lasso(noisy, alpha, tol=1e-4).precision), 1.0
+                linked, solved = edges_of(graphical_lasso(noisy, alpha, tol=1e-6).precision), 1.0
             except NoSolutionError:
                 linked, solved = np.zeros(len(pairs)), 0.0
             for (one, other), is_known, is_linked in zip(pairs, known, linked, strict=True):

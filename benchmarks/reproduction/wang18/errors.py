@@ -142,7 +142,8 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
     tables = {f"table_{guarantee}": _table(ours, guarantee) for guarantee in ("pure", "approximate")}
 
     wishart = ours.query("mechanism == 'wishart' and table != 'parkinsons' and printed < 1")
-    unsolved = ours.query("solved == 0 and table != 'parkinsons'")
+    unsolved = ours.query("solved == 0 and mechanism != 'sulq' and table != 'parkinsons'")
+    output = ours.query("mechanism == 'output'")["error"]
     laplace = ours.query("mechanism == 'laplace' and table != 'parkinsons'")
     ratio = laplace["noise_over_clean"] / laplace["printed"]
     return {
@@ -150,7 +151,8 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
         "wishart_apart": f"{(wishart['error'] - wishart['printed']).abs().max():.3f}",
         "least_lowest": short(unsolved["least"].min() / PENALTY),
         "least_highest": short(unsolved["least"].max() / PENALTY),
-        "n_unsolved_printed": int(unsolved["printed"].notna().sum()),
+        "output_lowest": short(output.min()),
+        "output_highest": short(output.max()),
         "bound_lowest": short(ours["bound_over_error"].min()),
         "bound_highest": short(ours["bound_over_error"].max()),
         "laplace_lowest": short(ratio.min()),

@@ -74,13 +74,14 @@ def _describe(cells: pd.DataFrame) -> Mapping[str, Any]:
             for n in N_ROWS:
                 cell = here[here["n_rows"] == n].iloc[0]
                 rows.append([p, f"{share:.0%}", f"{epsilon:g}", f"{n:,}", *(number(cell[name]) for name in ESTIMATES)])
-    thousand = table[table["n_rows"] == N_ROWS[0]]
+    apart = (table["thresholded"] - table["diagonal"]).abs().groupby(table["n_rows"]).max()
     by_columns = table[table["sweep"] == "columns"]
     return {
         "table": markdown_table(["columns", "share", "epsilon", "rows", *ESTIMATES.values()], rows, left=0),
         "radius_lowest": f"{table['radius'].min():.1f}",
         "radius_highest": f"{table['radius'].max():.1f}",
-        "apart_from_diagonal": f"{(thousand['thresholded'] - thousand['diagonal']).abs().max() + 0.0005:.3f}",
+        "apart_1000": f"{apart[1000] + 0.0005:.3f}",
+        "apart_10000": f"{apart[10_000] + 0.0005:.3f}",
         "columns_50": number(by_columns.query("n_columns == 50 and n_rows == 1000")["thresholded"].iloc[0]),
         "columns_500": number(by_columns.query("n_columns == 500 and n_rows == 1000")["thresholded"].iloc[0]),
     }
