@@ -42,7 +42,7 @@ from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
 LEAST_SCORE, CLEAR = 5.0, 0.75  # of edges, and the share of edges that have it
 LARGEST_OPTIMISM = 0.05  # of log(1 - R^2) of a node that nothing explains
-LARGEST_OF_TWO_ROUNDS = 0.005  # the part of the noise on second moments in two rounds, whose correlations it makes low
+LARGEST_OF_TWO_ROUNDS = 0.0075  # the part of the noise on second moments in two rounds, whose correlations it makes low
 _BY_EXPLAINED = 1.5  # the power of 1 - R^2 that optimism falls with, without noise 0 and with much of it 2
 _Z = normal_quantile(0.975)
 Intervals = tuple[FloatArray, FloatArray, FloatArray]  # estimates and the ends of their intervals, NaN where unknown
