@@ -32,9 +32,8 @@ from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
 from dp_publish.discovery.looks import LOOKS, NUMBERS, Look, best_look, converter, count_looks
-from dp_publish.discovery.shares import DiscoveryShares, share_mu
 from dp_publish.policy.model import ColumnPolicy, Policy
-from dp_publish.policy.open_columns import Candidates, reasons
+from dp_publish.policy.open_columns import Candidates, DiscoveryShares, reasons, share_mu
 
 _BLOCK = 1024  # rows, of which evenly spread ones are looked at in a large table
 _MOST_ROWS = 2**18

@@ -26,10 +26,9 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
-from dp_publish.forecast.assumptions import assumed_spreads
+from dp_publish.forecast.assumptions import assumed_spreads, of_the_table, tells_columns, with_some_words
 from dp_publish.forecast.outlook import ForecastRow, forecast, is_clear, smallest_seen
 from dp_publish.forecast.strengths import round_down
-from dp_publish.forecast.undeclared import of_the_table, tells_columns, with_some_words
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import Policy, Privacy
 from dp_publish.sampling.keystream import insecure_keystream

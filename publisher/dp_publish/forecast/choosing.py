@@ -12,8 +12,8 @@ from dp_publish.covariance.calibration import in_two_rounds
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Source, Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something
+from dp_publish.forecast.assumptions import with_some_words
 from dp_publish.forecast.strengths import printed_mu
-from dp_publish.forecast.undeclared import with_some_words
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import IDENTIFIER, Candidates, is_open

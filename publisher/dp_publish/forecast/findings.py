@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.forecast.advice import changes_for_moments, shows_something, ways_out
+from dp_publish.forecast.assumptions import with_most_columns
 from dp_publish.forecast.outlook import TARGETS, forecast, smallest_seen
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import why_hidden
 from dp_publish.forecast.strengths import describe_count, printed_mu
-from dp_publish.forecast.undeclared import with_most_columns
 
 HELD = {
     "rows": "Rows, with noise on every value.",

@@ -12,8 +12,8 @@ from dp_publish.discovery.finding import HELD, MOST_LEVELS, NAMES, TOO_RARE
 from dp_publish.discovery.levels import count_values
 from dp_publish.discovery.looks import LOOKS, Look, best_look, converter, count_looks
 from dp_publish.forecast.advice import forecast_drawn, least_mu
+from dp_publish.forecast.assumptions import MOSTLY, least_level
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.undeclared import MOSTLY, least_level
 from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy
 

@@ -38,13 +38,12 @@ from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Source, Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
-from dp_publish.forecast.assumptions import calibrate_assumed
+from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_columns, with_some_words
 from dp_publish.forecast.first_rows import forecast_first_rows, refuse_words
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.scales import suggest_asinh
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
-from dp_publish.forecast.undeclared import rows_to_tell_columns, with_some_words
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
     Glance,
