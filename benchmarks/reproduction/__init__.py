@@ -1,6 +1,6 @@
 """The tables and figures of the papers behind dpgraph, run again: `make reproduce` writes docs/reproduction.
 
-    make reproduce                          # everything, in about 17 minutes on two cores
+    make reproduce                          # everything, in about 14 minutes on two cores
     make reproduce QUICK=1                  # fewer repetitions; compares its cells with the stored ones
     make reproduce ONLY=guo_table_1a        # one piece, or several: ONLY="guo_table_1a guo_table_2"
     make reproduce ONLY=none                # no runs: pictures and pages from the stored results

@@ -10,13 +10,11 @@ from tests.statistical.worlds import gaussian_noise, gaussian_world, names, obse
 
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance, combine_sources
 from dp_learn.covariance.one_round import OneRound
-from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_source
 from dp_learn.inference.edges import fit_for_inference, infer_edges
 from dp_learn.inference.evidence import rows_to_see, smallest_visible
+from dp_learn.pipeline.learn import learn_graph
 from dp_publish import Policy, publish
 
 P, N_ROWS, NOISE = 10, 2000, gaussian_noise(1.0)
@@ -114,7 +112,7 @@ def test_rows_pooled_with_a_covariance_release_are_not_counted() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["covariance", "rows"])
 def test_constants_are_left_out_of_tests_and_graph(release: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Of 240 constants that were published, not three are taken for columns, and all columns that vary are."""
+    """Of 240 constants that were published, few count as columns and not two have an edge; others are kept."""
     rng = np.random.default_rng(0)
     numbers = {f"x{place}": rng.normal(size=600) for place in range(3)}
     table = pd.DataFrame({**numbers, **{f"c{place}": float(place) for place in range(20)}})
@@ -122,12 +120,14 @@ def test_constants_are_left_out_of_tests_and_graph(release: str, tmp_path: Path,
     privacy = {"release": release, "mu": 100.0 if release == "rows" else 5.0}
     policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": bounds})
 
-    kept: list[str] = []
+    kept, linked = 0, set[tuple[int, str]]()
     for draw in range(12):
         publish(table, policy, out=tmp_path / f"{draw}.tar", key=key)
         with open_bundle(tmp_path / f"{draw}.tar", UnsafeTrustAnyone()) as bundle:
-            pooled = Sample([bundle_source(bundle)], n_folds=1).pooled
-        places, drowned = clear_columns(pooled)
-        kept += [pooled.columns[place] for place in places]
-        assert not {*numbers} & {*drowned}
-    assert len(kept) - 12 * len(numbers) < 3
+            found = learn_graph(bundle)
+        assert not {*numbers} & {*found.fit.drowned}
+        kept += 20 - len(found.fit.drowned)
+        degrees = zip(found.estimate.columns, found.estimate.adjacency.sum(axis=1), strict=True)
+        linked |= {(draw, name) for name, degree in degrees if degree and name not in numbers}
+    assert kept < 0.08 * 240
+    assert len(linked) < 2

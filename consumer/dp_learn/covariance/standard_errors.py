@@ -75,7 +75,6 @@ from dp_learn.matrices.linalg import (
 
 CHANCE_EDGES = 0.2  # in four of five tables of unrelated columns there is then none
 _BINS = 256
-_CLEAR = 3.0  # standard errors of zero, above which a variance is one
 
 
 def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
@@ -262,14 +261,14 @@ def unexplained_variances(pooled: PooledCovariance) -> FloatArray:
 
 
 def clear_variances(pooled: PooledCovariance) -> npt.NDArray[np.bool_]:
-    """Return which variances are clearly positive: more than three standard errors, as one in 700 constants is.
+    """Return which variances are clearly positive.
 
     Simply positive is enough where the noise does not act entry by entry: nothing is subtracted there.
     """
     variances = np.diagonal(pooled.covariance)
     if not pooled.has_error_law:
         return np.asarray(variances > 0.0)
-    return np.asarray(variances > _CLEAR * np.sqrt(unexplained_variances(pooled)))
+    return np.asarray(variances > 2.0 * np.sqrt(unexplained_variances(pooled)))
 
 
 def sum_over_pairs(pooled: PooledCovariance, precision: FloatArray) -> tuple[float, float]:

@@ -77,7 +77,7 @@ TARGETS = (0.1, 0.3)  # partial correlations that a number of rows is given for
 DELTA = 1e-6
 POWER = 0.8
 FDR = 0.05
-_DROWNED = 3.0  # standard errors of zero within which a reader takes a debiased variance for none
+_DROWNED = 2.0  # standard errors of zero within which a reader takes a debiased variance for none
 _CLEAR = 5.0  # standard errors that a debiased variance must stand clear of zero
 
 

@@ -118,8 +118,8 @@ def test_effective_rows_at_a_model_are_those_behind_its_edges() -> None:
 
 
 def test_drowned_columns_are_left_out_and_named() -> None:
-    """A column must exceed three times the error of the variance of noise alone, which several sources make smaller."""
-    doubt = 3 * np.sqrt(2 / 99)
+    """A column must exceed twice the error of the variance of noise alone, which several sources make smaller."""
+    doubt = 2 * np.sqrt(2 / 99)
     variances = np.array([1.0, -0.1, 2.0, 0.9 * doubt, 1.1 * doubt])
     source = source_of(100, np.diag(1.0 + variances), 1.0)
     for sources, expected, named in (

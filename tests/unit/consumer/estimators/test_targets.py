@@ -108,7 +108,7 @@ def test_default_alpha_solves_an_indefinite_matrix() -> None:
     """On few rows with much noise the default penalty makes the problem solvable, in any units."""
     rng = np.random.default_rng(2)
     scale = 10.0 ** np.arange(-3, 5)
-    rows = rng.normal(size=(80, 8)) + 2.0 * rng.normal(size=(80, 1)) + 2.0 * rng.normal(size=(80, 8))
+    rows = rng.normal(size=(60, 8)) + 2.0 * rng.normal(size=(60, 1)) + 2.0 * rng.normal(size=(60, 8))
     fitted = DebiasedRidgeRegression(7, noise_variance=4.0).fit(rows)
     scaled = DebiasedRidgeRegression(7, noise_variance=4.0 * scale**2).fit(rows * scale)
 

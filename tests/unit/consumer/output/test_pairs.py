@@ -52,7 +52,7 @@ def test_pairs_without_errors_have_weights_alone(tmp_path: Path) -> None:
 
 def test_nodes_of_too_much_noise_have_empty_cells(tmp_path: Path) -> None:
     """What noise hides is an empty cell, and a note says so; the rest of the table is there."""
-    found = learned(8.0)
+    found = learned(12.0)
     assert found.measures is not None
     write_table(found.measures.columns, tmp_path / "nodes.csv")
     table = pd.read_csv(tmp_path / "nodes.csv")
