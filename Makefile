@@ -75,7 +75,7 @@ docs: .venv/installed
 site: .venv/installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
 
-# The papers' tables and figures, in docs/reproduction: everything in 17 minutes on two cores; QUICK=1 in two minutes,
+# The papers' tables and figures, in docs/reproduction: everything in 14 minutes on two cores; QUICK=1 in two minutes,
 # compared with what is stored there; ONLY="guo_table_1a guo_table_2" some of them.
 reproduce: .venv/installed-reproduce
 	cd benchmarks && ../$(BIN)/python -m reproduction $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(JOBS),--jobs $(JOBS))
