@@ -211,7 +211,7 @@ def kind_of_change(result: JointResult, one: Change, pair: int) -> str:
     before = result.found.order is Order.TIME and bool(graphs[one.before[-1]].adjacency[ends])
     after = bool(graphs[one.after[0]].adjacency[ends])
     if result.found.order is Order.TIME and before != after:
-        return "appears" if after else "vanishes"
+        return "new" if after else "gone"
     return "larger" if one.difference[pair] > 0.0 else "smaller"
 
 
