@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import counted, round_up
 from dp_publish.data.table import Table
 from dp_publish.discovery.finding import HELD, MOST_LEVELS, NAMES, TOO_RARE
@@ -55,19 +54,22 @@ def columns_of(
     return policy.model_copy(update={"sought": sought._replace(n_listed=len(words))}), parts
 
 
-def refuse_words(prepared: Prepared) -> None:
-    """Refuse a release of which the first rows show that hardly any column would be left."""
+def doubt_words(prepared: Prepared) -> list[str]:
+    """Return a sentence if the first rows show that hardly any column would be left.
+
+    It is a warning and no refusal: whether there is a release must not depend on counts without noise.
+    """
     policy, n_rows = prepared.policy, prepared.count_rows()
     words, least = words_in_first_rows(prepared.table, policy), 2 if policy.privacy.is_moments else 1
     if _n_left(policy, n_rows, words) >= least:
-        return
+        return []
     enough = least_mu(policy, lambda weaker: _n_left(weaker, n_rows, words, surely=True) >= least)
     way = "" if enough is None else f"give a weaker guarantee, from about mu = {round_up(enough, 2)} on, or "
-    raise PolicyError(
+    return [
         f"of the words in {n_rows:,} rows, too few are frequent enough to be told apart from the noise, so that fewer "
-        f"than {least} columns would be left: {way}declare what the columns hold (`dp-publish policy DATA` writes a "
-        f"policy), or publish it all the same with --anyway"
-    )
+        f"than {least} columns may be left, and the release be refused after it was paid for: {way}declare what the "
+        "columns hold (`dp-publish policy DATA` writes a policy)"
+    ]
 
 
 def _n_left(policy: Policy, n_rows: int, words: Mapping[str, Counter[str]], *, surely: bool = False) -> int:

@@ -39,7 +39,7 @@ from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Source, Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_columns, with_some_words
-from dp_publish.forecast.first_rows import forecast_first_rows, refuse_words
+from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.scales import suggest_asinh
@@ -409,7 +409,8 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
     raise_all(find_unreadable(table, policy, kinds if table.layout is None else dict.fromkeys(kinds, "text")))
     if not anyway:
         refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
-        refuse_words(prepared)
+        for doubt in doubt_words(prepared):
+            tell(f"warning: {doubt}")
 
 
 def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:

@@ -53,18 +53,20 @@ LOST = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_words_that_are_not_told_are_refused_before_anything_is_paid(
+def test_words_that_are_hardly_told_are_warned_of_and_decide_nothing(
     name: str, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where fewer than two columns would be left, the refusal names a strength at which there are more."""
+    """Where fewer than two columns would be left, a strength that leaves more is named; noisy counts decide."""
     monkeypatch.chdir(tmp_path)
     data = write(LOST[name], tmp_path / name)
     refused = command("dp-publish", data)
-    assert refused.returncode == 2
+    assert refused.returncode != 0
     assert "too few are frequent enough to be told apart from the noise" in refused.stderr
-    assert Ledger().books().entries == {}
+    assert Ledger().books().entries != {}
     (mu,) = re.findall(r"from about mu = ([0-9.]+)", refused.stderr)
-    assert command("dp-publish", data, "--mu", mu).returncode == 0
+    told = command("dp-publish", data, "--mu", mu)
+    assert told.returncode == 0
+    assert "may be left" not in told.stderr
 
 
 @pytest.mark.slow
