@@ -88,7 +88,7 @@ def series_of(plan: Plan, releases: int) -> Series:
         There are fewer, or more.
     """
     if not 2 <= releases <= _MOST:
-        raise ParameterError("series", f"a number of releases from 2 to {_MOST}", releases)
+        raise ParameterError("--series", f"a number of releases from 2 to {_MOST}", releases)
     row, unit = plan.focus, plan.policy.privacy.account
     policy = plan.policy if row is plan.own else at_mu(plan, row.mu)
     guarantee, booked_mu = promise_of(policy, plan.kinds, lambda: plan.n_rows)

@@ -177,4 +177,4 @@ def test_a_series_has_two_to_a_thousand_releases(number: str, planned: Planned, 
     planned(f"{MOMENTS}mu = 1")
     ended = call("plan", "t.parquet", "--series", number)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.endswith(f"error: series must be a number of releases from 2 to 1000, not {number}\n")
+    assert ended.err.endswith(f"error: --series must be a number of releases from 2 to 1000, not {number}\n")
