@@ -19,7 +19,6 @@ from dp_bundle.base.errors import ParameterError
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal
 from dp_learn.matrices.linalg import (
     FEW,
-    Anderson,
     FloatArray,
     balancing_factor,
     eigendecomposition,
@@ -197,9 +196,10 @@ def project_max_norm(
 ) -> MaxNormProjection:
     """Minimise t >= 0 subject to W positive semidefinite and ``|W - S| <= allowance + t * weights``.
 
-    ADMM, over-relaxed and with Anderson acceleration. Its map is one of the matrix H alone: the matrix of the widened
-    box nearest to H, what is left over (the scaled dual), and the semidefinite projection. Now and then the units of
-    the columns are changed so that certificate and matrix have proportional diagonals.
+    ADMM, over-relaxed. Its map is one of the matrix H alone: the matrix of the widened box nearest to H, what is left
+    over (the scaled dual), and the semidefinite projection. Now and then the units of the columns are changed so that
+    certificate and matrix have proportional diagonals. Many matrices may be equally near; Anderson acceleration would
+    let rounding, and so the processor, choose among them, and takes no fewer steps here.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def project_max_norm(
     matrix, upper, certificate, lower = inside, size.distance(inside), np.zeros_like(s), 0.0
 
     bounded = bool(np.isfinite(allowance).all())
-    h, anderson = s.copy(), Anderson(s.shape[0])
+    h = s.copy()
     rounding = 10.0 * RESOLUTION * (1.0 + upper / floor)  # what is lost by drawing a singular matrix inside
     rho, n_iter, next_change = 1.0 / s.shape[0], 0, FIRST_CHANGE_OF_UNITS
 
@@ -251,7 +251,7 @@ def project_max_norm(
             if upper < decide[0] or lower > decide[1]:
                 break
 
-        h = anderson.next_point(h, RELAXATION * psd + (1.0 - RELAXATION) * box + dual)
+        h = RELAXATION * psd + (1.0 - RELAXATION) * box + dual
 
         if n_iter % BALANCE_EVERY == 0:
             dual = size.excess(h, 1.0 / rho)
@@ -261,10 +261,8 @@ def project_max_norm(
                 next_change *= 2
                 change = size.change_units(negative, after)
                 h = after * change + dual / change
-                anderson.forget()
             elif factor != 1.0:
                 rho, h = rho * factor, after + dual / factor
-                anderson.forget()
     return MaxNormProjection(matrix, upper, lower, certificate, n_iter)
 
 
