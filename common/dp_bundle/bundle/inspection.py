@@ -14,12 +14,13 @@ from dp_bundle.describe.sentences import (
     describe_bounds,
     describe_discovery,
     describe_gaps,
-    describe_guarantee,
     describe_moments,
     describe_noise,
+    describe_promise,
     describe_size,
     describe_total,
     describe_transform,
+    describe_unprotected,
 )
 from dp_bundle.manifest.columns import Column, Scores
 from dp_bundle.manifest.release import Release
@@ -64,15 +65,18 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
         Sentences on its place among the releases, as `describe_chain` gives them.
     """
     release = bundle.release
+    guarantee, columns = release.guarantee, release.columns
+    unprotected = describe_unprotected(guarantee, release.kind, columns, release.discovery) if guarantee else []
     known = f"trusted here as {quote_name(name)}" if name is not None else "NOT trusted here"
     facts = [
         ("signer", f"{bundle.signer.key.fingerprint} ({known})"),
         ("dataset", f"{quote_name(release.dataset.name)}, release {release.lineage.number}, {release.lineage.created}"),
         *_under("chain", chain),
         ("size", describe_size(release)),
-        *_under("guarantee", describe_guarantee(release)),
+        *_under("guarantee", describe_promise(release)),
+        *_under("unprotected", unprotected),
         ("so far", describe_total(release)),
-        *_under("noise", describe_moments(release.second_moments, release.columns)),
+        *_under("noise", describe_moments(release.second_moments, columns)),
         *_under("found", describe_discovery(release)),
         *_under("gaps", describe_gaps(release)),
         *_under("levels", describe_sources(release)),

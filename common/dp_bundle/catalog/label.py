@@ -17,13 +17,12 @@ from dp_bundle.describe.sentences import (
     describe_bounds,
     describe_discovery,
     describe_gaps,
-    describe_guarantee,
     describe_guess,
     describe_guess_in_all,
     describe_hundred,
     describe_moments,
     describe_noise,
-    describe_several,
+    describe_promise,
     describe_total,
     describe_unprotected,
 )
@@ -59,7 +58,6 @@ def worded_label(release: Release) -> dict[str, Any]:
     guarantee, total = release.guarantee, release.cumulative
     in_all = chance_in_all(total)
     first = first_columns(release.columns) if release.second_moments is None else {}
-    promised = [text for text in describe_guarantee(release) if text not in describe_several(guarantee)]
     common = {
         "spent": [describe_total(release), *([describe_guess_in_all(total)] if total.releases > 1 else [])],
         "releases": total.releases,
@@ -70,7 +68,7 @@ def worded_label(release: Release) -> dict[str, Any]:
             *describe_gaps(release),
             *describe_sources(release),
         ],
-        "strength": [text for text in promised if not text.startswith("Not protected:")],
+        "strength": describe_promise(release),
         "columns": [_column(name, *described) for name, described in islice(first.items(), SHOWN_COLUMNS)],
     }
     if guarantee is None:

@@ -314,6 +314,13 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
     return lines
 
 
+def describe_promise(release: Release) -> list[str]:
+    """Return the sentences of `describe_guarantee` that promise; what is not protected, `describe_unprotected` says."""
+    several = describe_several(release.guarantee)
+    said = describe_guarantee(release)
+    return [text for text in said if text not in several and not text.startswith("Not protected:")]
+
+
 def describe_several(guarantee: Guarantee | None) -> list[str]:
     """Return a sentence on people who are in several cells where one change of one cell is protected; else nothing.
 
