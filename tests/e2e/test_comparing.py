@@ -90,6 +90,10 @@ def test_text_says_what_differs_and_the_level_widens_intervals(arms: list[Path],
     assert "v1 -- v2" in usual.stdout
     assert "1 of 10 pairs differs at a false discovery rate of 0.05" in usual.stdout
     assert "99.9 % intervals" in wider.stdout
+    surest = pd.read_csv(tmp_path / "before+after.comparison" / "strengths.csv").iloc[0]
+    change = f"{surest.difference:+.3f} ({surest.ci_low:+.3f} to {surest.ci_high:+.3f})"
+    assert surest.q_value <= 0.05
+    assert f"columns whose strength differs, over the links of both: {surest.node} {change}" in usual.stdout
     np.testing.assert_allclose(
         (tables[1].ci_high - tables[1].ci_low) / (tables[0].ci_high - tables[0].ci_low), 3.2905 / 1.95996, rtol=1e-4
     )

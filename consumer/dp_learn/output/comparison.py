@@ -268,21 +268,25 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
     for pair in order[: min(n_found, _SHOWN)].tolist():
         ends = " -- ".join(quote_name(found.nodes[int(side[pair])]) for side in found.differences.pairs)
         first, second = (found.differences.estimates[which].value[pair] for which in (one.first, one.second))
-        margin = z * one.standard_error[pair]
-        low, high = (describe_number(one.difference[pair] + sign * margin) for sign in (-1.0, 1.0))
-        lines.append(
-            f"    {describe_number(one.difference[pair])} ({low} to {high})  {ends}  "
-            f"({describe_number(first)}, then {describe_number(second)})"
-        )
+        changed = _describe_change(one.difference[pair], z * one.standard_error[pair])
+        lines.append(f"    {changed}  {ends}  ({describe_number(first)}, then {describe_number(second)})")
     if n_found > _SHOWN:
         lines.append(f"    {counted(n_found - _SHOWN, 'more pair')}: see differences.csv")
     q_values = np.nan_to_num(found.differences.strength_q_values[place], nan=1.0)
     stronger = [node for node in np.argsort(q_values, kind="stable").tolist() if q_values[node] <= found.fdr]
     if stronger:
-        said = [f"{quote_name(found.nodes[node])} {describe_number(one.strength[node])}" for node in stronger[:_SHOWN]]
+        said = [
+            f"{quote_name(found.nodes[node])} {_describe_change(one.strength[node], z * one.strength_error[node])}"
+            for node in stronger[:_SHOWN]
+        ]
         more = f" and {len(stronger) - _SHOWN} more" if len(stronger) > _SHOWN else ""
         lines.append(f"  columns whose strength differs, over the links of both: {', '.join(said)}{more}")
     return lines
+
+
+def _describe_change(change: float, margin: float) -> str:
+    low, high = (describe_number(change + sign * margin) for sign in (-1.0, 1.0))
+    return f"{describe_number(change)} ({low} to {high})"
 
 
 def _describe_tests(largest: GlobalTest, squares: GlobalTest) -> str:
