@@ -27,7 +27,7 @@ from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
 from dp_publish.cli.messages.ledger import describe_ledger, ledger_document
 from dp_publish.cli.messages.release import describe_receipt, receipt_document, release_in_words
-from dp_publish.ledger.ledger import Ledger
+from dp_publish.ledger.books import Books
 
 _WORDS = re.compile(r"\b(?:mu|rho|epsilon|delta|guess\w*|protected)\b")
 _NUMBER = r"(\S+)"
@@ -77,9 +77,9 @@ def claims_of(receipt: Receipt, policy: Policy) -> Iterator[Claim]:
         yield from read_text(record["privacy_parameters_details"], "registry")
 
 
-def claims_of_ledger(ledger: Ledger, dataset: str) -> Iterator[tuple[int, Claim]]:
+def claims_of_ledger(books: Books, dataset: str) -> Iterator[tuple[int, Claim]]:
     """Yield what the ledger says of a dataset, with the number of the release that it is about, or 0 for all."""
-    lines = describe_ledger(ledger, dataset).splitlines()
+    lines = describe_ledger(books, "here", dataset).splitlines()
     heads = re.split(r"\s{2,}", lines[0].strip())
     assert [head for head in heads if head] == ["dataset", "release", "created", "partition", "unit", "mu", "state"]
     unit = ""
@@ -104,7 +104,7 @@ def claims_of_ledger(ledger: Ledger, dataset: str) -> Iterator[tuple[int, Claim]
             yield 0, Claim("mu", number(mu), f"all {unit}", "ledger")
             yield 0, Claim("excepted", number(excepted or "0"), f"all {unit}", "ledger")
 
-    document = ledger_document(ledger, dataset)
+    document = ledger_document(books, dataset)
     for entry in document["releases"]:
         cost = entry["cost"]
         assert set(cost) <= {"unit", "mu", "rho", "continuous", "excepted_delta", "changes"}, cost

@@ -147,9 +147,10 @@ class Stated:
 
     def read_books(self) -> None:
         """Judge what the ledger says of all of them, and what a ledger says that was restored from the bundles."""
+        books = open_ledger().books()
         for name, releases in self.series.items():
             numbers = {each.release.lineage.number: each for each in releases}
-            for place, claim in claims_of_ledger(open_ledger(), name):
+            for place, claim in claims_of_ledger(books, name):
                 judged = releases[-1] if not place else numbers.get(place)
                 if judged is not None:  # some are booked that could not be made of what was found for them
                     self._note(name, judged, claim)
@@ -157,11 +158,12 @@ class Stated:
 
     def require_restored(self, name: str = "restored.sqlite") -> None:
         """Fail unless a new ledger that is restored from the bundles has every release at what it was booked with."""
-        booked, other = open_ledger(), open_ledger(self.folder / name)
-        restore(other, [self.folder / "bundles"])
+        ledger = open_ledger(self.folder / name)
+        restore(ledger, [self.folder / "bundles"])
+        booked, other = open_ledger().books(), ledger.books()
         for dataset in self.series:
-            published = [each for each in booked.entries(dataset) if each.state == "published"]
-            restored = [each for each in other.entries(dataset) if each.state == "published"]
+            published = [each for each in booked.of(dataset) if each.state == "published"]
+            restored = [each for each in other.of(dataset) if each.state == "published"]
             for one, two in zip(published, restored, strict=True):
                 assert one.cost.mu.keys() == two.cost.mu.keys()
                 figures = [(one.cost.excepted_delta, two.cost.excepted_delta)]

@@ -34,8 +34,9 @@ def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) ->
     from dp_publish.ledger.ledger import open_ledger
 
     ledger = open_ledger(ledger_place)
-    require_known(ledger, dataset)
-    answer(describe_ledger(ledger, dataset), ledger_document(ledger, dataset), as_json=as_json)
+    books = ledger.books()
+    require_known(books, dataset)
+    answer(describe_ledger(books, ledger.place, dataset), ledger_document(books, dataset), as_json=as_json)
 
 
 @ledger_group.command("backup")

@@ -116,6 +116,10 @@ class Books:
         found = [entry for entry in self.entries.values() if entry.dataset == dataset]
         return sorted(found, key=lambda entry: entry.number)
 
+    def standing(self, dataset: str | None = None) -> list[Entry]:
+        """Return the same without those that were cancelled."""
+        return [entry for entry in self.of(dataset) if entry.state != "cancelled"]
+
     def account(self, dataset: str) -> Account:
         """Return what a dataset's releases add up to."""
         return Account.of(self.of(dataset), self.budgets.get(dataset))

@@ -190,7 +190,7 @@ class Ledger:
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """Return all releases, or those of one dataset, oldest first; cancelled ones are left out."""
-        return [entry for entry in self.books().of(dataset) if entry.state != "cancelled"]
+        return self.books().standing(dataset)
 
     def books(self) -> Books:
         """Return all that the log adds up to; a ledger that is not there and never was is empty."""

@@ -104,9 +104,12 @@ def restore(ledger: Ledger, places: Sequence[Path]) -> Restoration:
     entries = [_entry_of(path, release, digest) for path, release, digest in witnesses]
     put_back = ledger.put_back(sorted(entries, key=lambda entry: (entry.dataset, entry.number)))
 
+    books = ledger.books()
     for _, release, _ in sorted(witnesses, key=lambda witness: witness[1].lineage.number):
-        lost = _lost(ledger.books(), release)
-        put_back += ledger.put_back([lost] if lost is not None else [])
+        lost = _lost(books, release)
+        if lost is not None:
+            put_back += ledger.put_back([lost])
+            books = ledger.books()
     known = {(entry.dataset, entry.number) for entry in before.entries.values()}
     rewritten = [
         path
@@ -114,11 +117,9 @@ def restore(ledger: Ledger, places: Sequence[Path]) -> Restoration:
         if (release.dataset.name, release.lineage.number) in known
         and release.lineage.ledger_head not in (None, *before.heads)
     ]
-    numbered = Counter(
-        (entry.dataset, entry.number) for entry in ledger.books().entries.values() if entry.state != "lost"
-    )
+    numbered = Counter((entry.dataset, entry.number) for entry in books.entries.values() if entry.state != "lost")
     doubled = sorted(place for place, times in numbered.items() if times > 1)
-    without_budget = sorted({entry.dataset for entry in put_back if not ledger.budgets(entry.dataset)})
+    without_budget = sorted({entry.dataset for entry in put_back if not books.budgets.get(entry.dataset)})
     return Restoration(damaged, n_lines, put_back, skipped, rewritten, doubled, without_budget)
 
 

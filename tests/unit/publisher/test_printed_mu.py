@@ -104,7 +104,8 @@ def test_ledger_prints_and_counts_the_mu_of_the_noise(strength: dict[str, float]
     squares = [exact_mu(1, column.cell_noise.sigma) ** 2 for each in receipts for column in each.release.columns]
     real = math.sqrt(math.fsum(squares))
     ledger = Ledger()
-    (printed,) = re.findall(r"bits, per row: mu = ([0-9.]+) over 2 releases", describe_ledger(ledger))
+    shown = describe_ledger(ledger.books(), ledger.place)
+    (printed,) = re.findall(r"bits, per row: mu = ([0-9.]+) over 2 releases", shown)
     assert real * (1 - 1e-9) <= float(printed) <= real * (1 + 1e-5)
     assert ledger.spent_mu("bits", "row") == pytest.approx(real, rel=1e-9)
     total = ledger.total("bits", "row")

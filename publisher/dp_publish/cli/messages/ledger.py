@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dp_bundle.base.errors import ParameterError
@@ -11,8 +11,9 @@ from dp_bundle.base.quoting import counted, quote_name, quote_path, round_up
 from dp_bundle.catalog.label import describe_all_releases
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_publish.cli.messages.tables import table_lines
-from dp_publish.ledger.budget import Entry
-from dp_publish.ledger.ledger import Ledger
+from dp_publish.ledger.books import Books
+from dp_publish.ledger.budget import Entry, spent_mu
+from dp_publish.ledger.budget import total as total_cost
 
 if TYPE_CHECKING:
     from dp_publish.ledger.restoring import Restoration
@@ -21,7 +22,7 @@ _NAMED = 8
 _HEADINGS = ("dataset", "release", "created", "partition", "unit", "mu", "state")
 
 
-def require_known(ledger: Ledger, dataset: str | None) -> None:
+def require_known(books: Books, dataset: str | None) -> None:
     """Refuse a dataset without releases, whose name may be misspelt.
 
     Raises
@@ -29,21 +30,20 @@ def require_known(ledger: Ledger, dataset: str | None) -> None:
     ParameterError
         The name, and those that are on the books.
     """
-    if dataset is None or ledger.entries(dataset):
+    if dataset is None or books.standing(dataset):
         return
-    known = list(dict.fromkeys(entry.dataset for entry in ledger.entries()))
+    known = list(dict.fromkeys(entry.dataset for entry in books.standing()))
     named = f" ({', '.join(map(quote_name, known[:_NAMED]))}{', ...' * (len(known) > _NAMED)})" if known else ""
     raise ParameterError("DATASET", f"the name of a dataset that has releases{named}", dataset)
 
 
-def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
-    """Return the ledger, or one dataset's part of it, as lines."""
-    entries = ledger.entries(dataset)
+def describe_ledger(books: Books, place: str, dataset: str | None = None) -> str:
+    """Return the books at a place, or one dataset's part of them, as lines."""
+    entries = books.standing(dataset)
     if not entries:
-        return f"nothing has been published yet, according to {ledger.place}"
+        return f"nothing has been published yet, according to {place}"
     lines = _release_lines(entries)
-    for (name, unit), (total, budget) in _totals(ledger, entries).items():
-        mu = ledger.spent_mu(name, unit)
+    for name, unit, total, mu, budget in _totals(books, entries):
         spent = "no guarantee" if mu is None else f"mu = {round_up(mu)}"
         limit = "" if budget is None else f", of a budget of {budget:g}"
         but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
@@ -55,18 +55,18 @@ def describe_ledger(ledger: Ledger, dataset: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def ledger_document(ledger: Ledger, dataset: str | None = None) -> dict[str, Any]:
+def ledger_document(books: Books, dataset: str | None = None) -> dict[str, Any]:
     """Return the same for a machine."""
-    entries = ledger.entries(dataset)
+    entries = books.standing(dataset)
     totals = [
         {
             "dataset": name,
             "unit": unit,
             **total.model_dump(mode="json"),
-            "mu": ledger.spent_mu(name, unit),
+            "mu": mu,
             **({} if budget is None else {"budget_mu": budget}),
         }
-        for (name, unit), (total, budget) in _totals(ledger, entries).items()
+        for name, unit, total, mu, budget in _totals(books, entries)
     ]
     return {"releases": [dataclasses.asdict(entry) for entry in entries], "totals": totals}
 
@@ -111,13 +111,19 @@ def restoration_document(done: Restoration) -> dict[str, Any]:
     }
 
 
-def _totals(ledger: Ledger, entries: list[Entry]) -> dict[tuple[str, str], tuple[Cumulative, float | None]]:
-    """Return the total and the budget of every unit in which a dataset's releases were made or limited."""
-    budgets = {entry.dataset: ledger.budgets(entry.dataset) for entry in entries}
+def _totals(
+    books: Books, entries: Sequence[Entry]
+) -> Iterator[tuple[str, str, Cumulative, float | None, float | None]]:
+    """Yield dataset, unit, total, mu and budget of every unit in which releases were made or limited."""
+    releases: dict[str, list[Entry]] = {}
+    for entry in entries:
+        releases.setdefault(entry.dataset, []).append(entry)
+    budgets = {name: books.budgets.get(name, {}) for name in releases}
     places = dict.fromkeys((entry.dataset, entry.cost.unit) for entry in entries)
-    places |= dict.fromkeys((dataset, unit) for dataset, units in budgets.items() for unit in units)
-    totals = {place: ledger.total(*place) for place in places}
-    return {place: (total, budgets[place[0]].get(place[1])) for place, total in totals.items() if total is not None}
+    places |= dict.fromkeys((name, unit) for name, units in budgets.items() for unit in units)
+    for name, unit in places:
+        of = sorted(releases[name], key=lambda entry: entry.number)
+        yield name, unit, total_cost(of, unit), spent_mu(of, unit), budgets[name].get(unit)
 
 
 def _release_lines(entries: Iterable[Entry]) -> list[str]:

@@ -21,6 +21,7 @@ from dp_bundle.describe.sentences import describe_total
 from dp_bundle.trust.signing import public_key_of
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli.messages.ledger import describe_surprises
+from dp_publish.ledger import log as log_of_ledger
 from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.restoring import cost_of_release, restore
@@ -438,3 +439,18 @@ def test_a_total_in_one_unit_is_not_denied_for_lack_of_another(release: Publish)
     assert said.startswith("2 releases of this dataset: at least one of them guarantees nothing per")
     assert "all of them" not in said
     assert "without a guarantee in all" not in make_readme(made.release, 1)
+
+
+def test_a_long_ledger_is_read_once_to_be_shown(
+    release: Publish, key: Ed25519PrivateKey, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many datasets it has: a shared one is downloaded each time."""
+    for name in "abc":
+        release(make_policy(BOUNDS, name=name, unit="row", mu=1.0, budget_mu=4.0))
+    read, opened = log_of_ledger._read, []
+    monkeypatch.setattr(log_of_ledger, "_read", lambda *words: (opened.append(words), read(*words)))
+    shown = command("dp-publish", "ledger").stdout
+    assert sum("mu = 1 over 1 release, of a budget of 4" in line for line in shown.splitlines()) == 3
+    assert len(opened) == 1
+    restore(Ledger(), [])
+    assert len(opened) <= 6
