@@ -30,6 +30,7 @@ RESIDUE = 1e-12  # relative, of rounding
 SPARSE = 0.02  # the share of entries below which sparse products beat the far faster dense ones
 WORTH_SPARSE = 200  # columns: dense products of fewer take no time
 SMALLEST_P = sys.float_info.min  # so that no p-value is zero, which would say more than any test can
+MOST_BALANCING = 4.0  # the factor by which ADMM's rho changes at a time
 MANY_TAILS = 50_000  # numbers, for which scipy is worth importing
 
 
@@ -356,5 +357,5 @@ def balancing_factor(primal: FloatArray, iterate: FloatArray, step: FloatArray, 
     d = float(np.linalg.norm(step)) * float(np.linalg.norm(iterate))
     if r <= 0.0 or d <= 0.0:
         return 1.0
-    factor = min(4.0, max(0.25, math.sqrt(r / d)))
+    factor = min(MOST_BALANCING, max(1.0 / MOST_BALANCING, math.sqrt(r / d)))
     return factor if not 0.7 < factor < 1.4 else 1.0

@@ -19,6 +19,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal
 from dp_learn.matrices.linalg import (
     FEW,
+    MOST_BALANCING,
     FloatArray,
     balancing_factor,
     eigendecomposition,
@@ -256,7 +257,8 @@ def project_max_norm(
         if n_iter % BALANCE_EVERY == 0:
             dual = size.excess(h, 1.0 / rho)
             after = h - dual
-            factor = balancing_factor(psd - box, box - size.s, after - box, dual)
+            moved, step = _beyond_rounding(box - size.s), _beyond_rounding(after - box)
+            factor = balancing_factor(psd - box, moved, step, dual) if moved.any() else MOST_BALANCING
             if n_iter >= next_change:
                 next_change *= 2
                 change = size.change_units(negative, after)
@@ -328,6 +330,11 @@ class _Sizes:
         self.s, self.allowance, self.weights = self.s * factor, self.allowance * factor, self.weights * factor
         self.outer = self.outer * factor
         return factor
+
+
+def _beyond_rounding(change: FloatArray) -> FloatArray:
+    """Return a change of entries of order one without what is but rounding, which must not decide on a step."""
+    return np.where(np.abs(change) > RESOLUTION, change, 0.0)
 
 
 def _draw_inside(box: FloatArray, inside: FloatArray, floor: float) -> FloatArray:
