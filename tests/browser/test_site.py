@@ -57,6 +57,12 @@ def test_every_link_inside_the_site_resolves() -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("name", ["desk", "questions", "series", "synthetic"])
+def test_a_tutorial_that_draws_has_its_pictures(name: str) -> None:
+    """What a notebook draws without a backend that shows it would be missing without a word."""
+    assert any("_images/" in target for target in Links(SITE / "tutorials" / f"{name}.html").targets)
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_page_is_sound_in_both_schemes_and_on_a_phone(
     browser: Browser, name: str, take_picture: Callable[..., None]

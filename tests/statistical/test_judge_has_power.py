@@ -123,7 +123,7 @@ def test_root_of_k_for_what_was_searched_is_found(make: Make, monkeypatch: pytes
 
     monkeypatch.setattr("dp_bundle.describe.sentences.cost_of_several", landed)
     made = make(_FOUND, unit="row", mu=3.0)
-    assert false_places(made) == {"label, unprotected", "receipt", "record of processing", "page, label"}
+    assert false_places(made) == {"label, unprotected", "receipt", "record of processing", "page, label", "inspect"}
 
 
 def test_figures_rounded_to_the_nearest_are_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
