@@ -73,8 +73,7 @@ def address_of(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 def settle(page: Page) -> None:
     """Wait until the desk has answered to what was typed last."""
-    page.wait_for_timeout(200)
-    page.wait_for_load_state("networkidle")
+    page.wait_for_selector('#promise:not([aria-busy="true"])')
 
 
 def complaints_about(page: Page) -> list[str]:

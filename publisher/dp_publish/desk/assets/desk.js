@@ -75,7 +75,12 @@
     document.querySelector('[data-do="save"]').disabled = !state.savable;
   }
 
+  const waits = (is) => by_id("promise").setAttribute("aria-busy", String(is)); // for the answer to what was changed last
+
   async function check() {
+    clearTimeout(timer);
+    timer = 0;
+    waits(true);
     read();
     const number = ++asked;
     const state = await ask("check", Object.fromEntries(fields_now));
@@ -85,8 +90,9 @@
       notice(state.error);
       document.querySelectorAll('[data-do="ask"], [data-do="save"]').forEach((button) => { button.disabled = true; });
     } else { notice(""); show(state); }
+    if (number === asked && !timer) waits(false);
   }
-  const soon = () => { clearTimeout(timer); timer = setTimeout(check, 120); };
+  const soon = () => { waits(true); clearTimeout(timer); timer = setTimeout(check, 120); };
 
   // --- What is being done ---
   async function watch() {
