@@ -200,7 +200,7 @@ def project_max_norm(
     ADMM, over-relaxed. Its map is one of the matrix H alone: the matrix of the widened box nearest to H, what is left
     over (the scaled dual), and the semidefinite projection. Now and then the units of the columns are changed so that
     certificate and matrix have proportional diagonals. Many matrices may be equally near; Anderson acceleration would
-    let rounding, and so the processor, choose among them, and takes no fewer steps here.
+    let rounding, and so the processor, choose among them, and saves few steps here.
 
     Parameters
     ----------
