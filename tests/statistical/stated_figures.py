@@ -30,7 +30,7 @@ _SEVERAL = re.compile(
 _REPLACEMENT = re.compile(r"The books count a replacement, which is one removal and one addition: it costs ([^.]*)\.")
 _TOGETHER = re.compile(
     rf"(\d+) rows together are protected at (mu|epsilon) = {N}(?:, except with a probability of {N})?\."
-    r"|\d+ rows together are not protected at all\."
+    r"|\d+ rows together are promised nothing\."
 )
 _IN_ALL = re.compile(
     rf"guesses right in at most {N} % of cases after seeing (?:its one release|all \d+ releases) so far, in place of "

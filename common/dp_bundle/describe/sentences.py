@@ -370,7 +370,7 @@ def _describe_rows_together(guarantee: Guarantee, columns: Sequence[Column], dis
     """Return what protects a person with so many rows that it is to be seen how protection falls off."""
     cost = cost_of_several(guarantee, columns, _ROWS_TOGETHER, discovery)
     if cost.excepted_delta >= 1:
-        return f"{_ROWS_TOGETHER} rows together are not protected at all"
+        return f"{_ROWS_TOGETHER} rows together are promised nothing"
     but = f", except with a probability of {round_up(cost.excepted_delta)}" if cost.excepted_delta else ""
     strength = f"mu = {round_up(cost.mu)}" if cost.epsilon is None else f"epsilon = {round_up(cost.epsilon)}"
     return f"{_ROWS_TOGETHER} rows together are protected at {strength}{but}"

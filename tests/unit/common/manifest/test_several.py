@@ -153,7 +153,7 @@ def test_labels_say_what_is_left_of_ten_rows() -> None:
         describe_unprotected(moments(**stated)[0], "covariance", moments()[1])
     )
     nothing = describe_unprotected(moments(**{**stated, "epsilon": 30.0})[0], "covariance", moments()[1])
-    assert "10 rows together are not protected at all." in str(nothing)
+    assert "10 rows together are promised nothing." in str(nothing)
 
 
 def test_sentence_on_several_cells_agrees() -> None:

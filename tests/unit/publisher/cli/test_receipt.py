@@ -99,7 +99,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, float, list[str]]] = {
         f"{ROW}.",
         PAIR.format("all rows but one", "this one is one of two"),
         math.e / (1 + math.e) + 1e-3,
-        [NUMBER_PUBLIC, f"{TOGETHER.partition(' protected at {}')[0]} not protected at all.", *OTHERS],
+        [NUMBER_PUBLIC, f"{TOGETHER.partition(' protected at {}')[0]} promised nothing.", *OTHERS],
     ),
     "nothing": (
         {"unit": "cell", "snr_db": 10.0},
