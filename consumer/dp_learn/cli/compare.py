@@ -5,56 +5,31 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.cli.console import (
-    ALWAYS,
-    BundlePath,
-    already,
-    answer,
-    option,
-    tell,
-)
+from dp_bundle.cli.console import BundlePath, already, answer, tell
 from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
-from dp_learn.cli.shared import open_all, options_of_several, require_number, result_folder, spell_command
-
-_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+from dp_learn.cli.shared import open_all, options_of_several, require_number, result_folder, share_option, spell_command
 
 
 @click.command("compare", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", metavar="FILE FILE...", nargs=-1, required=True, type=BundlePath())
-@option(
-    "--fdr",
-    applies=ALWAYS,
-    type=_SHARE,
-    default=0.05,
-    show_default=True,
-    help="The false discovery rate at which pairs count as different.",
-)
-@option(
-    "--confidence",
-    applies=ALWAYS,
-    type=_SHARE,
-    default=0.95,
-    show_default=True,
-    help="The level of the intervals, and of the critical values of the tests of all pairs.",
-)
+@share_option("--fdr", 0.05, "The false discovery rate at which pairs count as different.")
+@share_option("--confidence", 0.95, "The level of the intervals, and of the critical values of the tests of all pairs.")
 @options_of_several("A+B.comparison")
 def compare(
     files: tuple[Path | RemotePath, ...],
     fdr: float,
     confidence: float,
     report: bool,
-    allow_older: bool,
-    engine: str,
-    scheduler: str | None,
     out: Path | None,
-    max_memory: int | None,
     as_json: bool,
     quiet: bool,
+    **opening: Any,
 ) -> None:
     """Verify two or more bundles of different rows, test whether they have the same network, and where they differ.
 
@@ -69,22 +44,15 @@ def compare(
     require_number(files, "a comparison needs")
     folder = result_folder(files, out, "comparison")
     with contextlib.ExitStack() as stack:
-        bundles, _, _ = open_all(
-            stack,
-            files,
-            estimator="comparison",
-            allow_older=allow_older,
-            engine=engine,
-            scheduler=scheduler,
-            max_memory=max_memory,
-            quiet=quiet,
-        )
+        bundles, _, _ = open_all(stack, files, estimator="comparison", quiet=quiet, **opening)
         step("starting", quiet=quiet)
         from dp_learn.output.comparison import ComparisonResult, describe_comparison, write_comparison
         from dp_learn.pipeline.compare import compare_networks  # their libraries import slower than a refusal
 
         show = partial(step, quiet=quiet)
-        found = compare_networks(bundles, fdr=fdr, confidence=confidence, progress=show, max_memory=max_memory)
+        found = compare_networks(
+            bundles, fdr=fdr, confidence=confidence, progress=show, max_memory=opening["max_memory"]
+        )
         result, page = ComparisonResult(bundles, found), None
         if report:
             from dp_learn.output.page.comparison import make_comparison_page

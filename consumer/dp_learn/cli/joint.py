@@ -5,25 +5,17 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.kernels import before_compiling
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.cli.console import (
-    ALWAYS,
-    BundlePath,
-    already,
-    answer,
-    option,
-    tell,
-)
+from dp_bundle.cli.console import ALWAYS, BundlePath, already, answer, option, tell
 from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
-from dp_learn.cli.shared import open_all, options_of_several, require_number, result_folder, spell_command
-
-_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+from dp_learn.cli.shared import open_all, options_of_several, require_number, result_folder, share_option, spell_command
 
 
 @click.command("joint", context_settings={"help_option_names": ["-h", "--help"]})
@@ -52,22 +44,8 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     show_default=True,
     help="The penalty on differences: a number from 0 where --alpha is one too, or auto.",
 )
-@option(
-    "--fdr",
-    applies=ALWAYS,
-    type=_SHARE,
-    default=0.05,
-    show_default=True,
-    help="The false discovery rate at which pairs count as changed.",
-)
-@option(
-    "--confidence",
-    applies=ALWAYS,
-    type=_SHARE,
-    default=0.95,
-    show_default=True,
-    help="The level of intervals, and at which chance makes no change point at all.",
-)
+@share_option("--fdr", 0.05, "The false discovery rate at which pairs count as changed.")
+@share_option("--confidence", 0.95, "The level of intervals, and at which chance makes no change point at all.")
 @options_of_several("FIRST+LAST.joint")
 def joint(
     files: tuple[Path | RemotePath, ...],
@@ -78,13 +56,10 @@ def joint(
     fdr: float,
     confidence: float,
     report: bool,
-    allow_older: bool,
-    engine: str,
-    scheduler: str | None,
     out: Path | None,
-    max_memory: int | None,
     as_json: bool,
     quiet: bool,
+    **opening: Any,
 ) -> None:
     """Learn one graph from each of 2 to 60 bundles of different rows, all of them together, and test what changed.
 
@@ -101,16 +76,7 @@ def joint(
     penalties = [_parse(name, text) for name, text in (("--alpha", alpha), ("--strength", strength))]
     folder = result_folder([files[0], files[-1]], out, "joint")
     with contextlib.ExitStack() as stack:
-        bundles, _, _ = open_all(
-            stack,
-            files,
-            estimator="joint",
-            allow_older=allow_older,
-            engine=engine,
-            scheduler=scheduler,
-            max_memory=max_memory,
-            quiet=quiet,
-        )
+        bundles, _, _ = open_all(stack, files, estimator="joint", quiet=quiet, **opening)
         step("starting", quiet=quiet)
         from dp_learn.output.joint import JointResult, describe_joint, write_joint
         from dp_learn.pipeline.joint import learn_joint  # their libraries import slower than a refusal
@@ -126,7 +92,7 @@ def joint(
             fdr=fdr,
             confidence=confidence,
             progress=show,
-            max_memory=max_memory,
+            max_memory=opening["max_memory"],
         )
         result, page = JointResult(bundles, found), None
         if report:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dp_bundle.engines.dask import Dask
 
 _LEAST = 2  # bundles
+_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 F = TypeVar("F", bound=Callable[..., object])
 WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler", "max_memory"}  # on what is found
 
@@ -70,6 +71,11 @@ def options_of_several(out: str) -> Callable[[F], F]:
         return command
 
     return decorate
+
+
+def share_option(name: str, default: float, text: str) -> Callable[[F], F]:
+    """Return the option of a number between 0 and 1."""
+    return option(name, applies=ALWAYS, type=_SHARE, default=default, show_default=True, help=text)
 
 
 def require_number(files: Sequence[object], what: str) -> None:
