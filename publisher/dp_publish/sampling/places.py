@@ -121,7 +121,7 @@ Cells: TypeAlias = EqualCells | FloatGrid
 class Range(NamedTuple):
     """Where most values of a column are known to be: from a first cell to the one before the end.
 
-    `most` is the largest radius that is worth a look, and `least` the smallest one around a center that is zero.
+    `most` is the largest radius that is worth a look, and `least` the smallest one around a center nearer to zero.
     """
 
     first: int
@@ -257,7 +257,7 @@ def place_chosen(
     """
     within = within or Range(0, len(counts))
     center = within.first + choose("center", center_scores(counts)[within.first : within.end])
-    floor = max(floor, within.least) if abs(_middle(grid, center)) < _TINY else floor
+    floor = max(floor, within.least) if abs(_middle(grid, center)) < within.least else floor
     search = ScaleSearch(mechanism, grid, floor, within.most)
     radius = search.radii(center)[choose("scale", search.scores(counts, center))]
     return _middle(grid, center), float(radius) / _NORMAL_QUANTILE

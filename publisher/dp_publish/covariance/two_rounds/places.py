@@ -33,6 +33,8 @@ MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
 _FAR = 1000.0  # scales of a declared place, in which its values are counted
 _SIZES = 128  # of numbers, from one to the next larger by e each, about
 _STANDS_OUT = 4.5  # standard deviations: of 128 counts of nothing, one does in 2,000 columns
+_STAND_OUT_TOGETHER = 3.5
+_SPREAD = np.array([0.1, 0.2, 0.4, 0.3])  # of a column's values over sizes, up to the largest
 _WIDE = 1e9  # of bounds: a scale within them would be at least 2^-14 of that, so that they are as good as none
 _FINER = 8  # cells, where they are those of all numbers
 _HALF = 0.5  # of the distance of two integers
@@ -215,16 +217,37 @@ def _grid(place: Place, n_columns: int, most_cells: int) -> Cells:
 def _range_of(noisy: NDArray[np.int64], sigma: float, grid: Cells) -> Range:
     """Return where most values of a column are, by noisy counts of their sizes: all that stand out, and the next ones.
 
-    Where none does, it is everywhere. Of a column of which nothing but zeros stands out, the others are taken to be at
-    least a half, as indicators and counts are.
+    Where none does, by itself or together with the next, it is everywhere. Where nothing but zeros stands out, other
+    values are taken to be a half, as indicators and counts are: with a larger scale the column would be lost.
     """
+    each, middle = grid.cells // _SIZES, _SIZES // 2
     sizes = np.flatnonzero(noisy > _STANDS_OUT * sigma)
+    is_zero = (sizes == middle - 1) | (sizes == middle)
+    has_zeros, others = bool(is_zero.any()), sizes[~is_zero]
+    if not others.size:
+        others = _sizes_together(noisy, _STANDS_OUT * sigma if has_zeros else _STAND_OUT_TOGETHER * sigma)
+    sizes = np.union1d(sizes, others)
     if not sizes.size:
         return Range(0, grid.cells)
-    each, middle = grid.cells // _SIZES, _SIZES // 2
+
     first, end = max(int(sizes[0]) - 1, 0) * each, min(int(sizes[-1]) + 2, _SIZES) * each
-    others = [size for size in sizes.tolist() if size not in (middle - 1, middle)]
-    if not others:
-        return Range(first, end, least=_HALF)
-    near = min(min(abs(grid.position(size * each)), abs(grid.position((size + 1) * each))) for size in others)
-    return Range(first, end, 2 * max(abs(grid.position(first)), abs(grid.position(end))), near)
+    if not others.size:
+        return Range(first, end, most=_HALF, least=_HALF)
+    near = min(min(abs(grid.position(size * each)), abs(grid.position((size + 1) * each))) for size in others.tolist())
+    low, high = grid.position(int(sizes[0]) * each), grid.position((int(sizes[-1]) + 1) * each)
+    return Range(first, end, max(high, 0.0) - min(low, 0.0), near if has_zeros else 0.0)
+
+
+def _sizes_together(noisy: NDArray[np.int64], least: float) -> NDArray[np.int64]:
+    """Return the sizes, of one sign or of both, over which values seem to be spread as they usually are, if any.
+
+    Their weighted sum is to be more than a least one, for weights of length 1.
+    """
+    middle = _SIZES // 2
+    above, below = noisy[middle + 1 :], noisy[middle - 2 :: -1]  # but for zeros
+    sums = np.array([np.correlate(each, _SPREAD, "valid") for each in (above, below, (above + below) / math.sqrt(2))])
+    sign, smallest = divmod(int(sums.argmax()), sums.shape[1])
+    if sums.max() <= least * np.linalg.norm(_SPREAD):
+        return np.empty(0, dtype=np.int64)
+    sizes = 1 + smallest + np.arange(len(_SPREAD))
+    return np.concatenate([middle - 1 - sizes, middle + sizes][slice(*((1, 2), (0, 1), (0, 2))[sign])])
