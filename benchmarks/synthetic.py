@@ -3,8 +3,9 @@
 python benchmarks/synthetic.py [--peers PYTHON] [--mu 1 3] [--seeds 3] [--tables NAME ...] [--methods mst mst-tree aim]
 
 Tables are public: those of the folder DPGRAPH_DATA, those that scikit-learn has, and those that statsmodels has if it
-is installed. PYTHON is one that has dpmm (pip install dpmm, in an environment of its own); without it, ours alone are
-measured. Bounds are alike: levels are declared, and numbers get bounds three times as wide as their range.
+is installed. PYTHON is one that has dpmm and pyarrow (pip install dpmm "pyarrow<17", in an environment of its own);
+without it, ours alone are measured. Bounds are alike: levels are declared, and numbers get bounds three times as wide
+as their range.
 
 Of 10 n rows (200,000 at most), against the clean table: the median and the largest error of correlations of all pairs,
 by Pearson, by ranks (Spearman) and by normal scores of ranks; the Kolmogorov distance of columns, mean and largest, and
