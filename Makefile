@@ -6,6 +6,8 @@ OTHERS := tests/unit/common/vocabularies tests/browser
 # The tests that need neither those, nor minutes, nor real tables, nor a browser, nor tools of others, nor root.
 QUICK_TESTS := -m "not slow and not long and not data and not browser and not tools and not power" \
 	$(OTHERS:%=--ignore %)
+# The files that have tests of a mark; only they are imported to find them.
+marked = $$(grep -rlE --include "test_*.py" 'mark\.($(1))\b' $(2))
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 # Without compiled files, every process of the tests would compile all of them for itself, for a minute.
@@ -22,11 +24,12 @@ test: .venv/installed
 
 # Has bundles and their descriptions read by the libraries of portals, too.
 test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser" -n auto
+	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser" -n auto \
+		$(call marked,slow|data,tests) tests/unit/common/vocabularies
 
 # What takes longer than CI may: claims of the slow tests at other sizes, or many times over.
 test-long: .venv/installed-dev
-	$(BIN)/python -m pytest -m long -n auto
+	$(BIN)/python -m pytest -m long $(call marked,long,tests) -n auto
 
 # Takes the power from a disk of its own; only root may mount one, and a container may be without loop devices.
 test-power: .venv/installed-dev
@@ -35,7 +38,7 @@ test-power: .venv/installed-dev
 # Has bundles verified by minisign, and by the reader in JavaScript, whose library for Parquet comes from npm, and results
 # read by R.
 test-tools: .venv/installed-dev examples/reader-node/node_modules/installed
-	$(BIN)/python -m pytest -m tools tests/bad_bundles tests/e2e tests/unit -n auto
+	$(BIN)/python -m pytest -m tools $(call marked,tools,tests) -n auto
 
 # Opens every page in this machine's Chromium, without network, those of the site as it was last built;
 # axe-core comes from npm.
@@ -44,12 +47,10 @@ test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_bui
 
 # The quick suite with the least versions of everything, but for the tests that do not depend on them, and of the cases of
 # a unit's test the first; tools of the tests are as new as they come, and may warn of that. Here nothing is installed that
-# `make test` does without, so that all of its tests are found first.
+# `make test` does without, so that all of its tests are found, those that are not run as well.
 test-minimum: .venv-minimum/installed
-	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) --collect-only -qq -o filterwarnings=default > .venv-minimum/found \
-		|| { cat .venv-minimum/found; exit 1; }
 	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) -n auto --first-cases -o filterwarnings=default \
-		tests/unit tests/contract tests/e2e tests/golden
+		$(patsubst %,--deselect %,$(filter-out %/unit/ %/contract/ %/e2e/ %/golden/ %/__pycache__/,$(wildcard tests/*/)))
 
 # The quick suite's commands, formats and everything that both sides share with the newest Python on this machine;
 # of the cases of a unit's test the first.

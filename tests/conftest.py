@@ -1,12 +1,13 @@
 """What every test may use: a state folder of its own, a key, small tables, and the commands."""
 
+import gc
 import hashlib
 import itertools
 import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run draw new noise, or be a look at whether other versions of what we depend on do."""
     parser.addoption("--fresh-noise", action="store_true", help="draw new noise, not the same in every run of a test")
     parser.addoption("--first-cases", action="store_true", help="run each unit test with its first parameters alone")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage while tests are found, and leave what was made by then out of every later collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -15,6 +15,7 @@ B 76(2). Hallac, Park, Boyd & Leskovec (2017), Network inference via the time-va
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -72,9 +73,8 @@ class Chain:
         """Return the nearest point at this price."""
         from dp_learn.glasso.solvers._joint_kernels import shrink_chain
 
-        out = np.empty_like(a)
-        shrink_chain(a, c, absolute / rho, self.strength / rho, self.squared, out)
-        return out
+        strength = np.divide(self.strength, rho, order="C")
+        return _by_rows(shrink_chain, a, c, np.divide(absolute, rho, order="C"), strength, self.squared)
 
     def values(self, z: FloatArray) -> FloatArray:
         """Return what every entry costs."""
@@ -98,9 +98,7 @@ class Pairs:
         """Return the nearest point at this price."""
         from dp_learn.glasso.solvers._joint_kernels import shrink_pairs
 
-        out = np.empty_like(a)
-        shrink_pairs(a, c, absolute / rho, self.strength / rho, out)
-        return out
+        return _by_rows(shrink_pairs, a, c, np.divide(absolute, rho, order="C"), self.strength / rho)
 
     def values(self, z: FloatArray) -> FloatArray:
         """Return what every entry costs."""
@@ -148,9 +146,7 @@ class Tied:
         """Return the nearest point that is so tied."""
         from dp_learn.glasso.solvers._joint_kernels import average_tied
 
-        out = np.empty_like(a)
-        average_tied(a, c, self.ties, out)
-        return out
+        return _by_rows(average_tied, a, c, self.ties)
 
     def values(self, z: FloatArray) -> FloatArray:
         """Return nothing."""
@@ -159,6 +155,13 @@ class Tied:
     def restrict(self, entries: npt.NDArray[np.intp]) -> Tied:
         """Return the ties of some entries."""
         return Tied(np.ascontiguousarray(self.ties[:, entries]))
+
+
+def _by_rows(kernel: Callable[..., None], a: FloatArray, *parameters: object) -> FloatArray:
+    """Return what a kernel makes of `a`, in the order of `a`; it takes rows of numbers, so that it is compiled once."""
+    out = np.empty(a.shape)
+    kernel(np.ascontiguousarray(a), *parameters, out)
+    return out if a.flags.c_contiguous else np.asfortranarray(out)
 
 
 @dataclass(frozen=True, eq=False)

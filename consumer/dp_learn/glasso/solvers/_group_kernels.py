@@ -93,11 +93,11 @@ def sweep_nodes(  # type: ignore[no-untyped-def]
         slack = OUTSIDE * tol * np.sqrt(smallest)
 
         # the group lasso, with more active nodes until none is outside its ball
-        known, n_known = 0, 0
+        known, n_known = np.int64(0), 0  # no literal: what takes it is compiled once
         while True:
             m = begin[n]
             if m > G.shape[0]:
-                G, known, n_known = np.empty((min(p, 2 * m), min(p, 2 * m))), 0, 0
+                G, known, n_known = np.empty((min(p, 2 * m), min(p, 2 * m))), np.int64(0), 0
             for e in range(n_known, n):
                 penalty[e] = L[g, active[e]]
                 for i in range(first[active[e]], first[active[e] + 1]):
@@ -302,7 +302,7 @@ def eigenpairs(own: Array, C: Array, Q: Array) -> bool:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def turn(Q: Array, B: Array, U: Array, begin: int, m: int) -> None:
+def turn(Q: Array, B: Array, U: Array, begin: int | np.int64, m: int) -> None:
     """Overwrite columns `begin` to m of U with those of ``Q' B``."""
     k = Q.shape[0]
     if k == 1:

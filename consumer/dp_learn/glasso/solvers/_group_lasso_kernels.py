@@ -24,7 +24,7 @@ QUICK, FURTHER = 0.1, 1e-2  # a pass that leaves less of the last is worth anoth
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def group_lasso(
     G: Array, s: Array, d: Array, C: Array, penalty: Array, begin: Array, n: int, U: Array, residual: Array,
-    known: int, tol: float,
+    known: int | np.int64, tol: float,
 ) -> float:  # fmt: skip
     """Minimise over the first n blocks by coordinate descent, overwriting U and `residual`, of which some are `known`.
 

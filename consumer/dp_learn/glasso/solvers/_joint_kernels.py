@@ -35,7 +35,7 @@ def shrink_chain(a: Array, c: Array, l: Array, coupling: Array, squared: bool, o
     low, high = np.empty(n_periods), np.empty(n_periods)
 
     for m in range(n_entries):
-        x[0, 0], v[0, 0], n, first, last = 0.0, 0.0, 1, 0.0, 0.0
+        x[0, 0], v[0, 0], n, first, last = 0.0, 0.0, np.int64(1), 0.0, 0.0  # no literal: what takes it is compiled once
         for k in range(n_periods):
             y, d = x[k], v[k]
             for i in range(n):

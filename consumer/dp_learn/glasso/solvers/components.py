@@ -139,8 +139,9 @@ def _solve_simple(
     warm = (start.precision, start.covariance) if start is not None else (precision, w)
     largest = min(LARGEST_IN_LOOP, problem.n_features) if descends else 1
     work = np.empty(N_SQUARES * largest * largest)
+    covariance = np.broadcast_to(problem.covariance, problem.covariance.shape)  # read-only, as some are: compiled once
     order, first, left, n_components, *solved = solve_components(
-        problem.covariance, problem.penalty, start is not None, *warm, tol, largest, max_iter, precision, w, work
+        covariance, problem.penalty, start is not None, *warm, tol, largest, max_iter, precision, w, work
     )
     return n_components, [order[first[c] : first[c + 1]] for c in left], *solved
 

@@ -8,6 +8,8 @@ Neighbourhood selection and SCIO are made of these. Each ends with its optimalit
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dp_bundle.base.kernels import njit
@@ -51,15 +53,11 @@ def _descend(G: Array, C: Array, L: Array, B: Array, residuals: Array, tol: floa
     """Solve every row's problem; overwrites B and `residuals`."""
     p = G.shape[0]
     active = np.empty(p, dtype=np.int64)
-    beta = np.empty(p)
-    s = np.empty(p)
-    penalty = np.empty(p)
-    rest = np.empty(p)
-    w = np.empty(p)
+    beta, s, penalty, rest, w = np.empty(p), np.empty(p), np.empty(p), np.empty(p), np.empty(p)
 
     for j in range(C.shape[0]):
         is_active = np.zeros(p, dtype=np.bool_)
-        k = 0
+        k: Any = np.int64(0)  # no literal: what takes it is compiled once
         for _ in range(MAX_ROUNDS):
             w[:] = 0.0
             for a in range(k):

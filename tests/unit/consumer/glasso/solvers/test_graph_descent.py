@@ -75,7 +75,7 @@ def test_matrices_without_a_fit_have_none() -> None:
     edges = random_graph(300, 600)
     edges[0, 1] = edges[1, 0] = True
 
-    assert fit_sparse_graph(s[:2, :2], edges[:2, :2], gap=1e-6) is None
+    assert fit_sparse_graph(s[:2, :2].copy(), edges[:2, :2].copy(), gap=1e-6) is None
     assert fit_sparse_graph(s, edges, gap=1e-6) is None
     assert fit_unpenalised(covariance_of(60), random_graph(60, 90)) is None
     assert fit_unpenalised(covariance_of(210), random_graph(210, 300), solver="admm") is None
