@@ -9,14 +9,7 @@ from pathlib import Path
 import click
 
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.cli.console import (
-    ALWAYS,
-    BundlePath,
-    already,
-    answer,
-    option,
-    tell,
-)
+from dp_bundle.cli.console import ALWAYS, BundlePath, already, answer, option, tell
 from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
 from dp_learn.cli.shared import open_all, options_of_several, require_number, result_folder, spell_command
