@@ -63,7 +63,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the first case of each test of a unit, if that is asked for."""
+    """Keep the first case of each test of a unit, if that is asked for, and refuse marks that make would not find."""
+    texts = {path: path.read_text() for path in {item.path for item in items}}
+    for item in items:
+        for name in {"slow", "data", "long", "tools"} & {mark.name for mark in item.iter_markers()}:
+            if f"mark.{name}" not in texts[item.path] and item.path.parent.name != "vocabularies":
+                raise pytest.UsageError(f"{item.path} has a test of mark.{name}, which the Makefile finds by that text")
     if config.getoption("first_cases"):
         first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
         kept = [item for item in items if "/unit/" not in item.nodeid or item is first[item.nodeid.partition("[")[0]]]

@@ -6,7 +6,7 @@ The sentences are ours, and whatever in them is the signer's text is shown as a 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dp_bundle.base.quoting import counted, percent_at_most, quote, quote_name, round_up
 from dp_bundle.manifest.columns import Asinh, Column, Scores, source_names
@@ -110,7 +110,7 @@ def describe_scale(columns: Sequence[Column]) -> list[str]:
     ]
 
 
-def describe_gaps(release: Release, *, in_file: bool = False) -> list[str]:
+def describe_gaps(release: Release, *, in_file: bool = False, columns: Collection[str] | None = None) -> list[str]:
     """Return sentences that say what became of cells without a value, and what that does to estimates.
 
     Parameters
@@ -119,9 +119,12 @@ def describe_gaps(release: Release, *, in_file: bool = False) -> list[str]:
         The release.
     in_file : bool
         In the words of the bundle's own README, which names every column of a category (see `describe_size`).
+    columns : collection of str, optional
+        Those that an estimate is of, where it may leave out some that indicate gaps.
     """
     names: dict[str, list[str]] = {}
-    for column in release.columns:
+    left_out = {source.name for source in release.sources if columns is not None and {*source.columns} - {*columns}}
+    for column in (each for each in release.columns if each.missing != "indicator" or each.block not in left_out):
         how = "standard" if (column.missing, column.bounds) == ("midpoint", None) else column.missing
         names.setdefault(how, []).append(column.name if in_file else column.source_name)
     names = {how: list(dict.fromkeys(each)) for how, each in names.items()}

@@ -38,7 +38,7 @@ from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.moments import Moments
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import RowSource, counts_rows
+from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows
 from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_learn.matrices.linalg import FloatArray, chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
 
@@ -53,6 +53,9 @@ def find_bundle_contradictions(bundles: Sequence[Bundle], sample: Sample) -> lis
         release, moments, sentences = bundle.release, bundle.release.second_moments, list[str]()
         names, described = [column.name for column in release.columns], {each.name: each for each in release.columns}
         if isinstance(source, RowSource):
+            if source.rest is not None:  # gaps are left out
+                source = bundle_source(bundle)
+                (rows,) = source.moments()
             sentences = find_contradictions([described[name] for name in source.columns], rows)
         elif moments is not None and moments.first_round is not None:
             sentences = find_round_contradictions(moments, names, RoundMatrices.from_bundle(bundle), release.n_rows)

@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, ReleasedCovariance
-from dp_learn.matrices.linalg import FloatArray, draw_symmetric, eigendecomposition, sandwich
+from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, ReleasedCovariance, gaussian_noise, root_of
+from dp_learn.matrices.linalg import FloatArray, draw_symmetric, sandwich
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class ErrorLaw:
 
     @cached_property
     def _root(self) -> FloatArray:
-        return _root(self.covariance)
+        return root_of(self.covariance)
 
     def _sampling(self, source: NoisyCovariance | ReleasedCovariance) -> float:
         own = 1.0 if isinstance(source, NoisyCovariance) else source.kurtosis or 1.0
@@ -75,19 +75,9 @@ class ErrorLaw:
         return kurtosis / (self.n_rows(source) - 1)
 
 
-def _root(covariance: FloatArray) -> FloatArray:
-    """Return a matrix R with R R' = the covariance, whose negative eigenvalues are taken for zero."""
-    values, vectors = eigendecomposition(covariance)
-    root: FloatArray = vectors * np.sqrt(np.maximum(values, 0.0))
-    return root
-
-
 def _draw_row_noise(source: NoisyCovariance, n_rows: int, rng: np.random.Generator, root: FloatArray) -> FloatArray:
     """Return what the noise on so many rows adds to their covariance, less what it adds on average."""
-    noise = np.diag(source.noise_variance)
-    own = np.sqrt(noise) if source.noise_shared is None else _root(noise + source.noise_shared)
-    crossed = root @ rng.standard_normal(root.shape) @ own.T
-    drawn = (crossed + crossed.T + sandwich(own, draw_symmetric(rng, len(root)))) / math.sqrt(n_rows - 1)
+    drawn = gaussian_noise(source, n_rows, rng, root)
     fourth = np.sqrt(np.maximum(source.noise_fourth_cumulant, 0.0) / n_rows)
     total: FloatArray = drawn + np.diag(fourth * rng.standard_normal(len(root)))
     return total

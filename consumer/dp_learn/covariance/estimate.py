@@ -12,6 +12,7 @@ Guo et al. (2025), Graph Structure Learning with Privacy Guarantees for Open Gra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -25,7 +26,7 @@ from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
 from dp_learn.matrices.labels import align, align_square, column_labels
-from dp_learn.matrices.linalg import FloatArray, sandwich, scale_columns
+from dp_learn.matrices.linalg import FloatArray, draw_symmetric, eigendecomposition, sandwich, scale_columns
 
 ALL = slice(None)
 AT_ONCE = 256  # rows
@@ -222,7 +223,8 @@ class NoisyCovariance:
     noise_fourth_cumulant : ndarray of shape (n_features,)
         Its fourth cumulant, zero for Gaussian noise; see `noise_fourth_cumulants`.
     noise_shared : ndarray of shape (n_features, n_features) or None
-        The covariances of the noise of different columns, with a zero diagonal; None where it is independent.
+        The covariances of the noise of different columns, and on the diagonal what else is subtracted from a
+        variance as noise on each row is; None where there is neither.
     """
 
     n_rows: int
@@ -285,7 +287,8 @@ class NoisyCovariance:
 
     def entry_variances(self, deviations: FloatArray, _: FloatArray | None) -> FloatArray:
         """Return the variances of entries divided by both deviations; they do not depend on the correlations."""
-        a = self.noise_variance / deviations**2
+        own = self.noise_variance if self.noise_shared is None else self.noise_variance + self.noise_shared.diagonal()
+        a = own / deviations**2
         part = np.outer(1.0 + a, 1.0 + a)
         part -= 1.0
         part /= self.n_rows - 1
@@ -330,6 +333,72 @@ class NoiseLaw(Protocol):
 
     def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
         """Return noise drawn from the law, shape (n_features, n_features), for rows of this covariance."""
+
+
+@dataclass(frozen=True)
+class NoiseAndRest:
+    """The law of the noise on second moments, and of a rest of each column that was subtracted as noise on rows is.
+
+    Attributes
+    ----------
+    noise : NoiseLaw
+        That of the second moments.
+    rest : NoisyCovariance
+        The rest, as noise on as many rows.
+    """
+
+    noise: NoiseLaw
+    rest: NoisyCovariance
+
+    def form_errors(self, c: FloatArray, b: Any) -> Part:
+        """Return the errors of the forms B S^ B'."""
+        one, other = self.noise.form_errors(c, b), self.rest.form_errors(c, b)
+        return lambda rows: sum_errors([one(rows), other(rows)])
+
+    def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
+        """Return the variances of entries divided by both deviations."""
+        return self.noise.entry_variances(deviations, correlation) + self.rest.entry_variances(deviations, correlation)
+
+    def variances_of_variances(self) -> FloatArray:
+        """Return the variances of the variances of columns of noise alone."""
+        return self.noise.variances_of_variances() + self.rest.variances_of_variances()
+
+    def sum_over_pairs(self, b: Any, c: Any) -> float:
+        """Return the sum over i < j of the variances of b_i' S^ b_j."""
+        return self.noise.sum_over_pairs(b, c) + self.rest.sum_over_pairs(b, c)
+
+    def keep(self, kept: npt.NDArray[np.int64]) -> NoiseAndRest:
+        """Return the law of some of the columns."""
+        return replace(self, noise=self.noise.keep(kept), rest=self.rest.keep(kept))
+
+    def of_share(self, share: float) -> NoiseAndRest:
+        """Return the law of a share of the rows."""
+        return replace(self, noise=self.noise.of_share(share), rest=self.rest.of_share(share))
+
+    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
+        """Return noise drawn from the law: of the release, and of the rest as of independent rows."""
+        of_rest = gaussian_noise(self.rest, self.rest.n_rows, rng, root_of(covariance))
+        return self.noise.draw(rng, covariance) + of_rest
+
+
+class NoiseAndGaps(NoiseAndRest):
+    """The same where the rest is what gaps that are left out add."""
+
+
+def gaussian_noise(source: NoisyCovariance, n_rows: int, rng: np.random.Generator, root: FloatArray) -> FloatArray:
+    """Return what Gaussian noise on so many rows adds to their covariance R R', less what it adds on average."""
+    noise = np.diag(source.noise_variance)
+    own = np.sqrt(noise) if source.noise_shared is None else root_of(noise + source.noise_shared)
+    crossed = root @ rng.standard_normal(root.shape) @ own.T
+    drawn: FloatArray = crossed + crossed.T + sandwich(own, draw_symmetric(rng, len(root)))
+    return drawn / math.sqrt(n_rows - 1)
+
+
+def root_of(covariance: FloatArray) -> FloatArray:
+    """Return a matrix R with R R' = the covariance, whose negative eigenvalues are taken for zero."""
+    values, vectors = eigendecomposition(covariance)
+    root: FloatArray = vectors * np.sqrt(np.maximum(values, 0.0))
+    return root
 
 
 @dataclass(frozen=True)

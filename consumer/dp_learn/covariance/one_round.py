@@ -116,6 +116,14 @@ class OneRound:
         """Return the noise on some of the columns."""
         return replace(self, half_widths=self.half_widths[kept], scaled_mean=self.scaled_mean[kept])
 
+    def of_forms(self, forms: FloatArray) -> OneRound:
+        """Return the noise on forms of the columns of which no two have one in common.
+
+        Their noise is as if they were columns themselves: exactly where u is 2t, and off the diagonal where not.
+        """
+        h = np.sqrt(forms**2 @ self.half_widths**2)
+        return replace(self, half_widths=h, scaled_mean=forms @ (self.half_widths * self.scaled_mean) / h)
+
     def of_share(self, share: float) -> OneRound:
         """Return the law of as much noise on the sums over a share of the rows."""
         return replace(self, n_rows=max(2, round(share * self.n_rows)))
@@ -170,11 +178,12 @@ class OneRound:
         o_ij = h_i m_i h_j m_j / c^2.
         """
         t, u = self.off_diagonal_variance, self.diagonal_variance
-        h, corner = self._beside_constant(deviations)
+        h = self.half_widths / deviations
+        corner = -h * self.scaled_mean / self.constant if self.constant else np.zeros_like(h)
         length = h * h + corner * corner
         part = np.outer(t * length, length)
         part -= np.outer(t * corner**2, corner**2)
-        np.fill_diagonal(part, self._diagonal(h, corner))
+        np.fill_diagonal(part, 2.0 * part.diagonal() + (u - 2.0 * t) * h**4)
         if self.constant and not self.exact_count:
             own = np.outer(corner, corner)
             own -= (np.eye(len(own)) if correlation is None else correlation) / self.constant**2
@@ -184,12 +193,8 @@ class OneRound:
 
     def variances_of_variances(self) -> FloatArray:
         """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
-        h, corner = self._beside_constant(np.ones(len(self.half_widths)))
-        part = self._diagonal(h, corner)
-        if self.constant and not self.exact_count:
-            part = part + self.diagonal_variance * corner**4
-        scaled: FloatArray = part / self.n_rows**2
-        return scaled
+        h = self.half_widths
+        return self.entry_variances(np.ones_like(h), np.zeros(h.shape * 2)).diagonal().copy()
 
     def sum_over_pairs(self, b: Any, c: Any) -> float:
         """Return the sum over i < j of the noise's variance of b_i' S^ b_j, with C of unit diagonal, sparse or not."""
@@ -208,14 +213,3 @@ class OneRound:
                 crossed = (float(corner @ (c @ corner)) - float(corner @ corner)) / self.constant**2
                 total += u * (own - crossed + (inner_product(c, c) - len(corner)) / 2.0 / self.constant**4)
         return total / self.n_rows**2
-
-    def _diagonal(self, h: FloatArray, corner: FloatArray) -> FloatArray:
-        """Return the variance of ``b~_i' E b~_i`` less the part of the constant's own entry."""
-        t, u = self.off_diagonal_variance, self.diagonal_variance
-        length = h * h + corner * corner
-        return 2.0 * t * length**2 + (u - 2.0 * t) * h**4 - 2.0 * t * corner**4
-
-    def _beside_constant(self, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return h, and the entry of b~ that multiplies the constant."""
-        h = self.half_widths / deviations
-        return h, -h * self.scaled_mean / self.constant if self.constant else np.zeros_like(h)

@@ -39,10 +39,7 @@ from dp_learn.covariance.standard_errors import (
     mechanism_entry_variances,
     sum_over_pairs,
 )
-from dp_learn.matrices.linalg import (
-    FloatArray,
-    few_threads,
-)
+from dp_learn.matrices.linalg import FloatArray, few_threads
 
 DRAWS = 20261127  # the seed: the same release has the same draws
 

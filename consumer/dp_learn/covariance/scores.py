@@ -14,80 +14,19 @@ Liu, Lafferty & Wasserman (2009), The nonparanormal, JMLR 10. Lancaster (1957), 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficients
 from dp_bundle.data.margins import middle_scores
 from dp_bundle.manifest.columns import Column, Scores
-from dp_learn.covariance.estimate import FormErrors, NoiseLaw, NoisyCovariance, Part, ReleasedCovariance, sum_errors
-from dp_learn.matrices.linalg import FloatArray, draw_symmetric
+from dp_learn.covariance.estimate import NoiseAndRest, NoisyCovariance, ReleasedCovariance
 
 _LEAST_PART = 1e-9  # of a typical variance
 _REACHED = 0.999  # of a correlation, beyond which the series has no inverse, and its first term is used
 LEAST_SHOWN = 0.3  # of a column's variance that is of its normal variable
-
-
-@dataclass(frozen=True)
-class NoiseAndSteps:
-    """The law of the noise on second moments of scores, and of the rest that each column has beside its variable.
-
-    Attributes
-    ----------
-    noise : NoiseLaw
-        That of the release.
-    rest : NoisyCovariance
-        The rest, as noise on as many rows.
-    """
-
-    noise: NoiseLaw
-    rest: NoisyCovariance
-
-    def form_errors(self, c: FloatArray, b: Any) -> Part:
-        """Return the errors of the forms B S^ B'."""
-        one, other = self.noise.form_errors(c, b), self.rest.form_errors(c, b)
-
-        def part(rows: slice) -> FormErrors:
-            return sum_errors([one(rows), other(rows)])
-
-        return part
-
-    def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
-        """Return the variances of entries divided by both deviations."""
-        rest = self.rest.entry_variances(deviations, correlation)
-        return self.noise.entry_variances(deviations, correlation) + rest
-
-    def variances_of_variances(self) -> FloatArray:
-        """Return the variances of the variances of columns of noise alone."""
-        variances: FloatArray = self.noise.variances_of_variances() + self.rest.variances_of_variances()
-        return variances
-
-    def sum_over_pairs(self, b: Any, c: Any) -> float:
-        """Return the sum over i < j of the variances of b_i' S^ b_j."""
-        return self.noise.sum_over_pairs(b, c) + self.rest.sum_over_pairs(b, c)
-
-    def keep(self, kept: npt.NDArray[np.int64]) -> NoiseAndSteps:
-        """Return the law of some of the columns."""
-        return NoiseAndSteps(self.noise.keep(kept), self.rest.keep(kept))
-
-    def of_share(self, share: float) -> NoiseAndSteps:
-        """Return the law of a share of the rows."""
-        return NoiseAndSteps(self.noise.of_share(share), self.rest.of_share(share))
-
-    def draw(self, rng: np.random.Generator, covariance: FloatArray) -> FloatArray:
-        """Return noise drawn from the law: of the release, and of the rest as of independent rows."""
-        p, spread = len(covariance), np.sqrt(self.rest.noise_variance)
-        values, vectors = np.linalg.eigh(covariance)
-        crossed = (vectors * np.sqrt(np.maximum(values, 0.0))) @ rng.standard_normal((p, p)) * spread
-        own = np.outer(spread, spread) * draw_symmetric(rng, p)
-        drawn: FloatArray = self.noise.draw(rng, covariance) + (crossed + crossed.T + own) / np.sqrt(
-            self.rest.n_rows - 1
-        )
-        return drawn
 
 
 def behind_scores(bundle: Bundle, columns: Sequence[Column], released: ReleasedCovariance) -> ReleasedCovariance:
@@ -123,7 +62,7 @@ def behind_scores(bundle: Bundle, columns: Sequence[Column], released: ReleasedC
     np.fill_diagonal(latent, np.where(is_shown, variances * shown, variances))
     rest = np.where(is_shown, variances * (1.0 - shown), 0.0)
     noise = NoisyCovariance(released.n_rows, latent, rest, np.zeros(len(rest)))
-    return replace(released, debiased=latent, noise=NoiseAndSteps(released.known_noise, noise))
+    return replace(released, debiased=latent, noise=NoiseAndRest(released.known_noise, noise))
 
 
 def steps_of(bundle: Bundle) -> dict[str, Steps]:

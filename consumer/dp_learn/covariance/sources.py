@@ -5,7 +5,8 @@ Rows are never kept in memory: each pass streams them again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,21 +14,25 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
-from dp_bundle.base.quoting import quote_name, quote_path
+from dp_bundle.base.quoting import and_more, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_transform
 from dp_bundle.manifest.columns import Asinh, Column
 from dp_learn.covariance.estimate import (
+    NoiseAndGaps,
     NoisyCovariance,
     ReleasedCovariance,
     debias_covariance,
     noise_fourth_cumulants,
 )
+from dp_learn.covariance.gaps import leave_out_gaps
 from dp_learn.covariance.levels import Levels, fill_of, find_levels
 from dp_learn.covariance.moments import LARGEST, BundleRows, Moments, Rows, fold_moments
-from dp_learn.covariance.one_round import debias_one_round
-from dp_learn.covariance.two_rounds import RoundMatrices, combine_rounds
+from dp_learn.covariance.one_round import OneRound, debias_one_round
+from dp_learn.covariance.two_rounds import RoundMatrices, TwoRounds, combine_rounds
 from dp_learn.matrices.labels import align
-from dp_learn.matrices.linalg import FloatArray
+from dp_learn.matrices.linalg import FloatArray, sandwich
+
+Told = Collection[str] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +54,8 @@ class RowSource:
         `describe` alone.
     published : callable or None
         Returns the batches as they were published, where `matrices` does not.
+    rest : ndarray of shape (n_features, n_features) or None
+        What else is subtracted from the covariance as that of noise on each row is, where gaps are left out.
     """
 
     columns: tuple[str, ...]
@@ -58,6 +65,7 @@ class RowSource:
     matrices: Callable[[], Iterable[Rows]]
     levels: Levels
     published: Callable[[], Iterable[Rows]] | None = None
+    rest: FloatArray | None = None
 
     def moments(self, n_folds: int = 1) -> list[Moments]:
         """Return the moments of every fold of the rows, in one pass."""
@@ -73,11 +81,11 @@ class RowSource:
 
     def describe(self, moments: Moments) -> NoisyCovariance:
         """Return the covariance of these rows, or of a part of them, with its noise."""
-        variance, cumulant, shared = self.noise_variance, self.noise_fourth_cumulant, None
+        variance, cumulant, shared = self.noise_variance, self.noise_fourth_cumulant, self.rest
         if self.levels.responses:
             noise, cumulants = self.levels.noise(moments.mean)
             variance, cumulant = variance + np.diagonal(noise), cumulant + cumulants
-            shared = noise - np.diag(np.diagonal(noise))
+            shared = noise - np.diag(np.diagonal(noise)) + (0.0 if shared is None else shared)
         return NoisyCovariance(moments.n_rows, moments.covariance, variance, cumulant, shared)
 
     def second_moments_about(self, location: FloatArray) -> FloatArray:
@@ -124,8 +132,25 @@ class CovarianceSource:
         return self.released.debiased * ((n_rows - 1) / n_rows) + np.outer(shift, shift)
 
 
+def bundle_sources(
+    bundles: Sequence[Bundle], *, done: str = "pooled", gaps: bool = True
+) -> tuple[list[RowSource | CovarianceSource], list[str]]:
+    """Return `bundle_source` of each, with the gaps that all publish or with none, and a sentence on those left out."""
+    fills = [_fills_of(bundle).items() for bundle in bundles]
+    told = [name for name, _ in set.intersection(*map(set, fills))] if gaps else []
+    sources = [bundle_source(bundle, like=bundles[0], done=done, told=told) for bundle in bundles]
+    by = Counter(name for items in fills for name, _ in items if name not in told)
+    named = [f"{quote_name(name)} (published by {number} of {len(bundles)})" for name, number in sorted(by.items())]
+    said = (
+        f"gaps of {and_more(named, 10)} are left out: where they are published, the column's covariances are those of "
+        "the rows that have its value, which differ from those of all rows if gaps depend on the values; elsewhere "
+        "its cells without a value, if there are any, count as dp-bundle inspect says"
+    )
+    return sources, [said] if by else []
+
+
 def bundle_source(
-    bundle: Bundle, like: Bundle | None = None, *, done: str = "pooled", of_scores: bool = False
+    bundle: Bundle, like: Bundle | None = None, *, done: str = "pooled", of_scores: bool = False, told: Told = None
 ) -> RowSource | CovarianceSource:
     """Return the rows or the covariance of a bundle, with the columns in the order of another bundle.
 
@@ -139,6 +164,8 @@ def bundle_source(
         What cannot be done otherwise, in the words of the error.
     of_scores : bool
         Whether a release by normal scores is taken as it is, and not as the normal variables behind them.
+    told : collection of str, optional
+        The numbers that keep their published gaps, which stand at one number in both; all such by default.
 
     Raises
     ------
@@ -149,17 +176,27 @@ def bundle_source(
     """
     like = bundle if like is None else like
     _require_usable_sizes(bundle)
-    _require_same_columns(bundle, like, done)
-    place_of = {column.name: place for place, column in enumerate(bundle.release.columns)}
-    places = [place_of[column.name] for column in like.release.columns]
-    chosen = [bundle.release.columns[place] for place in places]
-    names, levels = tuple(column.name for column in chosen), find_levels(chosen, bundle.release.sources)
+    told = dict(_fills_of(bundle).items() & _fills_of(like).items()) if told is None else told
+    mine, other = _require_same_columns(bundle, like, told, done)
+    columns = bundle.release.columns
+    names = (*other, *(column.name for column in columns if column.name not in mine))
+    place_of = {column.name: place for place, column in enumerate(columns)}
+    places = [place_of[name] for name in names]
+    chosen = [columns[place] for place in places]
+    levels = find_levels(chosen, bundle.release.sources)
+
+    hidden = [column for column in columns if column.missing == "indicator" and mine[column.name].block is None]
+    gaps = {names.index(column.name): fill_of(column) for column in hidden}  # with their indicators in this order, last
+    after = find_levels([mine[name] for name in other], bundle.release.sources)
     if bundle.release.kind != "rows":
-        return CovarianceSource(names, *_released(bundle, chosen, places, of_scores=of_scores), levels)
+        mean, released = _released(bundle, chosen, places, of_scores=of_scores)
+        if gaps:
+            mean, released = _change_released(mean, released, gaps)
+        return CovarianceSource(names[: len(mean)], mean, released, after)
 
     rows = BundleRows(bundle, places if places != sorted(places) else None)
     unbiased = BundleRows(bundle, rows.places, levels.change if levels.responses else None)
-    return RowSource(
+    source = RowSource(
         names,
         np.array([0.0 if column.response is not None else column.cell_noise.variance for column in chosen]),
         noise_fourth_cumulants(chosen),
@@ -168,6 +205,32 @@ def bundle_source(
         levels,
         (lambda: rows) if levels.responses else None,
     )
+    return _change_rows(source, gaps, after) if gaps else source
+
+
+def _change_released(
+    mean: FloatArray, released: ReleasedCovariance, gaps: Mapping[int, float]
+) -> tuple[FloatArray, ReleasedCovariance]:
+    """Return a released mean and covariance without some gaps."""
+    forms, shift, rest = leave_out_gaps(mean, released.debiased, gaps)
+    noise, debiased, nothing = released.noise, sandwich(forms, released.debiased) - rest, np.zeros(len(forms))
+    if isinstance(noise, OneRound | TwoRounds):
+        as_rows = NoisyCovariance(released.n_rows, debiased, nothing, nothing, rest)
+        noise = NoiseAndGaps(noise.of_forms(forms), as_rows)
+    return forms @ (mean - shift), replace(released, debiased=debiased, noise=noise)
+
+
+def _change_rows(source: RowSource, gaps: Mapping[int, float], levels: Levels) -> RowSource:
+    """Return rows without some gaps, after one more pass over them."""
+    (moments,) = source.moments()
+    forms, shift, rest = leave_out_gaps(moments.mean, source.describe(moments).debiased, gaps)
+
+    def changed(rows: Rows) -> Rows:
+        return Rows(rows.start, lambda: (rows.read() - shift) @ forms.T)
+
+    noise, cumulants = forms**2 @ source.noise_variance, forms**4 @ source.noise_fourth_cumulant
+    names = source.columns[: len(forms)]
+    return RowSource(names, noise, cumulants, None, lambda: map(changed, source.matrices()), levels, rest=rest)
 
 
 def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.ArrayLike = 0.0) -> RowSource:
@@ -261,43 +324,51 @@ def _require_usable_sizes(bundle: Bundle) -> None:
             )
 
 
-def _require_same_columns(bundle: Bundle, like: Bundle, done: str) -> None:
-    mine, other = ({column.name: column for column in each.release.columns} for each in (bundle, like))
+def _fills_of(bundle: Bundle) -> dict[str, float]:
+    """Return the numbers whose gaps are published, and where these stand."""
+    return {each.source_name: fill_of(each) for each in bundle.release.columns if each.missing == "indicator"}
+
+
+def _shown(bundle: Bundle, told: Collection[str]) -> dict[str, Column]:
+    """Return the columns by their names, as if gaps that are left out had not been published."""
+    left_out, plain = _fills_of(bundle).keys() - told, {"missing": "midpoint", "block": None}
+    shown = [each for each in bundle.release.columns if each.missing == "indicator" or each.block not in left_out]
+    return {each.name: each.model_copy(update=plain) if each.block in left_out else each for each in shown}
+
+
+def _require_same_columns(
+    bundle: Bundle, like: Bundle, told: Collection[str], done: str
+) -> tuple[dict[str, Column], dict[str, Column]]:
+    """Return the columns of both that are shown, or refuse, by `SchemaError`, those that differ."""
+    mine, other = _shown(bundle, told), _shown(like, told)
+    here, there = quote_path(bundle.path), quote_path(like.path)
+    policies = "ask for releases by policies that declare the same columns, kinds and categories"
     if differing := sorted(mine.keys() ^ other.keys()):
         raise SchemaError(
-            f"{quote_path(bundle.path)} and {quote_path(like.path)} do not have the same columns, so they cannot be "
-            f"{done}: only one has {', '.join(map(quote_name, differing[:5]))}"
-            f"{' and others' if len(differing) > 5 else ''}"
+            f"{here} and {there} do not have the same columns, so they cannot be {done}: only one has "
+            f"{and_more([*map(quote_name, differing)], 5)}; {policies}"
         )
     if bundle is not like and bundle.release.margins is not None:
         raise SchemaError(
-            f"{quote_path(bundle.path)} and {quote_path(like.path)} have normal scores by a histogram of their own "
-            "each, so that equal scores are not equal values, and cannot be "
-            f'{done}: learn from each alone, or ask for releases with release = "covariance"'
+            f"{here} and {there} have normal scores, each by its own histogram, so that equal scores are not equal "
+            f'values, and cannot be {done}: learn from each alone, or ask for those with release = "covariance"'
         )
     for name, column in mine.items():
-        if column.block != other[name].block:
-            raise SchemaError(
-                f"column {name!r} is a level, or has published gaps, in only one of {quote_path(bundle.path)} and "
-                f"{quote_path(like.path)}: bundles are {done} with the same columns only"
+        its, said = other[name], ""
+        if column.block != its.block:
+            said = f"is a level in only one of {here} and {there}, so they cannot be {done}: {policies}"
+        elif column.transform != its.transform:
+            said = (
+                f"is {_scale(column)} in {here} and {_scale(its)} in {there}: bundles are {done} on one scale only, "
+                "which releases have where the policy declares the same transform, center and scale for each"
             )
-        if column.missing == "indicator" and fill_of(column) != fill_of(other[name]):
-            raise SchemaError(
-                f"gaps of column {name!r} stand at another number in {quote_path(bundle.path)} than in "
-                f"{quote_path(like.path)}: bundles with published gaps are {done} where these stand at one number, "
-                "with the same bounds in releases of rows, and the same declared center in two rounds"
+        elif column.unit != its.unit:
+            said = (
+                f"is in {_unit(column)} in {here} and in {_unit(its)} in {there}: bundles are {done} in one unit only"
             )
-        if column.transform != other[name].transform:
-            raise SchemaError(
-                f"column {name!r} is {_scale(column)} in {quote_path(bundle.path)} and {_scale(other[name])} in "
-                f"{quote_path(like.path)}: bundles are {done} on one scale only, which releases have where the policy "
-                "declares the same transform, center and scale for each"
-            )
-        if column.unit != other[name].unit:
-            raise SchemaError(
-                f"column {name!r} is in {_unit(column)} in {quote_path(bundle.path)} and in "
-                f"{_unit(other[name])} in {quote_path(like.path)}: bundles are {done} in the same units only"
-            )
+        if said:
+            raise SchemaError(f"column {name!r} {said}")
+    return mine, other
 
 
 def _scale(column: Column) -> str:

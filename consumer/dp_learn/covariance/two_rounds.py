@@ -99,6 +99,10 @@ class TwoRounds:
         """Return the noise on some of the columns."""
         return TwoRounds(self.basis[kept], self.variances, self.constant, self.weights, self.factors)
 
+    def of_forms(self, forms: FloatArray) -> TwoRounds:
+        """Return the noise on forms of the columns."""
+        return replace(self, basis=forms @ self.basis)
+
     def of_share(self, share: float) -> TwoRounds:
         """Return the law of as much noise on the sums over a share of the rows."""
         return replace(self, variances=self.variances / share**2, weights=self.weights / share**2)

@@ -30,12 +30,7 @@ import numpy.typing as npt
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
-from dp_learn.covariance.standard_errors import (
-    form_errors,
-    form_variances,
-    mechanism_variances,
-    universal_penalty,
-)
+from dp_learn.covariance.standard_errors import form_errors, form_variances, mechanism_variances, universal_penalty
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.graph_fit import find_start, fit_on_graph, fit_unpenalised
 from dp_learn.glasso.problem import Problem, Solution

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.base.quoting import counted, quote_name, quote_path
+from dp_bundle.base.quoting import and_more, counted, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_guarantee, describe_several
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.sources import counts_rows
@@ -242,14 +242,11 @@ def describe_releases(bundles: Sequence[Bundle], names: Sequence[str], effective
 
 def describe_left_out(left: Mapping[str, Sequence[int]], names: Sequence[str]) -> list[str]:
     """Return a sentence on the columns that cannot be compared."""
-    if not left:
-        return []
     shown = [
         f"{quote_name(name)} ({', '.join(names[place] for place in where) or 'in part in each'})"
-        for name, where in list(left.items())[:_NAMED]
+        for name, where in left.items()
     ]
-    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    return [f"left out, as the noise of a release drowns them: {', '.join(shown)}{more}"]
+    return [f"left out, as the noise of a release drowns them: {and_more(shown, _NAMED)}"] if left else []
 
 
 def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list[str]:

@@ -19,7 +19,7 @@ from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_source, share_rows
+from dp_learn.covariance.sources import bundle_sources, share_rows
 from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.inference.evidence import score_pairs
@@ -65,10 +65,12 @@ def learn_alternative(
         came = () if target is None else (target,)
         raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
     _require_classes(bundles[0], name, target)
-    sample = Sample([bundle_source(bundle, like=bundles[0]) for bundle in bundles], same_rows=share_rows(bundles))
+    sources, of_gaps = bundle_sources(bundles)
+    sample = Sample(sources, same_rows=share_rows(bundles))
     pooled, location = sample.pooled, sample.location
 
     kept, notes = _usable_columns(sample, target)
+    notes = [*of_gaps, *notes]
     pooled, location = keep_columns(pooled, kept), location[kept]
     drowned: tuple[str, ...] = ()
     options: dict[str, Any] = {"alpha": alpha}

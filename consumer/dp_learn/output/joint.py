@@ -17,13 +17,7 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.glasso.joint_problem import Kind
 from dp_learn.inference.changes import Change
 from dp_learn.inference.edges import Pairs
-from dp_learn.output.comparison import (
-    describe_left_out,
-    describe_releases,
-    list_releases,
-    name_releases,
-    spell_p,
-)
+from dp_learn.output.comparison import describe_left_out, describe_releases, list_releases, name_releases, spell_p
 from dp_learn.output.folder import write_end, write_folder, write_graph, write_table
 from dp_learn.output.messages import describe_number
 from dp_learn.pipeline.joint import Joint, Order
@@ -31,6 +25,9 @@ from dp_learn.pipeline.joint import Joint, Order
 PERIODS = "periods"
 _SHOWN = 10
 _OTHERS = "the others"
+_NUMBERS = {"before": "before_value", "after": "after_value"} | {
+    name: name for name in ("difference", "standard_error", "p_value", "q_value")
+}
 _COUPLINGS = {
     Kind.FUSED: "values stay until they jump",
     Kind.SMOOTH: "values drift",
@@ -75,32 +72,20 @@ class JointResult:
     def changes(self) -> dict[str, Any]:
         """Return the table of pairs that changed, in the order of the changes, surest first in each."""
         ends: dict[str, list[str]] = {name: [] for name in ("source", "target", "from", "to")}
-        numbers: dict[str, list[float]] = {
-            name: [] for name in ("before", "after", "difference", "standard_error", "p_value", "q_value")
-        }
+        numbers: dict[str, list[float]] = {name: [] for name in _NUMBERS}
         for one in self.found.claimed:
             pairs = self.found.changed(one)
-            for name, values in (("source", self.ends(0, pairs)), ("target", self.ends(1, pairs))):
+            before, after = ([side] * len(pairs) for side in self.sides(one))
+            for name, values in zip(ends, (self.ends(0, pairs), self.ends(1, pairs), before, after), strict=True):
                 ends[name] += values
-            before, after = self.sides(one)
-            ends["from"] += [before] * len(pairs)
-            ends["to"] += [after] * len(pairs)
-            for name, of_all in (
-                ("before", one.before_value),
-                ("after", one.after_value),
-                ("difference", one.difference),
-                ("standard_error", one.standard_error),
-                ("p_value", one.p_value),
-                ("q_value", one.q_value),
-            ):
-                numbers[name] += of_all[pairs].tolist()
+            for name, attribute in _NUMBERS.items():
+                numbers[name] += getattr(one, attribute)[pairs].tolist()
         return ends | {name: np.array(values, dtype=float) for name, values in numbers.items()}
 
     def ends(self, side: int, pairs: Any) -> list[str]:
         """Return the names of one end of some pairs."""
-        return (
-            [] if self.found.changes is None else [self.found.nodes[i] for i in self.found.changes.pairs[side][pairs]]
-        )
+        changes = self.found.changes
+        return [] if changes is None else [self.found.nodes[place] for place in changes.pairs[side][pairs]]
 
     def summary(self) -> dict[str, Any]:
         """Return the contents of summary.json."""

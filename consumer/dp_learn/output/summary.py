@@ -256,7 +256,7 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
             "manifest_sha256": bundle.manifest_sha256,
             "signer": bundle.signer.key.fingerprint,
             "n_rows": bundle.release.n_rows,
-            "gaps": describe_gaps(bundle.release),
+            "gaps": describe_gaps(bundle.release, columns=pooled.columns),
             "transforms": _transforms(bundle.release),
             "clipped_at": _clips(bundle.release, pooled),
             "weight": weight,

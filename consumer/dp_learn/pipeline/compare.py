@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_source
+from dp_learn.covariance.sources import bundle_sources
 from dp_learn.covariance.standard_errors import null_standard_errors, rows_without_noise
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso
@@ -61,10 +61,12 @@ class Comparison:
         What was found.
     fdr, confidence : float
         The false discovery rate, and the level of intervals and critical values.
+    notes : list of str
+        Sentences that a reader should know.
     contradictions : list of str
         A sentence for everything in which a bundle contradicts its manifest.
-    warnings, notes : list of str
-        Sentences that a reader must know, or should.
+    warnings : list of str
+        Sentences that a reader must know.
     """
 
     nodes: tuple[str, ...]
@@ -75,9 +77,9 @@ class Comparison:
     differences: Differences
     fdr: float
     confidence: float
-    contradictions: list[str]
-    warnings: list[str]
     notes: list[str]
+    contradictions: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def compare_networks(
@@ -119,14 +121,16 @@ def compare_networks(
     begin = progress or (lambda _: None)
     with few_threads(len(bundles[0].release.columns)):
         begin("reading the rows")
-        samples, contradictions = read_apart(bundles, "compared")
+        samples, contradictions, notes = read_apart(bundles, "compared")
         names = [quote_path(bundle.path) for bundle in bundles]
-        return compare_samples(samples, fdr, confidence, begin, contradictions, warnings, names=names)
+        found = compare_samples(samples, fdr, confidence, begin, names=names)
+        return replace(found, notes=notes + found.notes, contradictions=contradictions, warnings=warnings)
 
 
-def read_apart(bundles: Sequence[Bundle], done: str) -> tuple[list[Sample], list[str]]:
-    """Return the rows of each release apart, and what contradicts its manifest; `done` is that of `bundle_source`."""
-    samples = [Sample([bundle_source(bundle, like=bundles[0], done=done)]) for bundle in bundles]
+def read_apart(bundles: Sequence[Bundle], done: str, *, gaps: bool = True) -> tuple[list[Sample], list[str], list[str]]:
+    """Return the rows of each release apart, what contradicts its manifest, and the notes of `bundle_sources`."""
+    sources, notes = bundle_sources(bundles, done=done, gaps=gaps)
+    samples = [Sample([source]) for source in sources]
     contradictions = [
         f"{quote_path(bundle.path)}: {sentence}"
         for bundle, sample in zip(bundles, samples, strict=True)
@@ -134,7 +138,7 @@ def read_apart(bundles: Sequence[Bundle], done: str) -> tuple[list[Sample], list
     ]
     for sample in samples:
         sample.forget_products()
-    return samples, contradictions
+    return samples, contradictions, notes
 
 
 def check_levels(fdr: float, confidence: float) -> None:
@@ -183,8 +187,6 @@ def compare_samples(
     fdr: float,
     confidence: float,
     begin: Callable[[str], None] = lambda _: None,
-    contradictions: Sequence[str] = (),
-    warnings: Sequence[str] = (),
     *,
     n_draws: int = N_DRAWS,
     names: Sequence[str] | None = None,
@@ -204,6 +206,8 @@ def compare_samples(
         raise EstimationError(
             "too little information is left to compare any pair: the noise is too large in one of the releases"
         )
+    notes = describe_unsure(found.is_comparable, found.pairs, nodes.names)
+    notes += describe_merged(nodes.columns, samples[0].levels)
     return Comparison(
         nodes.names,
         frozenset(name for name, number in zip(nodes.names, nodes.sizes, strict=True) if number > 1),
@@ -213,13 +217,7 @@ def compare_samples(
         found,
         fdr,
         confidence,
-        list(contradictions),
-        list(warnings),
-        [
-            *describe_unsure(found.is_comparable, found.pairs, nodes.names),
-            *describe_merged(nodes.columns, samples[0].levels),
-            *describe_tails(samples),
-        ],
+        notes + describe_tails(samples),
     )
 
 
@@ -264,11 +262,10 @@ def lay_out_together(samples: Sequence[Sample], called: Sequence[str] | None = N
 def fit_releases(samples: Sequence[Sample], together: Together) -> tuple[npt.NDArray[np.bool_], list[Release]]:
     """Return the common graph, shape (G, G), and the releases fitted on it; errors as of `fit_common_graph`."""
     edges, fits, errors = fit_common_graph(together.pooled, together.nodes, together.called)
+    each = zip(samples, together.pooled, together.nodes, fits, errors, strict=True)
     releases = [
         Release(pooled, precision, _row_errors(sample, pooled, nodes.columns.kept), error**-2.0)
-        for sample, pooled, nodes, precision, error in zip(
-            samples, together.pooled, together.nodes, fits, errors, strict=True
-        )
+        for sample, pooled, nodes, precision, error in each
     ]
     return edges, releases
 

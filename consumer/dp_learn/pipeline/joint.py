@@ -8,7 +8,7 @@ as in `dp-learn compare`: at change points in time, or of periods that differ fr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -91,7 +91,7 @@ class Joint:
         At change points, or of periods that differ from the others; None where nothing can be tested.
     fdr, confidence : float
         The false discovery rate of changes, and the level of intervals and of change points.
-    contradictions, warnings, notes : list of str
+    notes, contradictions, warnings : list of str
         As of `Comparison`.
     """
 
@@ -110,9 +110,9 @@ class Joint:
     changes: Changes | None
     fdr: float
     confidence: float
-    contradictions: list[str]
-    warnings: list[str]
     notes: list[str]
+    contradictions: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def claimed(self) -> list[Change]:
@@ -173,20 +173,10 @@ def learn_joint(
     begin = progress or (lambda _: None)
     with few_threads(len(bundles[0].release.columns)):
         begin("reading the rows")
-        samples, contradictions = read_apart(bundles, "learned together")
-        return learn_periods(
-            samples,
-            Order(order),
-            kind,
-            alpha,
-            strength,
-            fdr,
-            confidence,
-            begin,
-            names=[quote_path(bundle.path) for bundle in bundles],
-            contradictions=contradictions,
-            warnings=warnings,
-        )
+        samples, contradictions, notes = read_apart(bundles, "learned together", gaps=False)
+        names = [quote_path(bundle.path) for bundle in bundles]
+        found = learn_periods(samples, Order(order), kind, alpha, strength, fdr, confidence, begin, names=names)
+        return replace(found, notes=notes + found.notes, contradictions=contradictions, warnings=warnings)
 
 
 def learn_periods(
@@ -200,15 +190,13 @@ def learn_periods(
     begin: Callable[[str], None] = lambda _: None,
     *,
     names: Sequence[str] = (),
-    contradictions: Sequence[str] = (),
-    warnings: Sequence[str] = (),
     n_draws: int = N_DRAWS,
 ) -> Joint:
     """Learn from all rows; see `learn_joint`, and `find_changes` for the number of draws."""
     if samples[0].levels.blocks:
         raise SchemaError(
-            "dp-learn joint learns graphs of numbers, and these tables have categories or published gaps, which "
-            "dp-learn compare takes: compare them, or publish numbers without gaps"
+            "dp-learn joint learns graphs of numbers, and these tables have categories, which dp-learn compare takes: "
+            "compare them, or publish numbers alone"
         )
     together = lay_out_together(samples, names or None)
     nodes = together.nodes[0].names
@@ -245,8 +233,6 @@ def learn_periods(
         changes,
         fdr,
         confidence,
-        list(contradictions),
-        list(warnings),
         [*notes, *doubts, *describe_tails(samples)],
     )
 

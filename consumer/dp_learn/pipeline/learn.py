@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 import numpy as np
@@ -17,7 +17,7 @@ from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import describe_merged
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_source, share_rows
+from dp_learn.covariance.sources import bundle_sources, share_rows
 from dp_learn.covariance.standard_errors import typical_errors
 from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
 from dp_learn.inference.edges import (
@@ -144,11 +144,12 @@ def learn_graph(
     with few_threads(len(opened[0].release.columns)):
         begin("reading the rows")
         same_rows = share_rows(opened)
-        sources = [bundle_source(bundle, like=opened[0]) for bundle in opened]
+        sources, notes = bundle_sources(opened)
         sample = Sample(sources, n_folds=N_FOLDS if chosen.needs_folds else 1, same_rows=same_rows)
         contradictions = find_bundle_contradictions(opened, sample)
         sample.forget_products()
-        return learn_sample(sample, chosen, fdr, begin, contradictions, error_bars=error_bars)
+        learned = learn_sample(sample, chosen, fdr, begin, contradictions, error_bars=error_bars)
+        return replace(learned, notes=[*notes, *learned.notes])
 
 
 def learn_sample(

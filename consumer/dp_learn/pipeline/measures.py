@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.draws import ErrorLaw
-from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import NoiseAndGaps, NoisyCovariance, PooledCovariance, ReleasedCovariance
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, Sample
 from dp_learn.covariance.sources import RowSource
@@ -185,7 +185,7 @@ def _fit_of_tests(fit: Fit) -> FloatArray | None:
 def _of_sampling(pooled: PooledCovariance) -> float | None:
     """Return what sampling alone makes of log(1 - R^2), where a source is of two rounds."""
     laws = [source.noise for source in pooled.sources if isinstance(source, ReleasedCovariance)]
-    in_two = any(isinstance(law, TwoRounds) for law in laws)
+    in_two = any(isinstance(law.noise if isinstance(law, NoiseAndGaps) else law, TwoRounds) for law in laws)
     return (len(pooled.columns) - 1) * pooled.sampling_factor if in_two else None
 
 

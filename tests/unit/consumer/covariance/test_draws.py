@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dp_learn.covariance.estimate import NoiseLaw, PooledCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import NoiseAndGaps, NoiseLaw, NoisyCovariance, PooledCovariance, ReleasedCovariance
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import draw_splits, draw_subsamples
 from dp_learn.covariance.standard_errors import form_errors
@@ -24,10 +24,14 @@ def laws() -> dict[str, NoiseLaw]:
     variances = 0.002 / np.outer(inverse, inverse)
     widths, mean = np.array([2.0, 1.5, 1.0]), np.array([0.4, -0.2, 0.1])
     one = OneRound(N_ROWS, widths, mean, 0.8, 60.0, 16.0)
+    nothing, rest = np.zeros(3), np.diag([0.3, 0.0, 0.1]) + 0.02 * (1.0 - np.eye(3))
+    forms = np.array([[1.1, 0.0, 0.0], [0.0, 1.0, 0.4], [0.0, 0.0, 1.2]])
+    two = TwoRounds.from_variances(basis, variances, np.array([0.2, 0.1, -0.4, 1.0]))
     return {
+        "without gaps": NoiseAndGaps(two.of_forms(forms), NoisyCovariance(N_ROWS, S, nothing, nothing, rest)),
         "one round": one,
         "one round, rows counted by it": replace(one, exact_count=False),
-        "two rounds": TwoRounds.from_variances(basis, variances, np.array([0.2, 0.1, -0.4, 1.0])),
+        "two rounds": two,
     }
 
 

@@ -1,0 +1,217 @@
+"""Releases that publish gaps of different columns: what is left of them is that of the rows with a value."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.unit.consumer.sources import law_of_two_rounds
+
+from dp_bundle import Bundle, open_bundle
+from dp_bundle.base.errors import SchemaError
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_learn import learn_graph
+from dp_learn.covariance.estimate import NoisyCovariance, combine_sources
+from dp_learn.covariance.gaps import leave_out_gaps
+from dp_learn.covariance.one_round import OneRound
+from dp_learn.covariance.sample import Sample
+from dp_learn.covariance.sources import bundle_source, bundle_sources
+from dp_learn.covariance.standard_errors import form_errors
+from dp_learn.matrices.linalg import FloatArray, sandwich
+from dp_learn.output.summary import summarize
+from dp_learn.pipeline.compare import compare_networks
+from dp_learn.pipeline.joint import learn_joint
+from dp_publish import Policy, publish
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.sampling.keystream import insecure_keystream
+
+NAMES = list("abcde")
+CHAIN = np.linalg.inv(np.eye(5) - np.diag([0.4] * 4, 1) - np.diag([0.4] * 4, -1))
+N_ROWS = 6000
+KINDS: dict[str, tuple[dict[str, Any], list[float]]] = {
+    "rows": ({"unit": "cell", "mu": 40.0}, [-10.0, 16.0]),
+    "one sum": ({"unit": "row", "mu": 20.0, "release": "covariance", "mechanism": "gaussian"}, [-10.0, 16.0]),
+    "two rounds": ({"unit": "row", "mu": 5.0, "release": "covariance"}, [-60.0, 90.0]),
+}
+
+
+def draw(seed: int, gaps: dict[str, float]) -> pd.DataFrame:
+    """Return rows of a chain with gaps in these shares of some columns, which depend on nothing."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.multivariate_normal(np.zeros(5), CHAIN, N_ROWS), columns=NAMES)
+    for name, share in gaps.items():
+        table.loc[rng.random(N_ROWS) < share, name] = np.nan
+    return table
+
+
+def release(folder: Path, kind: str, seed: int, gaps: dict[str, float], **changes: Any) -> Path:
+    """Publish such rows, with the gaps of these columns."""
+    privacy, bounds = KINDS[kind]
+    columns = {name: {"bounds": bounds, **({"missing": "indicator"} if name in gaps else {})} for name in NAMES}
+    for name, change in changes.items():
+        columns[name] |= change
+    policy = Policy.model_validate({"dataset": {"name": f"t{seed}"}, "privacy": privacy, "columns": columns})
+    path, stream = folder / f"{seed}.tar", insecure_keystream(seed)
+    key, ledger = Ed25519PrivateKey.generate(), Ledger(folder / f"{seed}.sqlite")
+    publish(draw(seed, gaps), policy, out=path, key=key, ledger=ledger, keystream=stream)
+    return path
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Return what closes bundles."""
+    with ExitStack() as opened:
+        yield opened
+
+
+def opened(stack: ExitStack, *paths: Path) -> list[Bundle]:
+    """Return the open bundles."""
+    return [stack.enter_context(open_bundle(path, UnsafeTrustAnyone())) for path in paths]
+
+
+def left(table: FloatArray, fills: dict[int, float]) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and covariance of a table whose last columns indicate gaps, without these."""
+    mean, covariance = table.mean(axis=0), np.cov(table, rowvar=False, bias=True)
+    forms, shift, rest = leave_out_gaps(mean, covariance, fills)
+    return forms @ (mean - shift), sandwich(forms, covariance) - rest
+
+
+@pytest.mark.parametrize("fill", [0.0, -7.0, 100.0])
+def test_what_is_left_is_that_of_rows_with_a_value_wherever_gaps_stand(fill: float) -> None:
+    """Exactly, also of gaps that depend on other columns; columns without gaps stay as they are."""
+    rng = np.random.default_rng(0)
+    x, y, z = rng.multivariate_normal([3.0, 1.0, 0.0], [[2.0, 0.8, 0.3], [0.8, 1.0, 0.4], [0.3, 0.4, 1.0]], 500).T
+    gap = y + rng.normal(size=500) > 2.0
+    mean, covariance = left(np.column_stack([np.where(gap, fill, x), y, z, gap]), {0: fill})
+
+    seen = np.cov(np.column_stack([x, y, z])[~gap], rowvar=False, bias=True)
+    np.testing.assert_allclose(covariance[0], seen[0], rtol=1e-9)
+    np.testing.assert_allclose(covariance[1:, 1:], np.cov([y, z], bias=True), rtol=1e-9)
+    np.testing.assert_allclose(mean, [x[~gap].mean(), y.mean(), z.mean()], rtol=1e-9)
+
+
+def test_gaps_that_come_together_count_by_the_rows_with_both_values() -> None:
+    """Where two columns lack a value in the same rows, half of each, their covariance is that of the other rows."""
+    rng = np.random.default_rng(1)
+    x, y = rng.multivariate_normal([0.0, 5.0], [[1.0, 0.6], [0.6, 2.0]], 400).T
+    gap = np.arange(400) % 2 == 0
+    table = np.column_stack([np.where(gap, 9.0, x), np.where(gap, -9.0, y), gap, gap])
+    _, covariance = left(table, {0: 9.0, 1: -9.0})
+    np.testing.assert_allclose(covariance, np.cov([x[~gap], y[~gap]], bias=True), rtol=1e-9)
+
+
+def test_gaps_count_in_the_errors_as_noise_on_rows() -> None:
+    """Over tables with gaps in three tenths of two columns, correlations are right, and vary as is stated, not less."""
+    true = CHAIN[:3, :3] / np.outer(*[np.sqrt(np.diagonal(CHAIN)[:3])] * 2)
+    rng, n_rows, found = np.random.default_rng(3), 400, []
+    stated, without = np.zeros((3, 3)), np.zeros((3, 3))
+    for _ in range(1000):
+        rows = rng.multivariate_normal(np.zeros(3), true, n_rows)
+        gaps = rng.random((n_rows, 2)) < 0.3
+        rows[:, :2] = np.where(gaps, 2.0, rows[:, :2])
+        table = np.hstack([rows, gaps])
+        forms, _, rest = leave_out_gaps(table.mean(axis=0), np.cov(table, rowvar=False), {0: 2.0, 1: 2.0})
+        noisy, nothing = sandwich(forms, np.cov(table, rowvar=False)), np.zeros(3)
+        pooled = combine_sources(NAMES[:3], [NoisyCovariance(n_rows, noisy, nothing, nothing, rest)])
+        stated += form_errors(pooled, np.eye(3)).along(-true) / 1000
+        plain = combine_sources(NAMES[:3], [NoisyCovariance(n_rows, noisy - rest, nothing, nothing)])
+        without += form_errors(plain, np.eye(3)).along(-true) / 1000
+        found.append(pooled.correlation)
+    pairs = np.triu_indices(3, 1)
+    np.testing.assert_allclose(np.mean(found, axis=0), true, atol=0.015)
+    seen = np.var(found, axis=0)[pairs]
+    np.testing.assert_allclose(stated[pairs], seen, rtol=0.15)
+    assert (without[pairs][:2] < 0.85 * seen[:2]).all()
+
+
+def test_noise_on_forms_is_that_of_the_columns_they_are_made_of() -> None:
+    """In two rounds of any forms; in one of forms without a common column, on the diagonal where u is 2t."""
+    rng = np.random.default_rng(2)
+    forms, b = np.array([[1.2, 0.0, 0.0, -3.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]]), rng.normal(size=(2, 3))
+    c = np.eye(2)
+    two = law_of_two_rounds(rng, 4, 5)
+    one = OneRound(90, np.array([2.0, 1.0, 3.0, 0.5]), np.array([0.3, -0.2, 0.0, 0.4]), 0.8, 10.0, 5.0)
+    for law in (two, one):
+        found, expected = law.of_forms(forms).form_errors(c, b), law.form_errors(c, b @ forms)
+        for name in ("products", "crossed", "squares"):
+            np.testing.assert_allclose(getattr(found(slice(None)), name), getattr(expected(slice(None)), name))
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_all_commands_take_gaps_of_different_columns(kind: str, tmp_path: Path, stack: ExitStack) -> None:
+    """Correlations are those of values without gaps; what is left out is said, and of d too where it stands apart."""
+    bundles = opened(
+        stack, release(tmp_path, kind, 1, {"a": 0.3, "d": 0.2}), release(tmp_path, kind, 2, {"b": 0.25, "d": 0.2})
+    )
+    sources, said = bundle_sources(bundles)
+    found = kind == "two rounds"  # centers, privately
+    more = ", d (published by 2 of 2)" if found else ""
+    assert len(said) == 1
+    assert f"gaps of a (published by 1 of 2), b (published by 1 of 2){more} are left out" in said[0]
+    deviations = np.sqrt(np.diagonal(CHAIN))
+    true = pd.DataFrame(CHAIN / np.outer(deviations, deviations), NAMES, NAMES)
+    for source in sources:
+        assert [name for name in source.columns if name != "d=(no value)"] == NAMES
+        assert ("d=(no value)" in source.columns) != found
+        values = pd.DataFrame(Sample([source]).pooled.correlation, source.columns, source.columns)
+        known = NAMES if found else list("abce")
+        np.testing.assert_allclose(values.loc[known, known], true.loc[known, known], atol=0.07)
+
+    compared = compare_networks(bundles)
+    assert compared.nodes == tuple(NAMES)
+    assert compared.categories == (set() if found else {"d"})
+    assert compared.notes[0] == said[0]
+    assert compared.contradictions == []
+    joint = learn_joint(bundles)
+    assert joint.nodes == tuple(NAMES)
+    assert "d (published by 2 of 2)" in joint.notes[0]
+    assert all(graph.adjacency[np.arange(4), np.arange(1, 5)].all() for graph in joint.graphs)
+    summary = summarize(learn_graph(bundles), bundles)
+    assert said[0] in summary["notes"]
+    told = " ".join(each for bundle in summary["bundles"] for each in bundle["gaps"])
+    assert ("a column beside each" in told) != found
+    assert "without a value in a" not in told
+
+
+def test_gaps_of_one_column_that_stand_apart_are_left_out(tmp_path: Path, stack: ExitStack) -> None:
+    """Centers that were found privately differ, and so do middles of bounds: releases are compared all the same."""
+    first, second = opened(
+        stack,
+        release(tmp_path, "rows", 3, {"b": 0.2}),
+        release(tmp_path, "rows", 4, {"b": 0.4}, b={"bounds": [-12.0, 16.0]}),
+    )
+    found = compare_networks([first, second])
+    assert "gaps of b (published by 2 of 2) are left out" in found.notes[0]
+    assert found.categories == frozenset()
+    assert found.differences.each[0].largest.p_value > 0.001
+    assert bundle_source(second, like=first).columns == tuple(NAMES)
+    assert "b=(no value)" in bundle_source(second).columns
+
+
+def test_rows_without_some_gaps_are_judged_by_what_was_published(tmp_path: Path, stack: ExitStack) -> None:
+    """A bundle whose rows are changed contradicts its manifest no more than before, and folds are of changed rows."""
+    paths = release(tmp_path, "rows", 5, {"a": 0.1}), release(tmp_path, "rows", 6, {"b": 0.1})
+    learned = learn_graph(opened(stack, *paths), select="cv")
+    assert learned.contradictions == []
+    assert learned.estimate.columns == tuple(NAMES)
+    assert learned.noise_share is not None
+    assert learned.noise_share.max() < 0.3  # of the noise alone, and not of the gaps
+
+
+def test_a_level_in_only_one_release_is_refused_with_what_to_ask_for(tmp_path: Path, stack: ExitStack) -> None:
+    """Categories have to be the same: the error says which policies have them."""
+    paths = []
+    for seed, levels in enumerate((["x", "y", "z"], ["x", "y", "w"])):
+        table = pd.DataFrame({"g": np.resize(levels, 300), "v": np.arange(300.0) % 7, "u": np.arange(300.0) % 5})
+        columns = {"g": {"kind": "category", "categories": levels}, "v": {"bounds": [0, 7]}, "u": {"bounds": [0, 5]}}
+        document = {"dataset": {"name": f"g{seed}"}, "privacy": {"unit": "cell", "mu": 9.0}, "columns": columns}
+        path = tmp_path / f"{seed}.tar"
+        ledger, key = Ledger(tmp_path / f"{seed}.sqlite"), Ed25519PrivateKey.generate()
+        publish(table, Policy.model_validate(document), out=path, key=key, ledger=ledger)
+        paths.append(path)
+    with pytest.raises(SchemaError, match=r"only one has .*; ask for releases by policies that declare the same"):
+        compare_networks(opened(stack, *paths))
