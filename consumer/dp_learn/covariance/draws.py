@@ -48,7 +48,7 @@ class ErrorLaw:
             if isinstance(source, NoisyCovariance):
                 error += _draw_row_noise(source, self.n_rows(source), rng, root)
             else:
-                error += source.known_noise.draw(rng, self.covariance) / self.share
+                error += source.known_noise.of_share(self.share).draw(rng, self.covariance)
             drawn.append(error)
         return drawn
 

@@ -350,8 +350,8 @@ def _require_same_columns(
         )
     if bundle is not like and bundle.release.margins is not None:
         raise SchemaError(
-            f"{here} and {there} have normal scores, each by its own histogram, so that equal scores are not equal "
-            f'values, and cannot be {done}: learn from each alone, or ask for those with release = "covariance"'
+            f"{here} and {there} have normal scores by a histogram of their own each: equal scores are not equal "
+            f'values, and cannot be {done}; learn from each alone, or ask for those with release = "covariance"'
         )
     for name, column in mine.items():
         its, said = other[name], ""
