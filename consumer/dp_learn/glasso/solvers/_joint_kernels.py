@@ -35,7 +35,8 @@ def shrink_chain(a: Array, c: Array, l: Array, coupling: Array, squared: bool, o
     low, high = np.empty(n_periods), np.empty(n_periods)
 
     for m in range(n_entries):
-        x[0, 0], v[0, 0], n, first, last = 0.0, 0.0, np.int64(1), 0.0, 0.0  # no literal: what takes it is compiled once
+        n = int(np.int64(1))  # no literal, so that what takes it is compiled once
+        x[0, 0], v[0, 0], first, last = 0.0, 0.0, 0.0, 0.0
         for k in range(n_periods):
             y, d = x[k], v[k]
             for i in range(n):
