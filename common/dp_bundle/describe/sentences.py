@@ -132,8 +132,9 @@ def describe_gaps(release: Release, *, in_file: bool = False, columns: Collectio
         "where there are many, that links columns with gaps in the same rows, and dilutes true links, and no p-value "
         "or interval knows of it."
     )
+    if_any = "" if in_file else ", if any,"  # which READMEs of older bundles do not say
     sentences = {
-        "midpoint": f"Cells without a value in {{}} took the middle of the bounds: {many}",
+        "midpoint": f"Cells without a value{if_any} in {{}} took the middle of the bounds: {many}",
         "standard": f"Cells without a value, if any, in {{}} took their column's center of round 1: {many}",
         "center": "Rows without a value in {} stand, whole, at the columns' means: variances and covariances are too "
         "small by the share of such rows, and partial correlations are not, if gaps do not depend on the values.",
@@ -364,7 +365,7 @@ def describe_unprotected(
         unit,
         "What follows from everybody’s rows together: that smokers fall ill more often is learned about every smoker, "
         "in the table or not.",
-        "What other publications about the same people reveal: the total is of releases by this publisher’s ledger.",
+        "What other publications about the same people reveal: this publisher’s ledger adds up one dataset’s releases.",
         "What a publisher does otherwise than she says: the signature proves who promises, not that it is true.",
     ]
 

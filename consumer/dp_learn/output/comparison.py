@@ -256,7 +256,7 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
     n_pairs = int(np.count_nonzero(found.differences.is_comparable))
     lines = [
         f"{quote_name(names[one.second])} less {quote_name(names[one.first])}:",
-        f"  that the networks are the same: {_describe_tests(one.largest, one.squares)}",
+        f"  test that the networks are the same: {_describe_tests(one.largest, one.squares)}",
         f"  {n_found} of {n_pairs} pairs differ{'s' * (n_found == 1)} at a false discovery rate of {found.fdr:g}"
         + (f"; differences of partial correlations, with {100 * found.confidence:g} % intervals:" if n_found else ""),
     ]

@@ -361,7 +361,7 @@ def _describe(sections: Mapping[str, ColumnPolicy], words: Sequence[str], left_o
     numbers = [name for name in sections if sections[name].kind in (None, "continuous", "integer")]
     dates = [name for name in sections if sections[name].kind in ("date", "time", "duration")]
     categories = [name for name in words if name in sections]
-    parts = [f"{len(numbers)} of numbers"] if numbers else []
+    parts = [f"{len(numbers)} of numbers ({listed(numbers)})"] if numbers else []
     parts += [f"{len(dates)} of dates or times ({listed(dates)})"] if dates else []
     if categories:
         parts.append(f"{len(categories)} of words ({listed(categories)})")

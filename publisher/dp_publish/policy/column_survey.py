@@ -25,6 +25,8 @@ from dp_publish.policy.model import Policy
 
 _IDENTIFIER = re.compile(
     r"(?i:(?:.*[_\-. ])?(?:id|uuid|guid)|unnamed: 0|__index_level_[0-9]+__|)|.*[a-z0-9](?:Id|ID|Uuid|UUID|Guid|GUID)"
+    r"|(?i:(?:patient|person|customer|client|member|participant|respondent|subject|employee|student|user|account|case)"
+    r"[_\-. ]?(?:no|nr|number)\.?)"
 )
 _LEAST_ROWS = 20  # of which distinct whole numbers, or one value alone, are worth a word
 _CELLS = 2**20

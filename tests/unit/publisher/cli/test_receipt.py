@@ -28,7 +28,7 @@ ROW = "Every row: all values of one row together"
 OTHERS = [
     "What follows from everybody’s rows together: that smokers fall ill more often is learned about every smoker, in "
     "the table or not.",
-    "What other publications about the same people reveal: the total is of releases by this publisher’s ledger.",
+    "What other publications about the same people reveal: this publisher’s ledger adds up one dataset’s releases.",
     "What a publisher does otherwise than she says: the signature proves who promises, not that it is true.",
 ]
 ROWS_PUBLIC, NUMBER_PUBLIC = "The number and the order of the rows.", "The number of the rows."

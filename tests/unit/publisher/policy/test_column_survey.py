@@ -36,12 +36,13 @@ def notes_on(table: Table, kinds: dict[str, str]) -> list[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["id", "ID", "patient_id", "PATIENT_ID", "customer.id", "order id", "customerId", "customerID", "uuid"],
+    ["id", "ID", "patient_id", "PATIENT_ID", "customer.id", "order id", "customerId", "customerID", "uuid", "Case Nr."],
 )
 def test_names_of_identifiers_are_known(name: str) -> None:
     """Spellings of identifiers in use are recognised."""
     assert named_like_an_identifier(name)
     assert named_like_an_identifier("user_uuid")
+    assert named_like_an_identifier("patient_no")
     assert named_like_an_identifier("Unnamed: 0")  # as pandas reads an index back
     assert named_like_an_identifier("")  # as pandas writes it
 
@@ -50,6 +51,7 @@ def test_names_of_identifiers_are_known(name: str) -> None:
 def test_other_names_are_not(name: str) -> None:
     """Words that merely end or begin with the letters are left alone."""
     assert not named_like_an_identifier(name)
+    assert not named_like_an_identifier("visits_no")
     assert point_out_names([name]) == []
 
 
