@@ -33,8 +33,8 @@ MOST_CELLS = 1 << 17  # of a column: counts that stay in a processor's cache
 _FAR = 1000.0  # scales of a declared place, in which its values are counted
 _SIZES = 128  # of numbers, from one to the next larger by e each, about
 _STANDS_OUT = 4.5  # standard deviations: of 128 counts of nothing, one does in 2,000 columns
-_STAND_OUT_TOGETHER = 3.5
-_SPREAD = np.array([0.1, 0.2, 0.4, 0.3])  # of a column's values over sizes, up to the largest
+_STAND_OUT_TOGETHER = 3.5  # of the counts of next sizes, weighted as values of a usual column are spread over them:
+_SPREAD = np.array([0.1, 0.2, 0.4, 0.3])  # up to its largest
 _WIDE = 1e9  # of bounds: a scale within them would be at least 2^-14 of that, so that they are as good as none
 _FINER = 8  # cells, where they are those of all numbers
 _HALF = 0.5  # of the distance of two integers
@@ -245,9 +245,12 @@ def _sizes_together(noisy: NDArray[np.int64], least: float) -> NDArray[np.int64]
     """
     middle = _SIZES // 2
     above, below = noisy[middle + 1 :], noisy[middle - 2 :: -1]  # but for zeros
-    sums = np.array([np.correlate(each, _SPREAD, "valid") for each in (above, below, (above + below) / math.sqrt(2))])
+    signs = (above, below, (above + below) / math.sqrt(2))
+    sums = np.array([np.correlate(counts, _SPREAD, "valid") for counts in signs])
     sign, smallest = divmod(int(sums.argmax()), sums.shape[1])
     if sums.max() <= least * np.linalg.norm(_SPREAD):
         return np.empty(0, dtype=np.int64)
+
     sizes = 1 + smallest + np.arange(len(_SPREAD))
-    return np.concatenate([middle - 1 - sizes, middle + sizes][slice(*((1, 2), (0, 1), (0, 2))[sign])])
+    positive, negative = middle + sizes, middle - 1 - sizes
+    return (positive, negative, np.concatenate([negative, positive]))[sign]
