@@ -362,7 +362,8 @@ def fit_common_graph(
         if fitted is None or fitted.share > 0.0:
             raise EstimationError(
                 f"too little information is left for a comparison: on the common graph the debiased matrix of {name} "
-                "has no fit without a penalty, so that errors of differences are not known"
+                "has no fit without a penalty, so that errors of differences are not known; nearly collinear columns "
+                "or strong noise do that: ask for releases without such columns, or with less noise"
             )
         fits.append(np.where(spread, each.units @ fitted.precision @ each.units, 0.0))
     return edges, fits, errors
