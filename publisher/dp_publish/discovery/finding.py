@@ -367,7 +367,7 @@ def _describe(sections: Mapping[str, ColumnPolicy], words: Sequence[str], left_o
         parts.append(f"{len(categories)} of words ({listed(categories)})")
     gaps = [name for name, section in sections.items() if section.missing in ("indicator", "category")]
     beside = f"; gaps are published of {listed(gaps)}" if gaps else ""
-    said = [f"columns found privately: {', '.join(parts)}{beside}"]
+    said = [f"columns found privately: {', '.join(parts) or 'none'}{beside}"]
     other = [name for name in categories if sections[name].missing == "other"]
     said += [f"gaps and rare values of {listed(other)} count as other, or as the most frequent level"] if other else []
     return [*said, *([f"left out: {reasons(left_out)}"] if left_out else [])]

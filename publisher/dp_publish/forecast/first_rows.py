@@ -88,6 +88,8 @@ def forecast_first_rows(plan: Plan) -> str:
     """Return a sentence with the forecast of the columns that the first rows show."""
     policy, parts = columns_of(plan.policy, plan.n_rows, words_in_first_rows(plan.table, plan.policy))
     kinds = {str(place): "continuous" for place in range(sum(parts.values()))}
+    if not kinds:
+        return "as the first rows look, nothing is left to publish: declare what the columns hold"
     row = forecast_drawn(policy, kinds, plan.n_rows, with_rows=False)
     return (
         f"as the first rows look, {counted(len(kinds), 'column')} would be published for "
