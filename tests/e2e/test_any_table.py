@@ -173,12 +173,16 @@ def test_nothing_declared_is_as_good_as_a_policy_by_hand(name: str, tmp_path: Pa
     assert found <= 1.25 * declared, (found, declared)
 
 
-def test_a_look_says_that_nothing_is_left(tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of free text alone there is nothing to publish, which a look at the first rows says before it is paid for."""
+@pytest.mark.parametrize("number", [False, True])
+def test_a_look_says_that_too_little_is_left(
+    number: bool, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of free text, and a number at most, no two columns are published: a look says so before it is paid for."""
     monkeypatch.chdir(tmp_path)
-    texts = {name: [f"{name} {row}" for row in range(1500)] for name in ("remark", "reply")}
-    pd.DataFrame(texts).to_csv("texts.csv", index=False)
+    texts = pd.DataFrame({name: [f"{name} {row}" for row in range(1500)] for name in ("remark", "reply")})
+    normal(1500, 1).join(texts).iloc[:, 0 if number else 1 :].to_csv("texts.csv", index=False)
     look = command("dp-publish", "plan", "texts.csv", "--look")
     assert look.returncode == 0, look.stderr
-    assert "nothing is left to publish: declare what the columns hold" in look.stdout + look.stderr
-    assert "columns found privately: none; left out: 'remark', 'reply'" in command("dp-publish", "texts.csv").stderr
+    assert "fewer than 2 columns are left to publish: declare what the columns hold" in look.stdout + look.stderr
+    found = "1 of numbers ('v0')" if number else "none"
+    assert f"found privately: {found}; left out: 'remark', 'reply'" in command("dp-publish", "texts.csv").stderr

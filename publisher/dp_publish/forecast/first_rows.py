@@ -17,6 +17,7 @@ from dp_publish.policy.columns import Prepared
 from dp_publish.policy.model import Policy
 
 _ROWS, _DIFFERENT = 10_000, 0.5  # of which so large a part is different in a column of names
+_LEAST = 2  # columns of second moments
 
 
 def words_in_first_rows(table: Table, policy: Policy) -> dict[str, Counter[str]]:
@@ -60,7 +61,7 @@ def doubt_words(prepared: Prepared) -> list[str]:
     It is a warning and no refusal: whether there is a release must not depend on counts without noise.
     """
     policy, n_rows = prepared.policy, prepared.count_rows()
-    words, least = words_in_first_rows(prepared.table, policy), 2 if policy.privacy.is_moments else 1
+    words, least = words_in_first_rows(prepared.table, policy), _LEAST if policy.privacy.is_moments else 1
     if _n_left(policy, n_rows, words) >= least:
         return []
     enough = least_mu(policy, lambda weaker: _n_left(weaker, n_rows, words, surely=True) >= least)
@@ -88,8 +89,8 @@ def forecast_first_rows(plan: Plan) -> str:
     """Return a sentence with the forecast of the columns that the first rows show."""
     policy, parts = columns_of(plan.policy, plan.n_rows, words_in_first_rows(plan.table, plan.policy))
     kinds = {str(place): "continuous" for place in range(sum(parts.values()))}
-    if not kinds:
-        return "as the first rows look, nothing is left to publish: declare what the columns hold"
+    if len(kinds) < _LEAST:
+        return f"as the first rows look, fewer than {_LEAST} columns are left to publish: declare what the columns hold"
     row = forecast_drawn(policy, kinds, plan.n_rows, with_rows=False)
     return (
         f"as the first rows look, {counted(len(kinds), 'column')} would be published for "
