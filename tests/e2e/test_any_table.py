@@ -117,7 +117,8 @@ def test_the_first_command_helps(name: str, tmp_path: Path, command: Run, monkey
         return
     learned = command("dp-learn", bundle)
     assert learned.returncode == 0
-    assert not re.search(r"clipped at [^;]*in \"?(sex|region)", learned.stdout)  # 0 and 1, which no clip changes
+    if name != "diabetes.csv":  # whose sex is 1 and 2 in a column of numbers; of 0 and 1 no clip changes any
+        assert not re.search(r"clipped where [^;]*in \"?(sex|region)", learned.stdout)
 
 
 def _declared(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:

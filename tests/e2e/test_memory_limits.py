@@ -4,7 +4,6 @@ import gzip
 import os
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,28 +20,32 @@ from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy import memory
 
-MOST_SECONDS, MOST_MB = 3.0, 300.0
+MOST_TIMES, MOST_MB = 8.0, 300.0
 _MEASURE = """
 import resource, subprocess, sys
+subprocess.run([sys.executable, "-c", "import pandas, pyarrow.parquet"], check=True)
+peer = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
 code = subprocess.run(sys.argv[1:]).returncode
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(code, used.ru_maxrss, used.ru_utime)
+print(code, used.ru_maxrss, (used.ru_utime - peer) / peer)
 """
 
 
 class Run(NamedTuple):
-    """How a command ended: its code, what it said, its peak of resident memory, and its CPU seconds."""
+    """How a command ended: its code, what it said, its peak of resident memory, and its time.
+
+    The time is that of the processors, in times of what importing pandas and pyarrow takes: machines differ.
+    """
 
     code: int
     said: str
     peak_mb: float
-    seconds: float
+    times: float
 
 
 def run(folder: Path, name: str, *words: str, **variables: str) -> Run:
     """Run a command in a folder; a small process starts it, as a child's peak is never below its parent's."""
     program = str(Path(sys.executable).with_name(name))
-    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", _MEASURE, program, *words],
         cwd=folder,
@@ -51,9 +54,8 @@ def run(folder: Path, name: str, *words: str, **variables: str) -> Run:
         text=True,
         check=True,
     )
-    took = time.monotonic() - started
-    code, kilobytes, seconds = done.stdout.splitlines()[-1].split()
-    return Run(int(code), done.stderr, int(kilobytes) / 1024, min(float(seconds), took))
+    code, kilobytes, times = done.stdout.splitlines()[-1].split()
+    return Run(int(code), done.stderr, int(kilobytes) / 1024, float(times))
 
 
 def policy_of(n_columns: int, release: str) -> str:
@@ -88,7 +90,7 @@ def test_a_bundle_of_a_trusted_signer_cannot_exhaust_the_memory(
             f"error: learning from {n_columns:,} columns may need {needed} of memory, and the limit is 4.0GB: nothing "
             f"was begun; use fewer columns, or allow it with --max-memory {needed} where there is as much"
         ]
-        assert (refused.seconds, refused.peak_mb) < (MOST_SECONDS, MOST_MB)
+        assert refused.times < MOST_TIMES
         assert refused.peak_mb < MOST_MB
     assert {path.name for path in tmp_path.iterdir()} <= {"w.bundle.tar", "home"}
 
@@ -115,7 +117,7 @@ def test_the_publishers_commands_say_what_they_need(
     assert refused.code == 1
     assert refused.said.startswith(f"error: {what} may need ")
     assert refused.said.count("\n") == 1
-    assert refused.seconds < MOST_SECONDS
+    assert refused.times < MOST_TIMES
     assert refused.peak_mb < MOST_MB
     assert Ledger().entries() == []
     assert {path.name for path in tmp_path.iterdir()} == before
@@ -228,7 +230,7 @@ def test_a_policy_of_many_unused_columns_is_refused(tmp_path: Path, key: Ed25519
     refused = run(tmp_path, "dp-publish", "t.parquet")
     assert refused.code == 2
     assert "has sections for more than 20,000 columns, which is more than a release may have" in refused.said
-    assert (refused.seconds, refused.peak_mb) < (MOST_SECONDS, MOST_MB)
+    assert refused.times < MOST_TIMES
     assert refused.peak_mb < MOST_MB
 
 

@@ -141,8 +141,9 @@ def _describe_clips(summary: Summary) -> str:
     shown = ", ".join(f"{away:.2g} (in {quote_name(name)})" for away, name in close[:_LEVELS]) or f"{_CLOSE:g} or more"
     more = f", and below {_CLOSE:g} in {counted(len(close) - _LEVELS, 'more column')}" * (len(close) > _LEVELS)
     return (
-        f"  both rounds are combined; values were clipped at {shown} standard deviations, as estimated afterwards{more}"
-        "; rows beyond the radius were shortened, so that variances may be low"
+        f"  both rounds are combined; values were clipped where they lie further from the center than {shown} "
+        f"standard deviations, as estimated afterwards{more}; rows beyond the radius were shortened, so that "
+        "variances may be low"
     )
 
 
