@@ -109,6 +109,9 @@ def test_the_first_command_helps(name: str, tmp_path: Path, command: Run, monkey
         assert (done.returncode, done.stdout, done.stderr.count("error:")) == (2, "", 1), done.stderr
         assert "rows to show anything; give a weaker guarantee, from about mu = " in done.stderr
         assert Ledger().entries() == []
+        needed = re.findall("it takes ([0-9]+) rows to show anything", done.stderr)[0]
+        looked = " ".join(command("dp-publish", "plan", name, "--look").stdout.split())
+        assert f"rows on ({needed}, if words become several columns)" in looked
         return
     assert done.returncode == 0, done.stderr
     assert said in done.stdout

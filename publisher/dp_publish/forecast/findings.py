@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dp_publish.covariance.mechanisms.two_round import TwoRound
-from dp_publish.forecast.advice import changes_for_moments, shows_something, ways_out
+from dp_publish.forecast.advice import changes_for_moments, least_rows, shows_something, ways_out
 from dp_publish.forecast.assumptions import with_most_columns
 from dp_publish.forecast.outlook import TARGETS, forecast, smallest_seen
 from dp_publish.forecast.plan import Plan
@@ -112,6 +112,8 @@ def _covariance_verdict(plan: Plan) -> Iterator[str]:
     there = f"To see {target:g} takes {describe_count(row.moments.needed[target])} rows (there are {plan.n_rows:,})"
     if row.rows.is_possible:
         there += f", and {describe_count(row.rows.needed[target])} in a release of rows"
-    yield f"{there}. This release shows anything from {describe_count(row.least_rows_for_moments)} rows on."
+    of_numbers, of_words = row.least_rows_for_moments, least_rows(plan.policy, plan.n_rows, row)
+    words = "" if of_words == of_numbers else f" ({describe_count(of_words)}, if words become several columns)"
+    yield f"{there}. This release shows anything from {describe_count(of_numbers)} rows on{words}."
     if plan.own is not None and not shows_something(plan.own, plan.release, len(plan.kinds)):
         yield from (f"Or {way}." for way in ways_out(plan.policy, plan.kinds, plan.n_rows, plan.own))

@@ -37,8 +37,8 @@ from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Source, Table
-from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
-from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_columns, with_some_words
+from dp_publish.forecast.advice import forecast_drawn, least_rows, shows_something, ways_out
+from dp_publish.forecast.assumptions import calibrate_assumed
 from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
@@ -187,10 +187,7 @@ def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> Non
         return
     what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
     ways = "".join(f"{way}; " for way in ways_out(policy, kinds, n_rows, row))
-    if policy.sought is not None:
-        words, of_words = with_some_words(policy)
-        needed = forecast_drawn(words, of_words, n_rows, with_rows=False).least_rows_for_moments
-        row = replace(row, least_rows_for_moments=rows_to_tell_columns(words, needed))
+    row = replace(row, least_rows_for_moments=least_rows(policy, n_rows, row))
     raise PolicyError(
         f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = "
         f"{printed_mu(row.mu)} per {policy.privacy.unit_name}, {why_hidden(n_rows, len(kinds), row, release)}; "
