@@ -115,6 +115,8 @@ def test_the_first_command_helps(name: str, tmp_path: Path, command: Run, monkey
         return
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
+    if name == "survey.csv":
+        assert "1 of yes and no ('smoker')" in done.stdout
     if name == "word.csv":  # of which there is nothing to learn, and nothing says so
         assert "to learn from it" not in done.stdout
         return

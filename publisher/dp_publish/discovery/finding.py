@@ -168,7 +168,8 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
     rows = policy.privacy.max_rows
     rest = {"mu": shares.rest * rows, "rho": None}
     changed = {"columns": {**described, **dropped}, "sought": None, "privacy": policy.privacy.model_copy(update=rest)}
-    said = _describe(sections, words, left_out)
+    truths = [name for name in sections if name in table.booleans or looks.get(name) is Look.TRUTH]
+    said = _describe(sections, truths, words, left_out)
     return Decided(typed, policy.model_copy(update=changed), discovery, discovery.mu(rows), left_out, said)
 
 
@@ -356,15 +357,19 @@ _TYPES = dict.fromkeys((*NUMBERS, Look.TRUTH), ColumnType.CONTINUOUS) | {
 }
 
 
-def _describe(sections: Mapping[str, ColumnPolicy], words: Sequence[str], left_out: Mapping[str, str]) -> list[str]:
+def _describe(
+    sections: Mapping[str, ColumnPolicy], truths: Sequence[str], words: Sequence[str], left_out: Mapping[str, str]
+) -> list[str]:
     """Return what was found, in sentences."""
-    numbers = [name for name in sections if sections[name].kind in (None, "continuous", "integer")]
-    dates = [name for name in sections if sections[name].kind in ("date", "time", "duration")]
+    kinds = {name: section.kind for name, section in sections.items() if name not in truths}
     categories = [name for name in words if name in sections]
-    parts = [f"{len(numbers)} of numbers ({listed(numbers)})"] if numbers else []
-    parts += [f"{len(dates)} of dates or times ({listed(dates)})"] if dates else []
-    if categories:
-        parts.append(f"{len(categories)} of words ({listed(categories)})")
+    found = {
+        "numbers": [name for name, kind in kinds.items() if kind in (None, "continuous", "integer")],
+        "yes and no": truths,
+        "dates or times": [name for name, kind in kinds.items() if kind in ("date", "time", "duration")],
+        "words": categories,
+    }
+    parts = [f"{len(names)} of {what} ({listed(names)})" for what, names in found.items() if names]
     gaps = [name for name, section in sections.items() if section.missing in ("indicator", "category")]
     beside = f"; gaps are published of {listed(gaps)}" if gaps else ""
     said = [f"columns found privately: {', '.join(parts) or 'none'}{beside}"]
