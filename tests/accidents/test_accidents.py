@@ -14,8 +14,9 @@ from tests.accidents.power import lose_power, why_not
 @pytest.mark.parametrize(
     ("by", "release", "count"),
     [
-        (signal.SIGKILL, "rows", 42),
-        (signal.SIGKILL, "covariance", 20),
+        pytest.param(signal.SIGKILL, "rows", 42, marks=pytest.mark.long),
+        (signal.SIGKILL, "rows", 20),
+        (signal.SIGKILL, "covariance", 10),
         (signal.SIGINT, "rows", 4),
         (signal.SIGINT, "covariance", 4),
     ],

@@ -29,7 +29,7 @@ def learn(rng: np.random.Generator, degrees: int | None, changes: bool) -> Joint
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("degrees", [None, 6])
+@pytest.mark.parametrize("degrees", [None, pytest.param(6, marks=pytest.mark.long)])
 def test_series_of_one_network_seldom_have_a_change_point(degrees: int | None) -> None:
     """Of 60 series at 5 %, at most three errors more than that."""
     rng = np.random.default_rng(3)

@@ -37,6 +37,7 @@ RELEASES: dict[str, tuple[type[Mechanism], Strength, str, int]] = {
     "wishart difference, one more row": (WishartDifference, PureDP(3.0), "add-remove", 3500),
     "wishart, printed": (PrintedWishart, ApproximateDP(0.9, 0.01), "replace-one", 1600),
 }
+DEAR = {"wishart difference, one more row"}  # beside the one with rows replaced
 
 
 def _moments(p: int, n: int = 400) -> ExactMoments:
@@ -50,7 +51,7 @@ def _score(values: np.ndarray, expected: float = 0.0) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in DEAR)) for name in RELEASES])
 def test_noise_has_its_mean_and_covariance(name: str) -> None:
     """Means, variances on and off the diagonal and covariances hold; variances fail at 0.95 and 1.05 of the scale."""
     kind, strength, neighbours, repetitions = RELEASES[name]
@@ -115,7 +116,14 @@ def test_covariance_in_data_units_is_unbiased(kind: type[Mechanism]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Eigenvectors, KapralovTalwar, PrintedEigenvectors, PrintedKapralovTalwar])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Eigenvectors,
+        KapralovTalwar,
+        *(pytest.param(kind, marks=pytest.mark.long) for kind in (PrintedEigenvectors, PrintedKapralovTalwar)),
+    ],
+)
 def test_eigenvalue_noise_has_its_mean_and_variance(kind: type[Mechanism]) -> None:
     """With a single eigenvalue, the release is it plus Laplace noise of scale 2 / (epsilon / 2) = 4 at epsilon 1."""
     variance = 2 * 4.0**2

@@ -39,7 +39,7 @@ def test_no_figure_is_smaller_than_the_real_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("seed", [4, pytest.param(5, marks=pytest.mark.long)])
 def test_no_figure_of_500_policies_is_smaller_than_the_real_one(
     monkeypatch: pytest.MonkeyPatch,
     key: Ed25519PrivateKey,
@@ -70,7 +70,7 @@ def test_no_figure_of_scores_is_smaller_than_the_real_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [7, 8])
+@pytest.mark.parametrize("seed", [7, pytest.param(8, marks=pytest.mark.long)])
 def test_no_figure_of_300_releases_by_scores_is_smaller_than_the_real_one(
     monkeypatch: pytest.MonkeyPatch, key: Ed25519PrivateKey, tmp_path: Path, seed: int
 ) -> None:

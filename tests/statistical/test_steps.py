@@ -70,7 +70,7 @@ def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("p", "kind"), [(2, "found"), (5, "found"), (7, "scores")])
+@pytest.mark.parametrize(("p", "kind"), [pytest.param(2, "found", marks=pytest.mark.long), (5, "found"), (7, "scores")])
 def test_steps_follow_their_laws(p: int, kind: str) -> None:
     """Noise and choices of 1000 releases pass all tests against the laws of the steps."""
     keystream, rng = insecure_keystream(2), np.random.default_rng(2)

@@ -47,10 +47,16 @@ STRENGTHS: dict[str, dict[str, float]] = {
     "eigenvectors": {"epsilon": 1.0},
     "kapralov-talwar": {"epsilon": 1.0},
 }
+
+
+def _marks(mechanism: str, neighbours: str, unit: str) -> list[pytest.MarkDecorator]:
+    if (neighbours, unit) == ("add-remove", "entity"):
+        return [pytest.mark.slow, pytest.mark.long]
+    return [] if (mechanism, neighbours, unit) == ("gaussian", "replace-one", "row") else [pytest.mark.slow]
+
+
 CASES = [  # all that a policy may ask for
-    pytest.param(
-        mechanism, *case, marks=[] if (mechanism, *case) == ("gaussian", "replace-one", "row") else pytest.mark.slow
-    )
+    pytest.param(mechanism, *case, marks=_marks(mechanism, *case))
     for mechanism in STRENGTHS
     for case in itertools.product(("replace-one", "add-remove"), ("row", "entity"))
     if (mechanism, case[0]) != ("two-round", "add-remove")
