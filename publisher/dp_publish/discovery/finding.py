@@ -358,7 +358,7 @@ _TYPES = dict.fromkeys((*NUMBERS, Look.TRUTH), ColumnType.CONTINUOUS) | {
 
 
 def _describe(
-    sections: Mapping[str, ColumnPolicy], truths: Sequence[str], words: Sequence[str], left_out: Mapping[str, str]
+    sections: Mapping[str, ColumnPolicy], truths: list[str], words: Sequence[str], left_out: Mapping[str, str]
 ) -> list[str]:
     """Return what was found, in sentences."""
     kinds = {name: section.kind for name, section in sections.items() if name not in truths}

@@ -28,7 +28,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_publish.sampling.keystream import Keystream, uniform_bits
+from dp_publish.sampling.keystream import Keystream, uniform_integers
+
+_AT_ONCE = 1 << 12  # proposals
+_CLOSE = 2.0**-24  # far more than floating point is off
 
 
 def exp_minus(value: int, places: int) -> int:
@@ -75,20 +78,26 @@ def integers(values: NDArray[np.float64], places: int) -> NDArray[Any]:
 
 def precise_normals(n: int, places: int, rng: Keystream) -> list[int]:
     """Return n standard normal numbers, as odd multiples of 2^-(places + 1): the middles of their cells."""
-    sums = _table(places)
+    sums, mask = _table(places), (1 << places) - 1
     found: list[int] = []
     while len(found) < n:
-        bits = uniform_bits(3 * places + 1, rng)
-        sign, bits = bits & 1, bits >> 1
-        at, bits = bits % (1 << places), bits >> places
-        x, threshold = bits % (1 << places), bits >> places
-        j = bisect_right(sums, at * sums[-1] >> places)
-        middle = 2 * x + 1  # of 2^-(places + 1)
-        exponent = (middle * (4 * (j << places) + middle)) >> (places + 3)
-        if threshold < exp_minus(exponent, places):
-            value = (2 * j << places) + middle
-            found.append(-value if sign else value)
+        for bits in uniform_integers(min(n - len(found), _AT_ONCE), 3 * places + 1, rng):
+            at, x, threshold = bits >> 1 & mask, bits >> places + 1 & mask, bits >> 2 * places + 1
+            j = bisect_right(sums, at * sums[-1] >> places)
+            middle = 2 * x + 1  # of 2^-(places + 1)
+            exponent = (middle * (4 * (j << places) + middle)) >> (places + 3)
+            if _is_below_exp_minus(threshold, exponent, places):
+                value = (2 * j << places) + middle
+                found.append(-value if bits & 1 else value)
     return found
+
+
+def _is_below_exp_minus(value: int, exponent: int, places: int) -> bool:
+    """Return whether value < exp_minus(exponent, places), which floating point decides unless it is close."""
+    nearly, density = value / (1 << places), math.exp(-exponent / (1 << places))
+    if abs(nearly - density) > _CLOSE + math.ldexp(4.0, -places):
+        return nearly < density
+    return value < exp_minus(exponent, places)
 
 
 @lru_cache(32)

@@ -47,9 +47,15 @@ class Keystream(Protocol):
 
 def uniform_bits(n_bits: int, rng: Keystream) -> int:
     """Return a uniform integer of so many bits."""
-    words = np.empty(-(-n_bits // 64), dtype=np.uint64)
+    return uniform_integers(1, n_bits, rng)[0]
+
+
+def uniform_integers(n: int, n_bits: int, rng: Keystream) -> list[int]:
+    """Return n uniform integers of so many bits, the same as one after the other."""
+    words = np.empty((n, -(-n_bits // 64)), dtype=np.uint64)
     rng.fill(words)
-    return int.from_bytes(words.tobytes(), "little") >> (64 * words.size - n_bits)
+    spare = 64 * words.shape[1] - n_bits
+    return [int.from_bytes(row.tobytes(), "little") >> spare for row in words]
 
 
 class SecureKeystream:

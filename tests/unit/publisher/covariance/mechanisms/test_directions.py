@@ -17,8 +17,8 @@ from dp_publish.covariance.mechanisms.directions import (
     eigenvalues_in_units,
 )
 from dp_publish.sampling.bingham import sample_bingham
-from dp_publish.sampling.fixed_point import exp_minus, integers, power_of_root, precise_normals
-from dp_publish.sampling.keystream import insecure_keystream, uniform_bits
+from dp_publish.sampling.fixed_point import _is_below_exp_minus, exp_minus, integers, power_of_root, precise_normals
+from dp_publish.sampling.keystream import insecure_keystream, uniform_bits, uniform_integers
 
 _EXPONENT = 60
 
@@ -42,6 +42,15 @@ def test_exponentials_are_right_to_the_last_two_units(places: int) -> None:
     assert exp_minus((places + 1) << places, places) == 0
 
 
+@pytest.mark.parametrize("places", [12, 64, 300])
+def test_floating_point_decides_only_what_it_knows(places: int) -> None:
+    """Next to the exponential, and far from it, the comparison is that of integers."""
+    for exponent in (1, 41 << places, (places + 1) << places, *((k << places) // 7 for k in range(60))):
+        density = exp_minus(exponent, places)
+        for value in (density + shift for shift in (-(1 << (places - 1)), -2, -1, 0, 1, 2, 1 << (places - 1))):
+            assert _is_below_exp_minus(value, exponent, places) == (value < density)
+
+
 def test_numbers_become_integers_by_rounding() -> None:
     """Large, small and negative numbers are rounded to the nearest unit."""
     values = np.array([[0.0, 1.0], [-2.5, 1e300], [3e-20, -0.7]])
@@ -52,6 +61,7 @@ def test_uniform_bits_fill_their_range() -> None:
     """Each of a hundred bits is one about half of the time."""
     rng = insecure_keystream(8)
     draws = [uniform_bits(100, rng) for _ in range(2000)]
+    assert draws == uniform_integers(2000, 100, insecure_keystream(8))
     counts = [sum(draw >> bit & 1 for draw in draws) for bit in range(101)]
     assert counts.pop() == 0
     assert max(abs(count - 1000) for count in counts) < 5 * math.sqrt(500)
