@@ -43,7 +43,7 @@ test-tools: .venv/installed-dev examples/reader-node/node_modules/installed
 # Opens every page in this machine's Chromium, without network, those of the site as it was last built;
 # axe-core comes from npm.
 test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_build/html/index.html
-	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist worksteal
 
 # The quick suite with the least versions of everything, but for the tests that do not depend on them, and of the cases of
 # a unit's test the first; tools of the tests are as new as they come, and may warn of that. Here nothing is installed that

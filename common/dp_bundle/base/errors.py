@@ -41,7 +41,7 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from dp_bundle.base.quoting import and_more, format_size, round_up
@@ -432,19 +432,36 @@ class EstimationError(DpGraphError):
 
 
 class NoSolutionError(EstimationError):
-    """The penalised problem is unbounded at this alpha."""
+    """The penalised problem is unbounded at this alpha.
 
-    def __init__(self, alpha: float, smallest_alpha: float) -> None:
-        self.alpha, self.smallest_alpha = alpha, smallest_alpha
-        remedy = (
-            "not even an infinite alpha has one, as the unpenalised entries alone are indefinite: penalise more of them"
-            if math.isinf(smallest_alpha)
-            else f"the smallest alpha that has one is {smallest_alpha:.6g}"
-        )
+    The smallest alpha that has a solution may be given as a function, which is called once somebody asks for it: it
+    takes longer to find than a solution, and whoever goes on with another alpha does without.
+    """
+
+    def __init__(self, alpha: float, smallest_alpha: float | Callable[[], float]) -> None:
+        self.alpha, self._smallest_alpha = alpha, smallest_alpha
         super().__init__(
             f"the graphical lasso has no solution at alpha = {alpha:.6g} because the debiased covariance is too "
-            f"indefinite: {remedy}"
+            "indefinite"
         )
+
+    @property
+    def smallest_alpha(self) -> float:
+        """The smallest alpha that has a solution; inf where none has."""
+        if callable(self._smallest_alpha):
+            self._smallest_alpha = self._smallest_alpha()
+        return self._smallest_alpha
+
+    def __str__(self) -> str:
+        if math.isinf(self.smallest_alpha):
+            return f"{self.args[0]}: not even an infinite alpha has one, as the unpenalised entries alone are " + (
+                "indefinite: penalise more of them"
+            )
+        return f"{self.args[0]}: the smallest alpha that has one is {self.smallest_alpha:.6g}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _ = self.smallest_alpha  # as the function may not be sent
+        return super().__reduce__()
 
 
 class NotConvergedError(EstimationError):

@@ -118,7 +118,7 @@ def joint_graphical_lasso(
     problem = JointProblem(s, alpha * _pack(unit), n, _coupling(kind, coupling, difference_weights, n, p))
     solution = solve_jointly(problem, tol=tol, max_iter=max_iter, start=start)
     if solution is None:
-        raise NoSolutionError(alpha, max(map(_smallest_alpha, s, unit)))
+        raise NoSolutionError(alpha, lambda: max(map(_smallest_alpha, s, unit)))
     return solution
 
 

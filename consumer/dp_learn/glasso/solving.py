@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,10 +101,10 @@ def graphical_lasso(
                 start=start,
             )
             if answer is None:
-                smallest = smallest_group_alpha(
-                    covariance, float(alpha), nodes, weights=weights, penalize_diagonal=penalize_diagonal
+                place = partial(smallest_group_alpha, covariance, float(alpha), nodes)
+                raise NoSolutionError(
+                    float(alpha), partial(place, weights=weights, penalize_diagonal=penalize_diagonal)
                 )
-                raise NoSolutionError(float(alpha), smallest)
             return answer
     problem = None
     if weights is None and solver != AUTO:
@@ -112,7 +113,7 @@ def graphical_lasso(
         problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
     solution = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
     if solution is None:
-        raise NoSolutionError(problem.alpha, _smallest_alpha(problem))
+        raise NoSolutionError(problem.alpha, partial(_smallest_alpha, problem))
     return solution
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import math
 import re
 from itertools import pairwise
 
@@ -53,6 +54,8 @@ def test_exit_codes_are_the_documented_ones() -> None:
         (errors.EquivocationError("wine", 1, "a" * 9, "b" * 9), {"seen": "a" * 9, "received": "b" * 9}, "1 of 'wine'"),
         (errors.OlderReleaseError("wine", 1, 2), {"dataset": "wine", "release": 1, "newest": 2}, "release 1 of 'wine'"),
         (errors.NoSolutionError(0.1, 0.2), {"alpha": 0.1, "smallest_alpha": 0.2}, "alpha = 0.1 .* is 0.2"),
+        (errors.NoSolutionError(0.1, lambda: 0.2), {"alpha": 0.1, "smallest_alpha": 0.2}, "alpha = 0.1 .* is 0.2"),
+        (errors.NoSolutionError(0.1, math.inf), {"smallest_alpha": math.inf}, "not even an infinite alpha"),
         (errors.NotConvergedError("stopped", "solution"), {"solution": "solution"}, "^stopped$"),
         (errors.DrownedColumnError(["a"], "drowned"), {"columns": ["a"]}, "^drowned$"),
     ],

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
+from dp_learn.glasso import group_solving
 from dp_learn.glasso.group_solving import split_components
 from dp_learn.glasso.groups import make_group_problem, make_groups
 from dp_learn.glasso.solvers.admm import improve
@@ -91,14 +92,18 @@ def test_forbidden_and_free_edges():
     assert np.abs(np.linalg.inv(solution.precision)[:2, 5] - s[:2, 5]).max() < 1e-5
 
 
-def test_no_solution_names_an_alpha_that_has_one():
-    """An indefinite matrix is refused at a small alpha with a larger one, at which it is solved."""
+def test_no_solution_names_an_alpha_that_has_one(monkeypatch):
+    """An indefinite matrix is refused at a small alpha with a larger one, which is sought once it is asked for."""
     case = REFERENCES["indefinite"]
     labels = np.repeat(np.arange(len(case["sizes"])), case["sizes"])
     ask = {"groups": labels, "penalize_diagonal": False}
+    sought, is_feasible = [], group_solving._is_feasible
+    monkeypatch.setattr(group_solving, "_is_feasible", lambda problem: sought.append(1) or is_feasible(problem))
     with pytest.raises(NoSolutionError) as refused:
         graphical_lasso(case["covariance"], 1e-4, **ask)
+    assert not sought
     smallest = refused.value.smallest_alpha
+    assert sought
     assert graphical_lasso(case["covariance"], smallest, tol=1e-2, **ask).duality_gap < np.inf
     with pytest.raises(NoSolutionError):
         graphical_lasso(case["covariance"], 0.95 * smallest, **ask)
