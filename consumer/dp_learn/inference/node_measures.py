@@ -30,6 +30,7 @@ Bootstrap, section 6.5.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,6 +41,7 @@ import numpy.typing as npt
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich
 
+_AT_ONCE = 32  # draws
 LEAST_SCORE, CLEAR = 5.0, 0.75  # of edges, and the share of edges that have it
 LARGEST_OPTIMISM = 0.05  # of log(1 - R^2) of a node that nothing explains
 LARGEST_OF_TWO_ROUNDS = 0.0075  # the part of the noise on second moments in two rounds, whose correlations it makes low
@@ -171,43 +173,44 @@ def draw_measures(model: FirstOrder, errors: Iterable[FloatArray], n_kept: int =
     at_model = np.log(unexplained_shares(model.covariance, model.labels, model.precision))
     unexplained, sums, squares = [], [], np.zeros(model.precision.shape)
     kept: list[FloatArray] = []
-    for error in errors:
-        drawn = model.covariance + error
-        definite = is_positive_definite(drawn)
-        share = unexplained_shares(drawn, model.labels) if definite else np.full(len(at_model), np.nan)
-        unexplained.append(np.log(share) - at_model)
-        pairs = model.pair_errors(error)
-        sums.append(model.sums(pairs))
-        squares += pairs * pairs
-        if len(kept) < n_kept:
-            kept.append(pairs)
+    remaining = iter(errors)
+    while batch := list(itertools.islice(remaining, _AT_ONCE)):
+        drawn = model.covariance + np.array(batch)
+        definite = [is_positive_definite(each) for each in drawn]
+        shares = np.full((len(batch), len(at_model)), np.nan)
+        shares[definite] = unexplained_shares(drawn[definite], model.labels)
+        unexplained.append(np.log(shares) - at_model)
+        for error in batch:
+            pairs = model.pair_errors(error)
+            sums.append(model.sums(pairs))
+            squares += pairs * pairs
+            if len(kept) < n_kept:
+                kept.append(pairs)
     strength, influence = np.array(sums).swapaxes(0, 1)
-    return Draws(np.array(unexplained), strength, influence, np.array(kept), np.sqrt(squares / len(sums)))
+    return Draws(np.concatenate(unexplained), strength, influence, np.array(kept), np.sqrt(squares / len(sums)))
 
 
 def unexplained_shares(
     covariance: FloatArray, labels: npt.NDArray[np.intp], precision: FloatArray | None = None
 ) -> FloatArray:
-    """Return 1 - R^2 of every node, shape (G,), of a positive definite covariance.
+    """Return 1 - R^2 of every node, shape (..., G), of positive definite covariances.
 
     Parameters
     ----------
-    covariance : ndarray of shape (n_features, n_features)
+    covariance : ndarray of shape (..., n_features, n_features)
     labels : ndarray of int, shape (n_features,)
         The node of each column.
-    precision : ndarray of shape (n_features, n_features), optional
+    precision : ndarray of shape (..., n_features, n_features), optional
         Its inverse, where it is known.
     """
     theta = np.linalg.inv(covariance) if precision is None else precision
+    single = 1.0 / (np.diagonal(covariance, axis1=-2, axis2=-1) * np.diagonal(theta, axis1=-2, axis2=-1))
     sizes = np.bincount(labels)
-    if sizes.max() == 1:
-        single: FloatArray = 1.0 / (np.diagonal(covariance) * np.diagonal(theta))
-        return single
-    shares = []
-    for node, size in enumerate(sizes):
-        block = np.ix_(labels == node, labels == node)
-        shares.append(np.trace(np.linalg.inv(theta[block] @ covariance[block])) / size)
-    return np.array(shares)
+    shares: FloatArray = single[..., [int(np.argmax(labels == node)) for node in range(len(sizes))]]
+    for node in np.flatnonzero(sizes > 1):
+        block = (..., *np.ix_(labels == node, labels == node))
+        shares[..., node] = np.linalg.inv(theta[block] @ covariance[block]).trace(axis1=-2, axis2=-1) / sizes[node]
+    return shares
 
 
 def estimate_predictability(
