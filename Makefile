@@ -45,12 +45,14 @@ test-tools: .venv/installed-dev examples/reader-node/node_modules/installed
 test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_build/html/index.html
 	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist worksteal
 
-# The quick suite with the least versions of everything, but for the tests that do not depend on them, and of the cases of
-# a unit's test the first; tools of the tests are as new as they come, and may warn of that. Here nothing is installed that
-# `make test` does without, so that all of its tests are found, those that are not run as well.
+# The quick suite with the least versions of everything, but for the tests that do not depend on them and most of those of
+# whole commands, whose parts are tested; of the cases of a unit's test the first. Tools of the tests are as new as they
+# come, and may warn of that. Here nothing is installed that `make test` does without, so that all of its tests are found,
+# those that are not run as well.
 test-minimum: .venv-minimum/installed
 	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) -n auto --first-cases -o filterwarnings=default \
-		$(patsubst %,--deselect %,$(filter-out %/unit/ %/contract/ %/e2e/ %/golden/ %/__pycache__/,$(wildcard tests/*/)))
+		$(patsubst %,--deselect %,$(filter-out %/unit/ %/contract/ %/e2e/ %/golden/ %/__pycache__/,$(wildcard tests/*/)) \
+			$(filter-out %/test_commands.py,$(wildcard tests/e2e/test_*.py)))
 
 # The quick suite's commands, formats and everything that both sides share with the newest Python on this machine;
 # of the cases of a unit's test the first.

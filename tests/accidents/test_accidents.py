@@ -29,16 +29,17 @@ def test_a_release_that_is_stopped_is_whole_or_absent(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("by", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_learning_that_is_stopped_leaves_whole_results(by: signal.Signals, tmp_path: Path) -> None:
     """A folder of results is there as a whole, or not at all, and an earlier one is never lost."""
     assert sum(stop_learning(tmp_path / "work", 6, by).values()) == 6
 
 
 @pytest.mark.slow
-def test_odd_command_lines_end_as_documented(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [40, pytest.param(100, marks=pytest.mark.long)])
+def test_odd_command_lines_end_as_documented(count: int, tmp_path: Path) -> None:
     """No traceback, no fault of ours, an exit code that is documented, and nothing booked for nothing."""
-    assert sum(run_lines(tmp_path / "work", 100).values()) == 100
+    assert sum(run_lines(tmp_path / "work", count).values()) == count
 
 
 @pytest.mark.slow

@@ -72,7 +72,7 @@ def table_of(n_columns: int, n_rows: int = 50) -> pa.Table:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_columns", [8_000, 20_000])
+@pytest.mark.parametrize("n_columns", [pytest.param(8_000, marks=pytest.mark.long), 20_000])
 def test_a_bundle_of_a_trusted_signer_cannot_exhaust_the_memory(
     n_columns: int, tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:

@@ -56,7 +56,7 @@ def test_floating_point_is_told_apart(name: str, d: int, neighbours: str, n: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [2, 3, pytest.param(5, marks=pytest.mark.long)])
+@pytest.mark.parametrize("d", [3, *(pytest.param(d, marks=pytest.mark.long) for d in (2, 5))])
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("name", FORMS)
 def test_releases_are_not(name: str, neighbours: str, d: int) -> None:

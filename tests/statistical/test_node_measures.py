@@ -54,11 +54,14 @@ def test_measures_of_nodes_are_covered() -> None:
     explained = 1.0 - 1.0 / (np.diagonal(np.linalg.inv(world.precision)) * np.diagonal(world.precision))
     partial = world.partial - np.diag(np.diagonal(world.partial))
     errors, covered = defaultdict(list), defaultdict(list)
-    for _ in range(REPETITIONS):
+    for repetition in range(REPETITIONS):
         learned = learn_sample(release(world.draw(rng, N_ROWS), 0.016, rng), Settings())
         signs = np.sign(learned.estimate.weights)
         truth = explained, (signs * partial).sum(axis=1), (np.abs(signs) * partial).sum(axis=1)
-        for way, found in (("all", learned.measures), ("sampling alone", without_noise(learned))):
+        ways = {"all": learned.measures}
+        if repetition % 2:  # as that takes as long as all else
+            ways["sampling alone"] = without_noise(learned)
+        for way, found in ways.items():
             assert found is not None
             for name, true in zip(MEASURES, truth, strict=True):
                 value, low, high = (found.columns[f"{name}{end}"] for end in ("", "_low", "_high"))
@@ -98,6 +101,7 @@ def test_heavy_tails_are_in_the_intervals() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_heavy_tails_explain_more_by_chance() -> None:
     """In few rows of Student's t the mean error is a fraction of what Gaussian rows would leave."""
     world, rng, n_rows = random_graph(P), np.random.default_rng(10), 800
