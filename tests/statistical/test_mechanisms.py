@@ -196,7 +196,7 @@ def test_audit_of_the_sampled_direction() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Eigenvectors, KapralovTalwar])
+@pytest.mark.parametrize("kind", [Eigenvectors, pytest.param(KapralovTalwar, marks=pytest.mark.long)])
 def test_audit_of_the_largest_eigenvalue(kind: type[Mechanism]) -> None:
     """The chance of a large trace grows by at most e^epsilon from one neighbour to the other."""
     epsilon, n = 1.0, 3000

@@ -78,7 +78,7 @@ def test_measures_of_nodes_are_covered() -> None:
         assert wrong < 0.88
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_heavy_tails_are_in_the_intervals() -> None:
     """Of rows of Student's t with 6 degrees of freedom, 93 to 97.5 % are covered, and not if narrower by sqrt(2)."""
     world, rng = random_graph(P), np.random.default_rng(8)
@@ -100,7 +100,6 @@ def test_heavy_tails_are_in_the_intervals() -> None:
     assert np.mean(wrong) < 0.88
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_heavy_tails_explain_more_by_chance() -> None:
     """In few rows of Student's t the mean error is a fraction of what Gaussian rows would leave."""

@@ -50,8 +50,8 @@ STRENGTHS: dict[str, dict[str, float]] = {
 
 
 def _marks(mechanism: str, neighbours: str, unit: str) -> list[pytest.MarkDecorator]:
-    if (neighbours, unit) == ("add-remove", "entity"):
-        return [pytest.mark.slow, pytest.mark.long]
+    if unit == "entity" and (mechanism, neighbours) not in (("two-round", "replace-one"), ("gaussian", "add-remove")):
+        return [pytest.mark.long]
     return [] if (mechanism, neighbours, unit) == ("gaussian", "replace-one", "row") else [pytest.mark.slow]
 
 
