@@ -101,9 +101,8 @@ def audit_rows(
 
         def judge(published: Published) -> tuple[float, list[Check]]:
             centered = any(column.missing == "center" for column in columns)
-            hidden = (
-                ["README.md", "fill"] if centered else []
-            )  # the centers, which are found from the table, and paid for
+            # The centers are found from the table, and paid for.
+            hidden = ["README.md", "fill"] if centered else []
             replay = check_replay(Replayer(press, policy, hidden), columns, Limit(claim, loss_of_rows))
             if len(published.values) != made_up.n_rows:
                 fault = f"{len(published.values)} rows were published of a table of which {made_up.n_rows} should be"

@@ -453,11 +453,12 @@ class NoSolutionError(EstimationError):
         return self._smallest_alpha
 
     def __str__(self) -> str:
-        if math.isinf(self.smallest_alpha):
-            return f"{self.args[0]}: not even an infinite alpha has one, as the unpenalised entries alone are " + (
-                "indefinite: penalise more of them"
-            )
-        return f"{self.args[0]}: the smallest alpha that has one is {self.smallest_alpha:.6g}"
+        remedy = (
+            "not even an infinite alpha has one, as the unpenalised entries alone are indefinite: penalise more of them"
+            if math.isinf(self.smallest_alpha)
+            else f"the smallest alpha that has one is {self.smallest_alpha:.6g}"
+        )
+        return f"{self.args[0]}: {remedy}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         _ = self.smallest_alpha  # as the function may not be sent

@@ -68,9 +68,8 @@ def unit_costs(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> di
 
 def unit_rhos(guarantee: Guarantee, columns: Sequence[Column], unit: str) -> dict[str, float]:
     """Return the least rho of a release in the same units: mu^2 / 2, or less of discrete noise; see `unit_costs`."""
-    roots = _of_all(
-        guarantee, columns, unit, lambda *place: math.sqrt(2 * release_rho(*place))
-    )  # which add up as mu does
+    # Roots of rhos add up as mu does.
+    roots = _of_all(guarantee, columns, unit, lambda *place: math.sqrt(2 * release_rho(*place)))
     return {each: 0.5 * root * root for each, root in roots.items()}
 
 

@@ -92,9 +92,8 @@ def rounded_gaussian_variance(sigma: float) -> float:
     """
     sigma = check_sigma(sigma)
     if sigma < 1.0:
-        first = _erfc_root(
-            Fraction(1, 8) / Fraction(sigma) ** 2
-        )  # the others are far below it, and so are their errors
+        # The first is far above the others, and so is its error.
+        first = _erfc_root(Fraction(1, 8) / Fraction(sigma) ** 2)
         rest = ((2 * k - 1) * math.erfc((k - 0.5) / (sigma * math.sqrt(2.0))) for k in _TERMS[1:])
         return math.fsum((first, *rest))
     corrections = (

@@ -101,10 +101,8 @@ def graphical_lasso(
                 start=start,
             )
             if answer is None:
-                place = partial(smallest_group_alpha, covariance, float(alpha), nodes)
-                raise NoSolutionError(
-                    float(alpha), partial(place, weights=weights, penalize_diagonal=penalize_diagonal)
-                )
+                search = partial(smallest_group_alpha, covariance, float(alpha), nodes, weights=weights)
+                raise NoSolutionError(float(alpha), partial(search, penalize_diagonal=penalize_diagonal))
             return answer
     problem = None
     if weights is None and solver != AUTO:

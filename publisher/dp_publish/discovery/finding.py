@@ -169,7 +169,7 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
     rest = {"mu": shares.rest * rows, "rho": None}
     changed = {"columns": {**described, **dropped}, "sought": None, "privacy": policy.privacy.model_copy(update=rest)}
     truths = [name for name in sections if name in table.booleans or looks.get(name) is Look.TRUTH]
-    said = _describe(sections, truths, words, left_out)
+    said = _describe(sections, truths, left_out)
     return Decided(typed, policy.model_copy(update=changed), discovery, discovery.mu(rows), left_out, said)
 
 
@@ -357,12 +357,10 @@ _TYPES = dict.fromkeys((*NUMBERS, Look.TRUTH), ColumnType.CONTINUOUS) | {
 }
 
 
-def _describe(
-    sections: Mapping[str, ColumnPolicy], truths: list[str], words: Sequence[str], left_out: Mapping[str, str]
-) -> list[str]:
+def _describe(sections: Mapping[str, ColumnPolicy], truths: list[str], left_out: Mapping[str, str]) -> list[str]:
     """Return what was found, in sentences."""
     kinds = {name: section.kind for name, section in sections.items() if name not in truths}
-    categories = [name for name in words if name in sections]
+    categories = [name for name, kind in kinds.items() if kind == "category"]
     found = {
         "numbers": [name for name, kind in kinds.items() if kind in (None, "continuous", "integer")],
         "yes and no": truths,

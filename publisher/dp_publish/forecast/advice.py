@@ -26,13 +26,7 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import GRID_BITS, scaled_variance
-from dp_publish.forecast.assumptions import (
-    assumed_spreads,
-    of_the_table,
-    rows_to_tell_columns,
-    tells_columns,
-    with_some_words,
-)
+from dp_publish.forecast.assumptions import assumed_spreads, of_the_table, tells_columns, with_some_words
 from dp_publish.forecast.outlook import ForecastRow, forecast, is_clear, smallest_seen
 from dp_publish.forecast.strengths import round_down
 from dp_publish.policy.choices import DEFAULT_SPREAD
@@ -106,24 +100,6 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
     most = _most_columns(policy, kinds, n_rows, row.mu)
     fewer = [f"{first}publish second moments (--release covariance) of at most {most} columns"] if most else []
     return ways[:1] if ways and ways[0].startswith("let dp-publish") else [*ways, *fewer]
-
-
-def least_rows(policy: Policy, n_rows: int, row: ForecastRow) -> int:
-    """Return from how many rows on second moments show anything, of columns some of which may be words.
-
-    Parameters
-    ----------
-    policy : Policy
-        What would be published; resolved.
-    n_rows : int
-        The number of rows.
-    row : ForecastRow
-        Of the policy's own release, with each column of which nothing is declared as one.
-    """
-    if policy.sought is None:
-        return row.least_rows_for_moments
-    words, of_words = with_some_words(policy)
-    return rows_to_tell_columns(words, forecast_drawn(words, of_words, n_rows, with_rows=False).least_rows_for_moments)
 
 
 def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int, *, with_rows: bool = True) -> ForecastRow:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dp_publish.covariance.mechanisms.two_round import TwoRound
-from dp_publish.forecast.advice import changes_for_moments, least_rows, shows_something, ways_out
+from dp_publish.forecast.advice import changes_for_moments, shows_something, ways_out
 from dp_publish.forecast.assumptions import with_most_columns
 from dp_publish.forecast.outlook import TARGETS, forecast, smallest_seen
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.refusal import why_hidden
+from dp_publish.forecast.refusal import least_rows, why_hidden
 from dp_publish.forecast.strengths import describe_count, printed_mu
 
 HELD = {

@@ -37,8 +37,8 @@ from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Source, Table
-from dp_publish.forecast.advice import forecast_drawn, least_rows, shows_something, ways_out
-from dp_publish.forecast.assumptions import calibrate_assumed
+from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
+from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_columns, with_some_words
 from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
@@ -140,6 +140,24 @@ def why_hidden(n_rows: int, n_columns: int, row: ForecastRow, release: str) -> s
     raised = f"the noise raises the standard error of a correlation from {n_rows**-0.5:.2g} to {row.moments.error:.2g}"
     needed = row.least_rows_for_moments
     return f"{raised}, and it takes {describe_count(needed)} rows to show anything" if needed > n_rows else raised
+
+
+def least_rows(policy: Policy, n_rows: int, row: ForecastRow) -> int:
+    """Return from how many rows on second moments show anything, of columns some of which may be words.
+
+    Parameters
+    ----------
+    policy : Policy
+        What would be published; resolved.
+    n_rows : int
+        The number of rows.
+    row : ForecastRow
+        Of the policy's own release, with each column of which nothing is declared as one.
+    """
+    if policy.sought is None:
+        return row.least_rows_for_moments
+    words, of_words = with_some_words(policy)
+    return rows_to_tell_columns(words, forecast_drawn(words, of_words, n_rows, with_rows=False).least_rows_for_moments)
 
 
 def _refuse_verbatim(policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType]) -> None:
