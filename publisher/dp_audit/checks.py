@@ -203,13 +203,7 @@ def not_in_the_middle(column: Column, steps: NDArray[np.float64], usual: NDArray
     return "" if excess <= 1 else f"column {column.name!r} does not bring empty cells to the middle of its bounds"
 
 
-def check_grid(
-    columns: Sequence[Column],
-    within: Sequence[Canaries],
-    alpha: float,
-    *,
-    low_bits: bool,
-) -> Check:
+def check_grid(columns: Sequence[Column], within: Sequence[Canaries], alpha: float, *, low_bits: bool) -> Check:
     """Check that what comes out is on the grid and, where asked, that its low bits do not depend on the raw ones."""
     faults = []
     expected = np.concatenate([canaries.expected for canaries in within])

@@ -31,12 +31,7 @@ from dp_bundle.manifest.guarantee import Cumulative, Guarantee
 from dp_bundle.manifest.release import Release
 
 SHOWN_COLUMNS = 100  # of a release, with their histograms
-_PROTECTED = {
-    "cell": "one cell",
-    "row": "one row",
-    "change": "one person’s part of a cell",
-    "entity": "one entity",
-}
+_PROTECTED = {"cell": "one cell", "row": "one row", "change": "one person’s part of a cell", "entity": "one entity"}
 _NOBODY = "Nobody: this release states no guarantee."
 _NO_LIMIT = "Not at all: nothing limits how often a guess about anybody is right."
 FROM_WHOM = "Anybody, with any other knowledge and any computer, who has this release and knows how it was made."

@@ -5,6 +5,7 @@ Tasks in threads of this process, for work that releases Python's lock: kernels,
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -119,6 +120,21 @@ def map_batches(
         pool.shutdown(cancel_futures=True)
 
 
+@contextlib.contextmanager
+def closing_results(results: Iterator[R]) -> Iterator[Iterator[R]]:
+    """Let a block take results, and close what yields them with the block, however that ends.
+
+    A generator left to the garbage collector after an error might join its threads while another one starts or ends,
+    for which Python holds a lock that joining needs, too: all would wait for ever.
+    """
+    try:
+        yield results
+    finally:
+        close = getattr(results, "close", None)
+        if close is not None:
+            close()
+
+
 def map_in_order(
     engine: Engine, function: Callable[[T], R], tasks: Sequence[T], most_waiting: int | None = None
 ) -> Iterator[R]:
@@ -145,12 +161,13 @@ def map_in_order(
     for start in range(0, len(numbered), at_once):
         window, due = numbered[start : start + at_once], start
         early: dict[int, R] = {}
-        for place, found in engine.map_unordered(partial(_with_its_place, function), window):
-            if place >= due:  # else it ran twice
-                early[place] = found
-            while due in early:
-                yield early.pop(due)
-                due += 1
+        with closing_results(engine.map_unordered(partial(_with_its_place, function), window)) as results:
+            for place, found in results:
+                if place >= due:  # else it ran twice
+                    early[place] = found
+                while due in early:
+                    yield early.pop(due)
+                    due += 1
         if due < start + len(window):
             raise DpGraphError("the workers did not return all results: try again, or without --engine")
 

@@ -72,11 +72,7 @@ def datacite_document(release: Release, files: Sequence[PublishedFile]) -> dict[
 
 
 def _creator(creator: Creator) -> dict[str, Any]:
-    known = {
-        "nameIdentifier": creator.orcid_address,
-        "nameIdentifierScheme": "ORCID",
-        "schemeUri": "https://orcid.org",
-    }
+    known = {"nameIdentifier": creator.orcid_address, "nameIdentifierScheme": "ORCID", "schemeUri": "https://orcid.org"}
     return without_gaps(
         {
             "name": creator.name,

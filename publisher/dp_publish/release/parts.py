@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from dp_bundle.base.errors import DataError
 from dp_bundle.data.rows import PartWriter, batch_rows, part_rows
-from dp_bundle.engines.engine import Threads, map_in_order
+from dp_bundle.engines.engine import Threads, closing_results, map_in_order
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import CappedRanges, EntityCap
 from dp_publish.data.missing import RowReport
@@ -252,7 +252,8 @@ class LocalWork:
             totals = map_in_order(threads, lambda wanted: add(counted(read(wanted.start, wanted.stop))), planned)
             total = reduce(merge, totals)
         else:
-            total = add(counted(_one_ahead(self.read(kinds))))
+            with closing_results(_one_ahead(self.read(kinds))) as ahead:
+                total = add(counted(ahead))
         _log.info("a pass over %d rows of %d columns is done", told.n_rows, len(kinds))
         return total
 
@@ -286,7 +287,8 @@ class LocalWork:
             if making.job is not None or len(planned) > 1:
                 return self._write_ranges(ranges, planned, kinds, columns, making)
         batches = (add_noise(batch, columns, making.keystream, self.report) for batch in self.read(kinds))
-        return write_parts(_one_ahead(batches), columns, making.new_file, Told(making.progress).add)
+        with closing_results(_one_ahead(batches)) as ahead:
+            return write_parts(ahead, columns, making.new_file, Told(making.progress).add)
 
     def _write_ranges(
         self,
@@ -313,9 +315,10 @@ class LocalWork:
                 job.record_part(written[0], own)
             return written, own
 
-        for written, own in threads.map_unordered(write_range, planned):
-            parts += written
-            self.report.add(own)
+        with closing_results(threads.map_unordered(write_range, planned)) as results:
+            for written, own in results:
+                parts += written
+                self.report.add(own)
         return sorted(parts, key=lambda part: part.place)
 
 
@@ -348,7 +351,7 @@ def _starts(n_rows: int, n_columns: int) -> list[int]:
 
 
 def _one_ahead(batches: Iterator[T]) -> Iterator[T]:
-    """Yield the batches while a thread makes the next one, so that both sides take a core each."""
+    """Yield the batches while a thread makes the next one, so that both sides take a core each; to be closed."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         upcoming = pool.submit(next, batches, None)
         while (batch := upcoming.result()) is not None:

@@ -54,8 +54,7 @@ def uniform_integers(n: int, n_bits: int, rng: Keystream) -> list[int]:
     """Return n uniform integers of so many bits, the same as one after the other."""
     words = np.empty((n, -(-n_bits // 64)), dtype=np.uint64)
     rng.fill(words)
-    spare = 64 * words.shape[1] - n_bits
-    return [int.from_bytes(row.tobytes(), "little") >> spare for row in words]
+    return [int.from_bytes(row.tobytes(), "little") >> -n_bits % 64 for row in words]
 
 
 class SecureKeystream:

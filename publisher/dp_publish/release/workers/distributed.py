@@ -19,7 +19,7 @@ from typing import BinaryIO, TypeVar, cast
 import pyarrow as pa
 
 from dp_bundle.base.errors import DataError, StoreError
-from dp_bundle.engines.engine import map_in_order
+from dp_bundle.engines.engine import closing_results, map_in_order
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_bundle.files.windows import RangeReader
@@ -146,16 +146,17 @@ class ClusterJob:
         making.drawn.enter_context(stays_booked())
         receipts: dict[int, PartReceipt] = {}
         done: set[RowRange] = set()
-        for wanted, found, own in self._cluster.engine.map_unordered(publish_part, tasks):
-            if wanted in done:
-                continue
-            done.add(wanted)
-            report.add(own)
-            receipts |= {receipt.place: receipt for receipt in found}
-            for receipt in found:
-                _log.info("part %d is staged: %d rows, %d bytes", receipt.place, receipt.n_rows, receipt.size)
-            if making.progress is not None:
-                making.progress(report.n_rows)
+        with closing_results(self._cluster.engine.map_unordered(publish_part, tasks)) as results:
+            for wanted, found, own in results:
+                if wanted in done:
+                    continue
+                done.add(wanted)
+                report.add(own)
+                receipts |= {receipt.place: receipt for receipt in found}
+                for receipt in found:
+                    _log.info("part %d is staged: %d rows, %d bytes", receipt.place, receipt.n_rows, receipt.size)
+                if making.progress is not None:
+                    making.progress(report.n_rows)
         if sorted(receipts) != [*range(len(receipts))] or sum(each.n_rows for each in receipts.values()) != rows.n_rows:
             raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
 

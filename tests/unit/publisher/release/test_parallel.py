@@ -247,3 +247,21 @@ def test_ranges_of_few_rows_are_not_worth_it(monkeypatch: pytest.MonkeyPatch) ->
         ranges = open_table(pa.table({"x": np.zeros(n_rows)})).ranges()
         found.append(len(writing.plan_for_cores(ranges.raw, 1, 2)))
     assert found == [1, 2, 1, 1, 4]
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("n_cores", [1, 4])
+def test_an_error_leaves_no_thread_to_the_garbage_collector(
+    n_cores: int, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All threads have ended once the error is out, while its traceback still holds whatever ran."""
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(memory, "count_cores", lambda: n_cores)
+    monkeypatch.setattr(parts.PartWriter, "write", fails)
+    with pytest.raises(RuntimeError, match="no room") as failed:
+        publish_here(pa.table({"x": VALUES}), policy_for())
+    assert failed.tb is not None
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("ThreadPool")]
