@@ -236,6 +236,7 @@ def tree(error: type[errors.DpGraphError], depth: int) -> Iterator[str]:
     """Yield a line of the table for an error and for each kind of it."""
     indent = "&emsp;" * depth
     attributes = dict.fromkeys(re.findall(r"self\.([a-z]\w*)\b(?=[^=\n(]*=)", inspect.getsource(error)))
+    attributes |= dict.fromkeys(name for name, each in vars(error).items() if isinstance(each, property))
     said = cell(inspect.getdoc(error).splitlines()[0].rstrip("."))
     shown = ", ".join(f"`{name}`" for name in attributes)
     yield f"| {error.exit_code} | {indent}`{error.__name__}` | {said} | {shown} |\n"
