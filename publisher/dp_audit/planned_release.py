@@ -62,13 +62,7 @@ def audit_planned_release(
         require_bounds(policy, kinds)
         return _audit_rows(policy, kinds, press, n_canaries, confidence)
     return audit_covariance(
-        policy,
-        kinds,
-        prepared.count_rows,
-        press,
-        n_canaries=n_canaries,
-        confidence=confidence,
-        tell=tell,
+        policy, kinds, prepared.count_rows, press, n_canaries=n_canaries, confidence=confidence, tell=tell
     )
 
 

@@ -62,12 +62,7 @@ N_CHECKS = 5  # that may raise a false alarm
 
 
 def audit_rows(
-    policy: Policy,
-    kinds: dict[str, str],
-    press: Press,
-    *,
-    n_canaries: int | None = None,
-    confidence: float = 0.9999,
+    policy: Policy, kinds: dict[str, str], press: Press, *, n_canaries: int | None = None, confidence: float = 0.9999
 ) -> AuditReport:
     """Publish made-up rows under a policy, and attack what a reader finds.
 

@@ -192,3 +192,20 @@ def test_a_look_says_that_too_little_is_left(
     assert "fewer than 2 columns are left to publish: declare what the columns hold" in look.stdout + look.stderr
     found = "1 of numbers ('v0')" if number else "none"
     assert f"found privately: {found}; left out: 'remark', 'reply'" in command("dp-publish", "texts.csv").stderr
+
+
+@pytest.mark.parametrize("word", [False, True])
+def test_a_single_column_is_refused_with_a_strength_that_does(
+    word: bool, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan names it as the refusal does; what would need a second column is not advised."""
+    monkeypatch.chdir(tmp_path)
+    (survey(1200)[["region"]] if word else normal(1200, 2)[["v0"]]).to_csv("one.csv", index=False)
+    refused = command("dp-publish", "one.csv")
+    assert (refused.returncode, "--release covariance" in refused.stderr) == (2, False)
+    strength = re.findall("give a weaker guarantee, from about mu = ([0-9.]+) on", refused.stderr)[0]
+    assert (
+        f"Or give a weaker guarantee, from about mu = {strength} on."
+        in command("dp-publish", "plan", "one.csv", "--look").stdout
+    )
+    assert command("dp-publish", "one.csv", "--mu", strength).returncode == 0

@@ -130,10 +130,7 @@ def steps_of_exception(epsilon: float, number: int) -> float:
 
 
 def _of_all(
-    guarantee: Guarantee,
-    columns: Sequence[Column],
-    unit: str,
-    of_noise: Callable[[str, Sequence[Column], int], float],
+    guarantee: Guarantee, columns: Sequence[Column], unit: str, of_noise: Callable[[str, Sequence[Column], int], float]
 ) -> dict[str, float]:
     """Return the mu of the columns' noise, and of the searches for bounds and for the means of rows with gaps.
 

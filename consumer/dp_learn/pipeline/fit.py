@@ -92,10 +92,7 @@ def fit_nodes(sample: Sample, nodes: Nodes, pooled: PooledCovariance, debiased: 
     else:
         weighting, weights = "evidence", evidence_weights(first.evidence, nodes.sizes)
     problem = PathOptions(
-        solver=settings.solver,
-        weights=weights,
-        penalize_diagonal=settings.penalize_diagonal,
-        groups=nodes.labels,
+        solver=settings.solver, weights=weights, penalize_diagonal=settings.penalize_diagonal, groups=nodes.labels
     )
 
     alpha, selection = settings.alpha, None

@@ -89,6 +89,10 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
         shown = f"would show partial correlations from about {row.moments.clearest:.2g} on, under the same guarantee"
         return [f"{first}publish second moments alone (--release covariance), which {shown}"]
 
+    if len(kinds) == 1 and policy.privacy.release == "rows":
+        weaker = least_mu(policy, lambda weaker: shows_something(forecast_drawn(weaker, kinds, n_rows), "rows", 1))
+        return [] if weaker is None else [f"give a weaker guarantee, from about mu = {round_up(weaker, 2)} on"]
+
     as_numbers = policy, kinds
     if policy.sought is not None:
         policy, kinds = with_some_words(policy)
@@ -98,8 +102,9 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
         of_numbers = f" (mu = {round_up(least or 0, 2)}, or {row.least_rows_for_moments:,} rows, if all hold numbers)"
         ways[0] += of_numbers if least else ""
     most = _most_columns(policy, kinds, n_rows, row.mu)
-    fewer = [f"{first}publish second moments (--release covariance) of at most {most} columns"] if most else []
-    return ways[:1] if ways and ways[0].startswith("let dp-publish") else [*ways, *fewer]
+    if 0 < most < len(as_numbers[1]):
+        ways.append(f"{first}publish second moments (--release covariance) of at most {most} columns")
+    return ways[:1] if ways and ways[0].startswith("let dp-publish") else ways
 
 
 def forecast_drawn(policy: Policy, kinds: Mapping[str, str], n_rows: int, *, with_rows: bool = True) -> ForecastRow:

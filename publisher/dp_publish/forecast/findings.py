@@ -23,9 +23,18 @@ HELD = {
 def describe_findings(plan: Plan) -> list[str]:
     """Return the lines on what the plan shows at the strength that it is about."""
     if len(plan.kinds) == 1:
-        return ["A single column has no partial correlation to see."]
+        return ["A single column has no partial correlation to see.", *_of_one_column(plan)]
     verdict = _covariance_verdict(plan) if plan.release == "covariance" else _rows_verdict(plan)
     return [*verdict, *_if_narrower(plan)]
+
+
+def _of_one_column(plan: Plan) -> Iterator[str]:
+    """Yield what a release would be refused for, and what would do."""
+    own = plan.own
+    if own is None or shows_something(own, plan.release, 1):
+        return
+    yield f"At mu = {printed_mu(own.mu)} nothing of it would be seen: {why_hidden(plan.n_rows, 1, own, plan.release)}."
+    yield from (f"Or {way}." for way in ways_out(plan.policy, plan.kinds, plan.n_rows, own))
 
 
 def describe_seen(rho: float | None) -> str:
