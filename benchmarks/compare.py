@@ -1,13 +1,14 @@
 """The level and power of the tests of `dp-learn compare`, on releases whose networks are known.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/compare.py [--tables 100] [--only rows,moments,categories,permutation]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/compare.py [--tables 100] [--only KINDS]
 
 Random graphs of 12 and 30 columns, partial correlations of 0.12 to 0.45 of both signs, Gaussian rows or rows of
 Student's t with 6 degrees of freedom. "rows" are rows with the noise of a cell's mu and bounds of four standard
 deviations to either side, "moments" releases of second moments in two rounds, by the publisher's own code, and
-"categories" both, of tables with six numbers and four categories of 2 to 5 levels, published by it too. In every line
-two releases are compared, of the row counts and strengths that it names, once with equal networks and once with some
-links that differ: others have no link, or another one. Printed are
+"categories" both, of tables with six numbers and four categories of 2 to 5 levels, published by it too, "scores"
+releases by normal scores of skewed columns, counts and cubes. In every line two releases are compared, of the row counts
+and strengths that it names, once with equal networks and once with some links that differ: others have no link, or
+another one. Printed are
 
 * how often pairs that are equal are rejected at 5 %, all and those with partial correlations above 0.15;
 * how often the two global tests reject equal networks at 5 %;
@@ -53,6 +54,7 @@ LEVEL, FDR, STRONG, N_DRAWS = 0.05, 0.05, 0.15, 400
 QUANTILE = 1.96
 BOUND = 4.0  # standard deviations, of rows
 WIDE = 10.0  # and of second moments, which do not depend on it
+FAR = 1000.0  # of columns that are skewed
 N_LEVELS = {"g2": 2, "g3": 3, "g4": 4, "g5": 5}
 N_PERMUTATIONS = 400
 SEED = 1
@@ -84,6 +86,7 @@ class Line:
 ARMS: dict[str, list[tuple[int, float, int, float]]] = {  # rows and mu of the first release, and of the second
     "rows": [(1000, 20, 1000, 20), (1000, 20, 3000, 8), (10000, 5, 10000, 5), (3000, 5, 10000, 5)],
     "moments": [(1000, 5, 1000, 5), (3000, 1, 3000, 1), (10000, 0.5, 3000, 2), (10000, 5, 3000, 1)],
+    "scores": [(3000, 2, 3000, 2), (10000, 1, 10000, 1), (10000, 2, 3000, 4)],
     "categories rows": [(10000, 20, 10000, 20), (3000, 20, 10000, 10)],
     "categories moments": [(10000, 1, 10000, 1), (3000, 3, 10000, 1)],
 }
@@ -94,7 +97,8 @@ def lines() -> list[Line]:
     """Return the lines of the table."""
     found = []
     for kind, sizes in ARMS.items():
-        shapes = [(10, None)] if kind.startswith("categories") else [(p, t) for p in (12, 30) for t in (None, 6)]
+        few = kind.startswith(("categories", "scores"))
+        shapes = [(10, None)] if few else [(p, t) for p in (12, 30) for t in (None, 6)]
         for p, degrees in shapes:
             hard = [HARD[kind]] if kind in HARD and degrees is None else []
             found += [Line(kind, p, degrees, Arm(n, mu), Arm(m, nu)) for n, mu, m, nu in (*sizes, *hard)]
@@ -144,6 +148,16 @@ def categorise(rows: Floats) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
+def distort(rows: Floats, n_rows: int) -> pd.DataFrame:
+    """Return a table of skewed columns, counts and cubes of them, skewed as the number of rows says."""
+    skew, mean = (0.5, 1.5) if n_rows > 5000 else (1.0, 3.0)
+    table: dict[str, Floats] = {}
+    for place, column in enumerate(rows.T):
+        skewed = np.exp(skew * column), stats.poisson.ppf(stats.norm.cdf(column), mean), column**3
+        table[f"{('x', 'count', 'y')[place % 3]}{place}"] = np.clip(skewed[place % 3], -FAR, FAR)
+    return pd.DataFrame(table)
+
+
 class Maker:
     """Makes samples of releases."""
 
@@ -158,19 +172,25 @@ class Maker:
             sigma = 2.0 * BOUND / arm.mu
             names = [f"x{place}" for place in range(line.p)]
             return Sample([table_rows(rows + sigma * rng.normal(size=rows.shape), names, sigma**2)])
+        if line.kind == "scores":
+            return self._published(distort(rows, arm.n_rows), arm, "scores")
         if line.kind == "moments":
             return self._published(pd.DataFrame(rows, columns=[f"x{place}" for place in range(line.p)]), arm, "moments")
         return self._published(categorise(rows), arm, line.kind.split()[1])
 
     def _published(self, table: pd.DataFrame, arm: Arm, kind: str) -> Sample:
-        bound = WIDE if kind == "moments" else BOUND
+        bound = {"moments": WIDE, "scores": FAR}.get(kind, BOUND)
         columns = {
             name: {"kind": "category", "categories": [f"l{level}" for level in range(N_LEVELS[name])]}
             if name in N_LEVELS
-            else {"bounds": [-bound, bound]}
+            else {"bounds": [-bound, bound]} | ({"kind": "integer"} if name.startswith("count") else {})
             for name in table
         }
-        privacy = {"unit": "cell"} if kind == "rows" else {"release": "covariance", "mechanism": "two-round"}
+        privacy = {
+            "rows": {"unit": "cell"},
+            "moments": {"release": "covariance", "mechanism": "two-round"},
+            "scores": {"release": "copula"},
+        }[kind]
         document = {"dataset": {"name": "t"}, "privacy": {"mu": arm.mu, **privacy}, "columns": columns}
         self.count += 1
         path = self.folder / f"{self.count}.tar"
@@ -345,7 +365,7 @@ def main() -> None:
     parser.add_argument(
         "--tables", type=int, default=100, help="tables of 12 columns in every line, half of 30 columns"
     )
-    parser.add_argument("--only", default="rows,moments,categories,permutation", help="kinds, by commas")
+    parser.add_argument("--only", default="rows,moments,categories,scores,permutation", help="kinds, by commas")
     options = parser.parse_args()
     wanted = options.only.split(",")
     print(f"{'':51} " + " ".join(f"{name:>11}" for name in COLUMNS)[1:] + " refused left out, all in %")

@@ -13,23 +13,27 @@ Liu, Lafferty & Wasserman (2009), The nonparanormal, JMLR 10. Lancaster (1957), 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_bundle import Bundle
 from dp_bundle.data.latent import Steps, latent_correlations, linear_coefficients
 from dp_bundle.data.margins import middle_scores
 from dp_bundle.manifest.columns import Column, Scores
 from dp_learn.covariance.estimate import NoiseAndRest, NoisyCovariance, ReleasedCovariance
+from dp_learn.matrices.linalg import FloatArray
 
 _LEAST_PART = 1e-9  # of a typical variance
 _REACHED = 0.999  # of a correlation, beyond which the series has no inverse, and its first term is used
-LEAST_SHOWN = 0.3  # of a column's variance that is of its normal variable
+_LEAST_SHOWN = 0.3  # of a column's variance that is of its normal variable
 
 
-def behind_scores(bundle: Bundle, columns: Sequence[Column], released: ReleasedCovariance) -> ReleasedCovariance:
+def behind_scores(
+    bundle: Bundle, columns: Sequence[Column], released: ReleasedCovariance, as_scores: Collection[str] = ()
+) -> ReleasedCovariance:
     """Return the covariance of the normal variables behind a release's scores, in the units of these.
 
     Parameters
@@ -40,13 +44,14 @@ def behind_scores(bundle: Bundle, columns: Sequence[Column], released: ReleasedC
         Its columns, in the order of the covariance.
     released : ReleasedCovariance
         Of the scores.
+    as_scores : collection of str
+        The columns that stay as they are, besides those that show too little.
     """
-    steps = steps_of(bundle)
+    steps = {name: found for name, found in steps_of(bundle).items() if name not in as_scores}
     coefficients = np.array(
-        [steps[column.name].coefficients() if column.name in steps else linear_coefficients() for column in columns]
+        [steps[each.name].coefficients() if each.name in steps else linear_coefficients() for each in columns]
     )
-    weak = coefficients[:, 0] ** 2 < LEAST_SHOWN
-    coefficients[weak] = linear_coefficients()
+    coefficients[_show_little(coefficients)] = linear_coefficients()
     shown = coefficients[:, 0] ** 2
 
     variances = np.diagonal(released.debiased)
@@ -63,6 +68,15 @@ def behind_scores(bundle: Bundle, columns: Sequence[Column], released: ReleasedC
     rest = np.where(is_shown, variances * (1.0 - shown), 0.0)
     noise = NoisyCovariance(released.n_rows, latent, rest, np.zeros(len(rest)))
     return replace(released, debiased=latent, noise=NoiseAndRest(released.known_noise, noise))
+
+
+def find_weak(bundle: Bundle) -> set[str]:
+    """Return the columns of scores that stay as they are, as too little of their variance is a normal variable's."""
+    return {name for name, steps in steps_of(bundle).items() if _show_little(steps.coefficients())}
+
+
+def _show_little(coefficients: FloatArray) -> NDArray[np.bool_]:
+    return coefficients[..., 0] ** 2 < _LEAST_SHOWN
 
 
 def steps_of(bundle: Bundle) -> dict[str, Steps]:

@@ -138,19 +138,26 @@ def bundle_sources(
     """Return `bundle_source` of each, with the gaps that all publish or with none, and a sentence on those left out."""
     fills = [_fills_of(bundle).items() for bundle in bundles]
     told = [name for name, _ in set.intersection(*map(set, fills))] if gaps else []
-    sources = [bundle_source(bundle, like=bundles[0], done=done, told=told) for bundle in bundles]
+    as_scores, notes = _require_one_scale(bundles, done)
+    sources = [bundle_source(each, like=bundles[0], done=done, told=told, as_scores=as_scores) for each in bundles]
     by = Counter(name for items in fills for name, _ in items if name not in told)
-    named = [f"{quote_name(name)} (published by {number} of {len(bundles)})" for name, number in sorted(by.items())]
-    said = (
-        f"gaps of {and_more(named, 10)} are left out: where they are published, the column's covariances are those of "
-        "the rows that have its value, which differ from those of all rows if gaps depend on the values; elsewhere "
-        "its cells without a value, if there are any, count as dp-bundle inspect says"
-    )
-    return sources, [said] if by else []
+    if by:
+        named = [f"{quote_name(name)} (published by {number} of {len(bundles)})" for name, number in sorted(by.items())]
+        notes.append(
+            f"gaps of {and_more(named, 10)} are left out: where they are published, the column's covariances are those "
+            "of the rows that have its value, which differ from those of all rows if gaps depend on the values; "
+            "elsewhere its cells without a value, if there are any, count as dp-bundle inspect says"
+        )
+    return sources, notes
 
 
 def bundle_source(
-    bundle: Bundle, like: Bundle | None = None, *, done: str = "pooled", of_scores: bool = False, told: Told = None
+    bundle: Bundle,
+    like: Bundle | None = None,
+    *,
+    done: str = "pooled",
+    told: Told = None,
+    as_scores: Collection[str] | None = (),
 ) -> RowSource | CovarianceSource:
     """Return the rows or the covariance of a bundle, with the columns in the order of another bundle.
 
@@ -162,10 +169,10 @@ def bundle_source(
         The bundle whose columns it must have; any will do by default.
     done : {"pooled", "compared"}
         What cannot be done otherwise, in the words of the error.
-    of_scores : bool
-        Whether a release by normal scores is taken as it is, and not as the normal variables behind them.
     told : collection of str, optional
         The numbers that keep their published gaps, which stand at one number in both; all such by default.
+    as_scores : collection of str, or None
+        Columns of normal scores that are taken as they are, and not as the normal variables behind them; None for all.
 
     Raises
     ------
@@ -189,7 +196,7 @@ def bundle_source(
     gaps = {names.index(column.name): fill_of(column) for column in hidden}  # with their indicators in this order, last
     after = find_levels([mine[name] for name in other], bundle.release.sources)
     if bundle.release.kind != "rows":
-        mean, released = _released(bundle, chosen, places, of_scores=of_scores)
+        mean, released = _released(bundle, chosen, places, as_scores)
         if gaps:
             mean, released = _change_released(mean, released, gaps)
         return CovarianceSource(names[: len(mean)], mean, released, after)
@@ -284,8 +291,24 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     return True
 
 
+def _require_one_scale(bundles: Sequence[Bundle], done: str) -> tuple[Collection[str], list[str]]:
+    """Return what `require_one_scale` does of several releases by normal scores, and a sentence on what they tell."""
+    if len(bundles) == 1 or any(bundle.release.margins is None for bundle in bundles):
+        return (), []
+    from dp_learn.covariance.agreement import require_one_scale  # with scipy, which others have no use for
+
+    said = (
+        "normal scores are pooled, as no column's distribution differs between releases by more than noise and chance "
+        "explain; each release alone has its histograms"
+        if done == "pooled"
+        else "links are between normal scores, each by its release's own histograms: differences of the columns' "
+        "distributions are not among what is told"
+    )
+    return require_one_scale(bundles, done), [said]
+
+
 def _released(
-    bundle: Bundle, chosen: Sequence[Column], places: Sequence[int], *, of_scores: bool
+    bundle: Bundle, chosen: Sequence[Column], places: Sequence[int], as_scores: Collection[str] | None
 ) -> tuple[FloatArray, ReleasedCovariance]:
     """Return a covariance bundle's mean, and its debiased covariance and noise."""
     release, moments = bundle.release, bundle.release.second_moments
@@ -293,11 +316,11 @@ def _released(
         raise BundleFormatError("the manifest of a covariance release does not describe it")
     if moments.first_round is not None:
         mean, combined = combine_rounds(moments, RoundMatrices.from_bundle(bundle, places), chosen, release.n_rows)
-        if moments.margins is None or of_scores:
+        if moments.margins is None or as_scores is None:
             return mean, combined
         from dp_learn.covariance.scores import behind_scores  # with scipy, which others have no use for
 
-        return mean, behind_scores(bundle, chosen, combined)
+        return mean, behind_scores(bundle, chosen, combined, as_scores)
     order = [*places, len(places)] if moments.constant else places
     matrix = bundle.second_moments()[np.ix_(order, order)]
     return debias_one_round(moments, matrix, chosen, release.n_rows if counts_rows(bundle) else None)
@@ -347,11 +370,6 @@ def _require_same_columns(
         raise SchemaError(
             f"{here} and {there} do not have the same columns, so they cannot be {done}: only one has "
             f"{and_more([*map(quote_name, differing)], 5)}; {policies}"
-        )
-    if bundle is not like and bundle.release.margins is not None:
-        raise SchemaError(
-            f"{here} and {there} have normal scores by a histogram of their own each: equal scores are not equal "
-            f'values, and cannot be {done}; learn from each alone, or ask for those with release = "covariance"'
         )
     for name, column in mine.items():
         its, said = other[name], ""

@@ -40,7 +40,7 @@ def correlations(bundle: Bundle, *, of_scores: bool = False) -> Correlations:
     p = len(bundle.release.columns)
     values, errors = np.full((2, p, p), np.nan)
     with few_threads(p):
-        sample = Sample([bundle_source(bundle, of_scores=of_scores)])
+        sample = Sample([bundle_source(bundle, as_scores=None if of_scores else ())])
         kept = np.flatnonzero(clear_variances(sample.pooled))
         pooled = keep_columns(sample.pooled, kept)
         block = np.ix_(kept, kept)

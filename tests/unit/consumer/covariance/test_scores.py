@@ -1,5 +1,9 @@
 """The normal variables behind normal scores: estimates and intervals against the truth, by whole releases."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -11,7 +15,8 @@ from scipy import stats
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import SchemaError
-from dp_learn import learn_graph
+from dp_learn import compare_networks, learn_graph
+from dp_learn.covariance.agreement import require_one_scale
 from dp_learn.output.summary import describe_origin
 from dp_publish import Policy, publish
 
@@ -83,16 +88,64 @@ def test_rare_ones_stay_as_they_are(key: Ed25519PrivateKey, tmp_path: Any) -> No
     )  # the table's own is 0.34, and their variables' is 1
 
 
-def test_scores_of_two_releases_are_not_put_together(key: Ed25519PrivateKey, tmp_path: Any) -> None:
-    """Each release has a histogram of its own, so that equal scores are not equal values."""
-    for name in ("a", "b"):
-        publish(rows(np.random.default_rng(4), 3000), policy(name), out=tmp_path / f"{name}.tar", key=key)
+@contextmanager
+def released(key: Ed25519PrivateKey, folder: Path, *tables: pd.DataFrame) -> Iterator[list[Any]]:
+    """Publish tables, and open their bundles."""
+    with TemporaryDirectory(dir=folder) as own, ExitStack() as opened:
+        for number, table in enumerate(tables):
+            publish(table, policy(f"d{number}"), out=Path(own, f"d{number}.tar"), key=key)
+        yield [opened.enter_context(open_bundle(Path(own, f"d{number}.tar"))) for number in range(len(tables))]
+
+
+def test_releases_of_one_population_are_pooled(key: Ed25519PrivateKey, tmp_path: Path) -> None:
+    """Where distributions agree, two halves tell as much as their sum: steps are corrected, and errors fall."""
+    rng = np.random.default_rng(4)
+    with released(key, tmp_path, rows(rng, 20_000), rows(rng, 20_000)) as bundles:
+        alone, found = learn_graph(bundles[0]).estimate.inference, learn_graph(bundles).estimate.inference
+    places = np.triu_indices(P, 1)
+    assert np.abs(found.partial_correlation - true_partial())[places].max() < 0.06
+    assert np.allclose(found.standard_error[places] / alone.standard_error[places], np.sqrt(0.5), rtol=0.1)
+
+
+def test_scores_of_other_distributions_are_not_put_together(key: Ed25519PrivateKey, tmp_path: Path) -> None:
+    """Where a column's distributions differ, equal scores are not equal values, which the error says of this column."""
+    rng = np.random.default_rng(4)
+    other = rows(rng, 3000).assign(grades=lambda table: np.minimum(table["grades"] + (rng.random(3000) < 0.5), 4))
     with (
-        open_bundle(tmp_path / "a.tar") as a,
-        open_bundle(tmp_path / "b.tar") as b,
-        pytest.raises(SchemaError, match="histogram of their own"),
+        released(key, tmp_path, rows(rng, 3000), other) as bundles,
+        pytest.raises(SchemaError, match="grades, so that equal scores are not equal values"),
     ):
-        learn_graph([a, b])
+        learn_graph(bundles)
+
+
+def test_networks_behind_other_distributions_are_compared(key: Ed25519PrivateKey, tmp_path: Path) -> None:
+    """The network of ranks does not depend on units: equal ones do not differ, and a planted link is found."""
+    rng = np.random.default_rng(6)
+    other = rows(rng, 20_000).assign(lognormal=lambda t: t["lognormal"] ** 3, normal=lambda t: t["normal"] * 9)
+    planted = rows(rng, 20_000).assign(tails=lambda t: t["tails"] + 2 * t["normal"])
+    with released(key, tmp_path, rows(rng, 20_000), other, planted) as (first, second, third):
+        assert compare_networks([first, second]).differences.largest.p_value > 0.01
+        assert compare_networks([first, third]).differences.largest.p_value < 0.01
+
+
+def test_scores_themselves_are_compared_on_one_scale_only(key: Ed25519PrivateKey, tmp_path: Path) -> None:
+    """Correlations of rare ones depend on how rare they are: they are compared where they are as rare in both."""
+    rng = np.random.default_rng(7)
+    rare, rarer = (rows(rng, 4000).assign(fifth=lambda t, at=at: (t["normal"] > at) * 1.0) for at in (2.0, 2.05))
+    with released(key, tmp_path, rare, rarer, rows(rng, 4000)) as (first, second, third):
+        assert compare_networks([first, second]).differences.largest.p_value > 0.001
+        with pytest.raises(SchemaError, match=r"cannot be compared .* of fifth"):
+            compare_networks([first, third])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_rows", [500, 3000])
+def test_equal_distributions_hardly_ever_differ(n_rows: int, key: Ed25519PrivateKey, tmp_path: Path) -> None:
+    """Of 20 pairs of releases of one population all are pooled: at most one in a hundred may be refused."""
+    rng = np.random.default_rng(n_rows)
+    for _ in range(20):
+        with released(key, tmp_path, rows(rng, n_rows), rows(rng, n_rows)) as bundles:
+            assert require_one_scale(bundles, "pooled") == set()
 
 
 def test_two_values_are_not_said_to_be_clipped(key: Ed25519PrivateKey, tmp_path: Any) -> None:
