@@ -6,9 +6,9 @@ Random graphs of 12 and 30 columns, partial correlations of 0.12 to 0.45 of both
 Student's t with 6 degrees of freedom. "rows" are rows with the noise of a cell's mu and bounds of four standard
 deviations to either side, "moments" releases of second moments in two rounds, by the publisher's own code, and
 "categories" both, of tables with six numbers and four categories of 2 to 5 levels, published by it too, "scores"
-releases by normal scores of skewed columns, counts and cubes. In every line two releases are compared, of the row counts
-and strengths that it names, once with equal networks and once with some links that differ: others have no link, or
-another one. Printed are
+releases by normal scores of skewed columns, counts and cubes. In every line two releases are compared, of the row
+counts and strengths that it names, once with equal networks and once with some links that differ: others have no link,
+or another one. Printed are
 
 * how often pairs that are equal are rejected at 5 %, all and those with partial correlations above 0.15;
 * how often the two global tests reject equal networks at 5 %;

@@ -189,7 +189,7 @@ def test_two_hundred_indefinite_problems() -> None:
     check_indefinite(200, BENCHMARK["SIZES"])
 
 
-@pytest.mark.parametrize(("solver", "most"), [("admm", 400), ("newton", 25)])
+@pytest.mark.parametrize(("solver", "most"), [("admm", 400)])
 def test_few_iterations_near_the_boundary(solver: str, most: int) -> None:
     """One per cent above the smallest solvable alpha, acceleration and second-order steps still pay."""
     s = autoregressive(50, 100, seed=6, noise=1.0)

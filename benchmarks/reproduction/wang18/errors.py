@@ -51,7 +51,7 @@ def _measure(table: str, repetition: int, data: str) -> list[dict[str, Any]]:
     rows = into_the_ball(rows_of(table, Path(data), rng))
     n, d = rows.shape
     sample = rows.T @ rows / n
-    clean = graphical_lasso(sample, PENALTY, solver="newton", tol=1e-4, max_iter=100).precision
+    clean = graphical_lasso(sample, PENALTY, solver="admm", tol=1e-4, max_iter=1000).precision
     size = float(np.linalg.norm(clean))
 
     records = []
@@ -70,7 +70,7 @@ def _measure(table: str, repetition: int, data: str) -> list[dict[str, Any]]:
                 continue
             noise = noise_of(mechanism, guarantee, n, d, epsilon, rng)
             record["noise_over_clean"] = float(np.linalg.norm(noise)) / size
-            solution = solve(make_problem(sample + noise, PENALTY), solver="newton", tol=1e-3, max_iter=100)
+            solution = solve(make_problem(sample + noise, PENALTY), solver="admm", tol=1e-3, max_iter=1000)
             if solution is None:
                 least = smallest_solvable_alpha(sample + noise) if repetition == 0 else np.nan
                 records.append(record | {"solved": 0.0, "least": least})

@@ -123,7 +123,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     type=click.Choice(["auto", *SOLVER_NAMES]),
     default="auto",
     show_default=True,
-    help="Block coordinate descent (cd), ADMM, or proximal Newton; auto picks the one that suits the problem.",
+    help="Block coordinate descent (cd) or ADMM; auto picks the one that suits the problem.",
 )
 @option(
     "--scale",

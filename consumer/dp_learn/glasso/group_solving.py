@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from dp_learn.glasso.groups import GroupProblem, Groups, IndexArray, make_group_problem
 from dp_learn.glasso.problem import Solution, Status
 from dp_learn.glasso.solvers.admm import improve
-from dp_learn.glasso.solvers.small import is_small, solve_small
-from dp_learn.glasso.solvers.standard_form import Answer, Incumbent
+from dp_learn.glasso.solvers.few import SEARCH_ITER, is_few, solve_at_once, solve_few
+from dp_learn.glasso.solvers.standard_form import Answer, Incumbent, Start
 from dp_learn.matrices.linalg import FloatArray, few_threads
 
 NAME = "group"
@@ -27,7 +27,7 @@ Pair = tuple[FloatArray, FloatArray]
 
 ALPHA_RTOL = 1e-2  # of the smallest alpha that a message names
 _ONE_THREAD = 64  # columns that BLAS takes one thread for anyway
-SEARCH_ITER, LARGEST_FACTOR = 500, 1e9
+LARGEST_FACTOR = 1e9
 
 
 def solve_groups(
@@ -65,12 +65,11 @@ def split_components(problem: GroupProblem) -> list[IndexArray]:
 
 
 def _solve_components(problem: GroupProblem, tol: float, max_iter: int, warm: Pair | None) -> Solution | None:
-    """Solve every component by block coordinate descent, and those left by Newton steps and ADMM; None without."""
-    plain = is_small(len(problem.first), problem.n_features)
-    if plain:
-        found = solve_small(problem, tol=tol, max_iter=max_iter, start=None if warm is None else warm[0])
-        if found is not None:
-            return found
+    """Solve every component by block coordinate descent, and those left by ADMM, as few nodes are; None without."""
+    if is_few(len(problem.first), problem.n_features):
+        first = None if warm is None else Start(warm[1], warm[0])
+        found = solve_few(problem, tol=tol, max_iter=max_iter, start=first)
+        return found and replace(found, solver=NAME)
 
     precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
     objective, gap, n_iter, components = 0.0, 0.0, 0, split_components(problem)
@@ -78,7 +77,7 @@ def _solve_components(problem: GroupProblem, tol: float, max_iter: int, warm: Pa
         part, index = problem.restrict(nodes)
         place = np.ix_(index, index)
         start = None if warm is None else (warm[0][place], warm[1][place])
-        answer = _solve_component(part, start, tol * len(index), max_iter, plain=plain)
+        answer = _solve_component(part, start, tol * len(index), max_iter)
         if answer is None:
             return None
         precision[place], w[place] = answer.theta, answer.w
@@ -88,9 +87,7 @@ def _solve_components(problem: GroupProblem, tol: float, max_iter: int, warm: Pa
     return Solution(precision, w, objective, gap, n_iter, status, problem.alpha, NAME, len(components))
 
 
-def _solve_component(
-    problem: GroupProblem, start: Pair | None, gap: float, max_iter: int, *, plain: bool
-) -> Answer | None:
+def _solve_component(problem: GroupProblem, start: Pair | None, gap: float, max_iter: int) -> Answer | None:
     """Return the answer for one component; None where no dual feasible matrix was found positive definite."""
     if problem.covariance.diagonal().min() <= 0.0:
         return None
@@ -99,29 +96,11 @@ def _solve_component(
         best.offer_theta(problem.unlinked())
         best.offer_w(problem.covariance)
         return None if best.w is None else best.answer(0, Status.OPTIMAL)
-    if not plain:
-        from dp_learn.glasso.solvers.group_descent import solve_group_descent  # a second, for the kernels
 
-        swept = solve_group_descent(problem, start, gap=gap, max_iter=max_iter)
-        if swept is not None:
-            return swept
-        found = solve_small(problem, tol=gap / problem.n_features, max_iter=max_iter, start=start and start[0])
-        if found is not None:
-            return Answer(
-                found.precision, found.covariance, found.objective, found.duality_gap, found.n_iter, found.status
-            )
+    from dp_learn.glasso.solvers.group_descent import solve_group_descent  # a second, for the kernels
 
-    # in units in which every node's mean variance is one
-    scaled, units = problem.in_even_units()
-    outer = np.outer(units, units)
-    best = Incumbent(scaled)
-    n_iter, status = improve(scaled, best, scaled.unlinked(), gap=gap, max_iter=max_iter)
-    if best.w is None and not best.unbounded:  # too few iterations, or no solution
-        improve(scaled, best, best.theta, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
-    if best.w is None or best.theta is None:
-        return None
-    value = best.value - 2.0 * float(np.log(units).sum())
-    return Answer(best.theta * outer, best.w / outer, value, best.duality_gap, n_iter, status)
+    swept = solve_group_descent(problem, start, gap=gap, max_iter=max_iter)
+    return swept or solve_at_once(problem, start and Start(start[1], start[0]), gap=gap, max_iter=max_iter)
 
 
 def smallest_group_alpha(

@@ -146,6 +146,15 @@ class Problem:
         """Return the precision matrix without a link."""
         return np.diag(1.0 / self.variances)
 
+    def in_even_units(self) -> tuple[Problem, FloatArray]:
+        """Return the problem in units in which variances are one, and the columns' factors."""
+        d = 1.0 / np.sqrt(self.variances)
+        outer = np.outer(d, d)
+        s, penalty = self.covariance * outer, self.penalty * outer
+        np.fill_diagonal(s, 1.0)
+        np.fill_diagonal(penalty, 0.0)
+        return Problem(s, penalty, self.alpha), d
+
     def project(self, w: FloatArray) -> FloatArray:
         """Return the dual feasible matrix nearest to a symmetric one."""
         return np.minimum(np.maximum(w, self.covariance - self.penalty), self.covariance + self.penalty)

@@ -13,7 +13,8 @@ from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Problem, Solution, make_problem
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
-from dp_learn.glasso.solvers.small import has_solution, is_small, solve_small
+from dp_learn.glasso.solvers.few import is_few, solve_few
+from dp_learn.glasso.solvers.standard_form import Start
 from dp_learn.matrices.labels import align, column_labels
 
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
@@ -42,10 +43,10 @@ def graphical_lasso(
         order of the columns.
     alpha : float
         Strength of the penalty, > 0, in the units of `covariance`.
-    solver : {"cd", "admm", "newton", "auto"}
-        Block coordinate descent, the alternating direction method of multipliers, or proximal Newton. Prefer "cd" for
-        sparse answers and up to hundreds of columns, the others near the smallest alpha that has a solution, where its
-        sweeps gain little; "auto" begins with "cd" and changes to them where they are faster.
+    solver : {"cd", "admm", "auto"}
+        Block coordinate descent, or the alternating direction method of multipliers. Prefer "cd" for sparse answers,
+        and "admm" for dense ones of hundreds of columns and near the smallest alpha that has a solution, where sweeps
+        gain little; "auto" begins with "cd" and changes to "admm" where that is faster, and is "admm" for few columns.
     weights : array, shape (p, p), optional
         Symmetric, non-negative; 0 leaves an entry unpenalised, inf forbids the edge. Ones by default. Labels, if any,
         are those of `covariance`, or of the nodes.
@@ -162,14 +163,9 @@ def solve(
     components start from it without another proof. Columns that are those of few nodes count as few.
     """
     _check_settings(problem.n_features, solver, tol, max_iter, start)
-    plain = solver == AUTO and is_small(n_nodes or problem.n_features, problem.n_features)
-    if plain:
-        first = None if start is None else start.precision
-        found = solve_small(problem, tol=tol, max_iter=max_iter, start=first, definite=definite)
-        if found is not None:
-            return found
-        if not definite and not has_solution(problem):
-            return None
+    if solver == AUTO and is_few(n_nodes or problem.n_features, problem.n_features):
+        first = None if start is None else Start(start.covariance, start.precision)
+        return solve_few(problem, tol=tol, max_iter=max_iter, start=first)
     from dp_learn.glasso.solvers.components import solve_by_components  # half a second, and kernels
 
     return solve_by_components(
@@ -180,7 +176,6 @@ def solve(
         start=start,
         definite=definite,
         feasible=feasible,
-        plain=plain,
     )
 
 

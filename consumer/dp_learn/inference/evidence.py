@@ -37,7 +37,7 @@ def score_pairs(pooled: PooledCovariance, *, solver: str = "auto") -> FloatArray
     ----------
     pooled : PooledCovariance
         At least two columns, all with a positive debiased variance, and errors that are known or estimated.
-    solver : {"cd", "admm", "newton", "auto"}
+    solver : {"cd", "admm", "auto"}
         As in `graphical_lasso`.
 
     Returns

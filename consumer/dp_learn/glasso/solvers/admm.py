@@ -24,6 +24,7 @@ from dp_learn.matrices.linalg import Anderson, FloatArray, balancing_factor, eig
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two certificates
+FEW_MORE = 20  # iterations
 PATIENCE, LITTLE = 1000, 0.9  # so many iterations must lower the gap by a tenth: rounding stops what does not
 BALANCE_EVERY = 10  # iterations between two changes of rho
 FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations; blocks stay in those in which nodes are alike
@@ -50,15 +51,17 @@ def improve(
     gap: float,
     max_iter: int,
     feasible_only: bool = False,
+    close: float = math.inf,
 ) -> tuple[int, Status]:
     """Improve a certified pair until its gap is reached or no solution exists; return the iterations, and the end.
 
     It needs no feasible start: in every step ``S + rho U`` is dual feasible, and positive definite before long if there
-    is a solution. With `feasible_only` the search ends at the first matrix that is both.
+    is a solution. With `feasible_only` the search ends at the first matrix that is both. A few more iterations may
+    bring the gap as `close`.
     """
     s, outer = problem.covariance, np.ones_like(problem.covariance)  # outer takes a dual matrix to the units of now
     anderson, scalar = Anderson(problem.n_features), problem.is_scalar
-    rho, balance_until, next_change, before = 1.0, max_iter // 2, FIRST_CHANGE_OF_UNITS, math.inf
+    rho, balance_until, next_change, before, enough = 1.0, max_iter // 2, FIRST_CHANGE_OF_UNITS, math.inf, max_iter
     now, w = problem, s if best.w is None else best.w
 
     def change_units(theta: FloatArray, w: FloatArray) -> FloatArray:
@@ -85,7 +88,9 @@ def improve(
             best.offer_theta(z * outer)
             best.offer_w((s + rho * u) / outer if scalar else problem.project(s + rho * u))
             if best.duality_gap <= gap:
-                return n_iter, Status.OPTIMAL
+                enough = min(enough, n_iter + FEW_MORE)
+                if best.duality_gap <= close or n_iter >= enough:
+                    return n_iter, Status.OPTIMAL
             if best.unbounded or (feasible_only and best.w is not None):
                 return n_iter, Status.NO_SOLUTION if best.unbounded else Status.STALLED
         if n_iter % PATIENCE == 0:

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, solve
 
-from dp_learn.glasso.problem import Status
-from dp_learn.glasso.solvers.standard_form import Answer, StandardForm
+from dp_learn.glasso.problem import Problem, Status
+from dp_learn.glasso.solvers.standard_form import Answer
 
 MOST = 200  # columns: block descent is quick on the large components of sparse graphs
 
 
-def solve_on_chordal_graph(form: StandardForm, *, gap: float) -> Answer | None:
+def solve_on_chordal_graph(form: Problem, *, gap: float) -> Answer | None:
     """Return the fit where every entry is either free or forbidden and the free ones are a chordal graph, else None.
 
     Its status is `stalled` where rounding alone keeps the gap from being proven: no iteration could do better.
@@ -40,8 +39,8 @@ def solve_on_chordal_graph(form: StandardForm, *, gap: float) -> Answer | None:
             return None
 
         try:
-            beta = solve(s[np.ix_(near, near)], s[near, column], assume_a="pos") if near.size else np.empty(0)
-        except LinAlgError:
+            beta = np.linalg.solve(s[np.ix_(near, near)], s[near, column]) if near.size else np.empty(0)
+        except np.linalg.LinAlgError:
             return None
         variance = 1.0 - float(s[near, column] @ beta)
         if not variance > 0.0:

@@ -1,9 +1,9 @@
 """Exact screening into connected components, each solved in standard form by the solver of choice, compiled.
 
 Block descent is the fastest on sparse answers by far, and on dense ones up to hundreds of columns. Close to the
-smallest alpha that has a solution its sweeps gain less and less, more so than the iterations of ADMM and Newton: once
-`PATIENCE` sweeps have not made the gap ten times smaller, these two go on from the best answer so far.
-An unpenalised fit on a small chordal graph needs none of them.
+smallest alpha that has a solution its sweeps gain less and less, more so than the iterations of ADMM: once `PATIENCE`
+sweeps have not made the gap ten times smaller, ADMM goes on from the best answer so far. An unpenalised fit on a small
+chordal graph needs neither.
 
 References
 ----------
@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +31,6 @@ from dp_learn.glasso.solvers._sparse_kernels import is_dominant, off_diagonal_ro
 from dp_learn.glasso.solvers.admm import solve_admm
 from dp_learn.glasso.solvers.block_descent import solve_block_descent
 from dp_learn.glasso.solvers.chordal import solve_on_chordal_graph
-from dp_learn.glasso.solvers.newton import solve_newton
-from dp_learn.glasso.solvers.small import count_components
 from dp_learn.glasso.solvers.sparse_certificate import is_sparse, sparse_logdet
 from dp_learn.glasso.solvers.standard_form import (
     Answer,
@@ -46,12 +43,12 @@ from dp_learn.glasso.solvers.standard_form import (
 )
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
-SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm, solve_newton), strict=True))
+SWEEPS, DENSE = SOLVER_NAMES
+MANY = 0.6  # of the entries: from nothing ADMM takes at most 1.6 times as long then, and mostly a half to a thirtieth
+SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm), strict=True))
 
 PATIENCE = 20  # sweeps
 GAIN = 0.1  # of the gap is what so many sweeps leave of it at most, where more of them are worth while
-NEWTON_STEPS = 40  # more, each of many iterations, are taken only where rounding hides the answer
-ORDER: tuple[tuple[str, Solver], ...] = tuple(SOLVERS.items())
 LARGEST_IN_LOOP = 600  # columns of a component that compiled code may solve without a step between
 WORTH_A_THREAD = 300  # columns of a component: with two of these, two threads begin to pay
 
@@ -69,31 +66,30 @@ def solve_by_components(
     start: Solution | None,
     definite: bool,
     feasible: bool = False,
-    plain: bool = False,
 ) -> Solution | None:
-    """Solve a checked problem with settings that are checked, as `solve` does; a `plain` one without kernels."""
-    run = partial(solve_auto, plain=plain) if solver == AUTO else SOLVERS[solver]
+    """Solve a checked problem with settings that are checked, as `solve` does."""
+    if solver == AUTO and start is None and _looks_dense(problem):
+        solver = DENSE
+    run = solve_auto if solver == AUTO else SOLVERS[solver]
     precision, w = np.zeros(problem.covariance.shape), np.zeros(problem.covariance.shape)
-    n_components, components, objective, duality_gap, n_iter = (
-        (count_components(problem), [np.arange(problem.n_features)], 0.0, 0.0, 0)
-        if plain
-        else _solve_simple(problem, solver, tol, max_iter, start, precision, w)
+    n_components, components, objective, duality_gap, n_iter = _solve_simple(
+        problem, solver, tol, max_iter, start, precision, w
     )
     if n_components == 0:
         return None
     if not components:
-        name = ORDER[0][0] if solver == AUTO and n_iter else solver
+        name = SWEEPS if solver == AUTO and n_iter else solver
         return Solution(precision, w, objective, duality_gap, n_iter, Status.OPTIMAL, problem.alpha, name, n_components)
 
     def solve_component(index: NDArray[np.intp]) -> Piece | None:
         form = standardize(problem, index)
-        first = _starting_point(form, index, start, definite=definite, feasible=feasible, plain=plain)
+        first = _starting_point(form, index, start, definite=definite, feasible=feasible)
         return None if first is None else (form, run(form, first, gap=tol * index.size, max_iter=max_iter))
 
     pieces = _map(solve_component, components)
     if pieces[0] is not None and components[0].size == problem.n_features:
         precision, w = pieces[0][1].theta, pieces[0][1].w  # restored in place
-    status, used = Status.OPTIMAL, {ORDER[0][0]} if solver == AUTO and n_iter else set[str]()
+    status, used = Status.OPTIMAL, {SWEEPS} if solver == AUTO and n_iter else set[str]()
     for index, piece in zip(components, pieces, strict=True):
         if piece is None:
             return None
@@ -108,6 +104,11 @@ def solve_by_components(
         status = Status.OPTIMAL
     name = ", ".join(each for each in SOLVERS if each in used) or solver
     return Solution(precision, w, objective, duality_gap, n_iter, status, problem.alpha, name, n_components)
+
+
+def _looks_dense(problem: Problem) -> bool:
+    """Return whether most entries of the nearest matrix of the box are not zero, as those of a dense answer are."""
+    return bool(np.isfinite(problem.penalty).all() and np.mean(np.abs(problem.covariance) > problem.penalty) > MANY)
 
 
 def _map(
@@ -135,7 +136,7 @@ def _solve_simple(
     Then come the objective and the gap of what was solved, and the most sweeps. There is no component where a variance
     is not positive.
     """
-    descends = solve_block_descent is (ORDER[0][1] if solver == AUTO else SOLVERS[solver])
+    descends = solver in {SWEEPS, AUTO}
     warm = (start.precision, start.covariance) if start is not None else (precision, w)
     largest = min(LARGEST_IN_LOOP, problem.n_features) if descends else 1
     work = np.empty(N_SQUARES * largest * largest)
@@ -147,7 +148,7 @@ def _solve_simple(
 
 
 def _starting_point(
-    form: StandardForm, index: NDArray[np.intp], start: Solution | None, *, definite: bool, feasible: bool, plain: bool
+    form: StandardForm, index: NDArray[np.intp], start: Solution | None, *, definite: bool, feasible: bool
 ) -> Start | None:
     """Return a positive definite start in the box, warm if possible; None when the box holds none."""
     warm = None if start is None else standardize_start(start, form, index, feasible=feasible)
@@ -157,7 +158,7 @@ def _starting_point(
         return Start(form.covariance, None if warm is None else warm.theta)
     if warm is not None and is_positive_definite(warm.w):
         return warm
-    w = None if plain else _sparse_start(form)
+    w = _sparse_start(form)
     if w is None:
         w = feasible_covariance(form.covariance, form.penalty)
     return None if w is None else Start(w, None if warm is None else warm.theta)
@@ -172,35 +173,30 @@ def _sparse_start(form: StandardForm) -> FloatArray | None:
     return w if is_dominant(edges) or sparse_logdet(edges, w.diagonal()) > -math.inf else None
 
 
-def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int, plain: bool = False) -> Answer:
-    """Return the answer of the first solver that reaches the gap, each going on from the best answer so far.
+def solve_auto(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+    """Return the answer of the first method that reaches the gap, ADMM going on from the best answer of the sweeps.
 
-    Its `solvers` names the ones that ran. If none reaches the gap, the answer is the best one. A `plain` problem is one
-    of few nodes, for which block descent is not compiled.
+    Its `solvers` names the ones that ran. If none reaches the gap, the answer is the best one.
     """
     known = solve_on_chordal_graph(form, gap=gap)
     if known is not None:
         return known
-    (name, run), *others = ORDER[plain:]
-    best = (run if plain else partial(_sweep_while_worth_it, run))(form, start, gap=gap, max_iter=max_iter)
-    used = [name]
-    for name, run in others:
-        if best.status is Status.OPTIMAL:
-            break
-        limit = min(max_iter, NEWTON_STEPS) if name == "newton" else max_iter
-        answer = run(form, Start(best.w, best.theta), gap=gap, max_iter=limit)
-        best = min(answer, best, key=lambda each: each.duality_gap)
-        used.append(name)
-    return replace(best, solvers=tuple(used))
+    swept = _sweep_while_worth_it(form, start, gap=gap, max_iter=max_iter)
+    if swept.status is Status.OPTIMAL:
+        return replace(swept, solvers=(SWEEPS,))
+    answer = solve_admm(form, Start(swept.w, swept.theta), gap=gap, max_iter=max_iter)
+    return replace(min(answer, swept, key=lambda each: each.duality_gap), solvers=SOLVER_NAMES)
 
 
-def _sweep_while_worth_it(run: Solver, form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+def _sweep_while_worth_it(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
     """Return the best answer of block descent, run as long as its sweeps gain enough."""
-    best = run(form, start, gap=gap, max_iter=min(max_iter, PATIENCE))
+    best = solve_block_descent(form, start, gap=gap, max_iter=min(max_iter, PATIENCE))
     n_iter, before = best.n_iter, math.inf
     while best.status is Status.MAX_ITER and n_iter < max_iter and best.duality_gap <= GAIN * before:
         before = best.duality_gap
-        answer = run(form, Start(best.w, best.theta), gap=gap, max_iter=min(max_iter - n_iter, PATIENCE))
+        answer = solve_block_descent(
+            form, Start(best.w, best.theta), gap=gap, max_iter=min(max_iter - n_iter, PATIENCE)
+        )
         n_iter += answer.n_iter
         best = min(answer, best, key=lambda each: each.duality_gap)
     return replace(best, n_iter=n_iter)

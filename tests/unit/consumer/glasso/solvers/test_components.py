@@ -8,13 +8,12 @@ import pytest
 from scipy.sparse import csgraph
 
 from dp_bundle.base.errors import ParameterError
+from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem
 from dp_learn.glasso.solvers import components
 from dp_learn.glasso.solvers._component_kernels import connected_components, list_edges
 from dp_learn.glasso.solvers._sparse_kernels import log_determinant, off_diagonal_rows
-from dp_learn.glasso.solvers.block_descent import solve_block_descent
 from dp_learn.glasso.solvers.sparse_certificate import certify_sparse, is_sparse, sparse_logdet
-from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.linalg import logdet
 
@@ -111,22 +110,32 @@ def test_sparse_logdet() -> None:
     assert sparse_logdet(off_diagonal_rows(singular), singular.diagonal()) == -math.inf
 
 
-def test_auto_goes_on_with_another_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the first solver stops early the next one starts from its answer, and both are named."""
-    starts = []
+def indefinite(p: int) -> np.ndarray:
+    """Return correlations of a few factors, with noise on them."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(80, 6)) @ rng.normal(size=(6, p)) + 0.3 * rng.normal(size=(80, p))
+    noise = np.triu(0.1 * rng.normal(size=(p, p)), 1)
+    return np.corrcoef(rows.T) + noise + noise.T
 
-    def stuck(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
-        return solve_block_descent(form, start, gap=1e-300, max_iter=1)
 
-    def second(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
-        starts.append(start)
-        return solve_block_descent(form, start, gap=gap, max_iter=max_iter)
-
-    monkeypatch.setattr(components, "ORDER", (("admm", stuck), ("cd", second)))
-    solution = graphical_lasso(chain(60, 2), 0.2, solver="auto")
+def test_auto_goes_on_with_another_solver() -> None:
+    """Close to the smallest penalty that has a solution sweeps gain little, and ADMM ends; both are named."""
+    s = indefinite(60)
+    smallest = smallest_solvable_alpha(s)
+    start = graphical_lasso(s, 2.0 * smallest)
+    solution = graphical_lasso(s, 1.002 * smallest, solver="auto", start=start)
     assert solution.status is Status.OPTIMAL
     assert solution.solver == "cd, admm"
-    assert starts[0].theta is not None
+    alone = graphical_lasso(s, 1.002 * smallest, solver="admm")
+    assert solution.objective == pytest.approx(alone.objective, abs=2e-6 * 60)
+
+
+def test_a_dense_answer_from_nothing_is_not_swept_for() -> None:
+    """Where most covariances are beyond the penalty, ADMM is quicker from the beginning."""
+    s = indefinite(60)
+    alpha = 1.5 * smallest_solvable_alpha(s)
+    assert graphical_lasso(s, alpha, solver="auto").solver == "admm"
+    assert graphical_lasso(s, alpha, solver="auto", start=graphical_lasso(s, 2.0 * alpha)).solver == "cd"
 
 
 def test_auto_without_any_success_returns_the_best() -> None:
@@ -147,7 +156,7 @@ def test_small_components_are_solved_without_leaving_compiled_code(
         raise AssertionError("a component was taken out of compiled code")
 
     s = blocks(1, 7, 40, 2, 100, 1)
-    judge = graphical_lasso(s, 0.2, solver="newton", tol=1e-9)
+    judge = graphical_lasso(s, 0.2, solver="admm", tol=1e-9)
     monkeypatch.setattr(components, "standardize", refuse)
     cold = graphical_lasso(s, 0.2, solver=solver, tol=1e-9)
     found = [cold]
@@ -235,7 +244,7 @@ def test_lassos_that_need_newton_steps_are_solved() -> None:
     assert solution.converged
     problem = make_problem(s, 1e-3, penalize_diagonal=False)
     assert duality_gap(problem, solution.precision, solution.covariance) <= 12e-8
-    other = graphical_lasso(s, 1e-3, solver="newton", penalize_diagonal=False, tol=1e-8)
+    other = graphical_lasso(s, 1e-3, solver="admm", penalize_diagonal=False, tol=1e-8)
     assert solution.objective == pytest.approx(other.objective, abs=24e-8)
 
 
