@@ -44,7 +44,7 @@ from dp_learn.glasso.solvers.standard_form import (
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 SWEEPS, DENSE = SOLVER_NAMES
-MANY = 0.6  # of the entries: from nothing ADMM takes at most 1.6 times as long then, and mostly a half to a thirtieth
+MANY = 0.6  # of the entries: then ADMM takes a half to a thirtieth of the time from nothing, or little more
 SOLVERS: dict[str, Solver] = dict(zip(SOLVER_NAMES, (solve_block_descent, solve_admm), strict=True))
 
 PATIENCE = 20  # sweeps

@@ -295,7 +295,8 @@ def _describe_cells(cells: dict[str, int], what: str) -> list[str]:
     lines = [f"  {counted(number, 'cell')} of {quote_name(name)} {what}" for name, number in ranked[:_COUNTED]]
     rest = ranked[_COUNTED:]
     if rest:
-        lines.append(f"  {sum(number for _, number in rest)} cells of {counted(len(rest), 'more column')} {what}")
+        n_cells = sum(number for _, number in rest)
+        lines.append(f"  {counted(n_cells, 'cell')} of {counted(len(rest), 'more column')} {what}")
     return lines
 
 
