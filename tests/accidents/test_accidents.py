@@ -15,7 +15,7 @@ from tests.accidents.power import lose_power, why_not
     ("by", "release", "count"),
     [
         pytest.param(signal.SIGKILL, "rows", 42, marks=pytest.mark.long),
-        (signal.SIGKILL, "rows", 20),
+        (signal.SIGKILL, "rows", 10),
         (signal.SIGKILL, "covariance", 10),
         (signal.SIGINT, "rows", 4),
         (signal.SIGINT, "covariance", 4),

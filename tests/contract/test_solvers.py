@@ -184,9 +184,10 @@ def test_indefinite_problems_are_certified_or_proven_unsolvable() -> None:
 
 
 @pytest.mark.slow
-def test_two_hundred_indefinite_problems() -> None:
-    """The same on the two hundred problems of the benchmark, of up to a hundred columns."""
-    check_indefinite(200, BENCHMARK["SIZES"])
+@pytest.mark.parametrize("count", [60, pytest.param(200, marks=pytest.mark.long)])
+def test_indefinite_problems_of_the_benchmark(count: int) -> None:
+    """The same on the problems of the benchmark, of up to a hundred columns."""
+    check_indefinite(count, BENCHMARK["SIZES"])
 
 
 @pytest.mark.parametrize(("solver", "most"), [("admm", 400)])

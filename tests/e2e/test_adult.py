@@ -19,7 +19,7 @@ from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import Policy, publish
 
-N_RELEASES = 5
+N_RELEASES = 3
 ALPHA = 0.05  # at which the graphs of this table are compared
 ROWS, COVARIANCE, CLEAN = "rows", "covariance", "clean"
 PRIVACY: dict[str, dict[str, object]] = {

@@ -162,7 +162,7 @@ def test_counts_need_the_rows() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [2000, 5000])
-@pytest.mark.parametrize("variance", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("variance", [0.0, pytest.param(0.5, marks=pytest.mark.long), 2.0])
 @pytest.mark.parametrize("world", [chain, random_graph])
 def test_fifty_columns_are_covered_too(world: Callable[[int], World], variance: float, n_rows: int) -> None:
     """With 50 columns and 2000 rows or more the same bounds hold, in 100 repetitions each.
@@ -177,7 +177,7 @@ def test_fifty_columns_are_covered_too(world: Callable[[int], World], variance: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variance", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("variance", [0.0, pytest.param(0.5, marks=pytest.mark.long), 2.0])
 def test_twenty_columns_and_few_rows(variance: float) -> None:
     """With 2000 Gaussian rows of 20 columns both kinds of error cover."""
     ways = from_covariance, from_rows
@@ -188,7 +188,7 @@ def test_twenty_columns_and_few_rows(variance: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_columns", [20, 48])
-@pytest.mark.parametrize("sigma", [0.3, 0.5, 1.0])
+@pytest.mark.parametrize("sigma", [0.3, pytest.param(0.5, marks=pytest.mark.long), 1.0])
 def test_counts_are_covered_whatever_the_noise(sigma: float, n_columns: int) -> None:
     """From counts with discrete noise, errors from the rows cover and keep the false discovery rate."""
     (result,) = simulate(count_chains(n_columns), discrete_noise(sigma), 5000, from_rows)

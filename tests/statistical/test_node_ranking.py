@@ -14,10 +14,11 @@ N_TABLES = 8
 
 
 @pytest.mark.slow
-def test_evidence_ranks_better_than_the_tests(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+@pytest.mark.parametrize("n_tables", [N_TABLES, pytest.param(2 * N_TABLES, marks=pytest.mark.long)])
+def test_evidence_ranks_better_than_the_tests(n_tables: int, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Of rows whose nodes are closely related, mean AUC is .05 above that of tests from an unpenalised fit."""
     found = []
-    for seed in range(2 * N_TABLES):
+    for seed in range(n_tables):
         rng, n_rows = np.random.default_rng(seed), 4000 if seed % 2 else 10_000
         table, edges = draw_table(rng, n_rows, by_entry=bool(seed % 4 // 2), closeness=0.98, density=0.25)
         with open_bundle(publish_table(table, {"unit": "cell", "mu": 3.0}, tmp_path, key)) as bundle:
@@ -27,7 +28,7 @@ def test_evidence_ranks_better_than_the_tests(tmp_path: Path, key: Ed25519Privat
             found.append([judge(graph.columns, each, table, edges)[0] for each in (graph.evidence, graph.tests.scores)])
     by_evidence, by_tests = np.mean(found, axis=0)
 
-    assert len(found) >= N_TABLES
+    assert len(found) >= n_tables / 2
     assert by_evidence >= by_tests + 0.05
     assert by_evidence >= 0.75
 

@@ -139,7 +139,7 @@ def test_scores_themselves_are_compared_on_one_scale_only(key: Ed25519PrivateKey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_rows", [500, 3000])
+@pytest.mark.parametrize("n_rows", [500, pytest.param(3000, marks=pytest.mark.long)])
 def test_equal_distributions_hardly_ever_differ(n_rows: int, key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """Of 20 pairs of releases of one population all are pooled: at most one in a hundred may be refused."""
     rng = np.random.default_rng(n_rows)
