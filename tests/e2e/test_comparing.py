@@ -157,7 +157,7 @@ def refusal(command: Run, *arguments: object) -> str:
 def test_releases_that_share_rows_are_refused(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
     """Two releases of a dataset, a whole and a part, and one release twice have one sentence each."""
     first = release(tmp_path / "1.tar", key, BEFORE, name="people")
-    assert "the same release is given twice" in refusal(command, first, first)
+    assert "are the same release, which is given twice" in refusal(command, first, first)
 
     again = release(tmp_path / "2.tar", key, BEFORE, name="people")
     part = release(tmp_path / "3.tar", key, BEFORE, name="parts", partition="north")

@@ -52,6 +52,14 @@ def require_one_scale(bundles: Sequence[Bundle], done: str) -> Collection[str]:
     for bundle in bundles[1:]:
         other = _distributions(bundle)
         needed = [name for name in first if name in other and (done == "pooled" or name in weak)]
+        for name in needed:
+            if first[name].labels != other[name].labels:
+                here, there = (quote_path(each.path) for each in (bundles[0], bundle))
+                raise SchemaError(
+                    f"the histograms of {quote_name(name)} in {here} and {there} have other levels, or levels in only "
+                    f"one of them, so they cannot be {done}: ask for releases by policies that declare the same kinds "
+                    "and levels"
+                )
         apart = {name: _apart(first[name], other[name], len(needed)) for name in needed}
         if differing := {name: by for name, by in apart.items() if by > 0.0}:
             names = and_more([quote_name(name) for name in sorted(differing, key=lambda each: -differing[each])], 5)
@@ -84,8 +92,6 @@ def _apart(first: _Distribution, second: _Distribution, n_tests: int) -> float:
     Sampling, and the noise on counts whose sum is known, are Brownian bridges along the cells, whose largest value is
     beyond t with a probability of about 2 exp(-2 t² / variance), and less at cells alone.
     """
-    if first.labels != second.labels:
-        return math.inf
     variance = first.variance + second.variance
     allowed = math.sqrt(variance * math.log(2.0 * n_tests / _BY_CHANCE) / 2.0) + _TOLERATED
     return max(_least_distance(first, second), _least_distance(second, first)) - allowed

@@ -16,7 +16,7 @@ from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
 from dp_bundle.base.quoting import and_more, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_transform
-from dp_bundle.manifest.columns import Asinh, Column
+from dp_bundle.manifest.columns import Asinh, Column, Scores
 from dp_learn.covariance.estimate import (
     NoiseAndGaps,
     NoisyCovariance,
@@ -138,6 +138,8 @@ def bundle_sources(
     """Return `bundle_source` of each, with the gaps that all publish or with none, and a sentence on those left out."""
     fills = [_fills_of(bundle).items() for bundle in bundles]
     told = [name for name, _ in set.intersection(*map(set, fills))] if gaps else []
+    for bundle in bundles[1:]:
+        _require_same_columns(bundle, bundles[0], told, done)
     as_scores, notes = _require_one_scale(bundles, done)
     sources = [bundle_source(each, like=bundles[0], done=done, told=told, as_scores=as_scores) for each in bundles]
     by = Counter(name for items in fills for name, _ in items if name not in told)
@@ -263,9 +265,7 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
     SchemaError
         They cannot be pooled: one is given twice, some but not all share their rows, or the dataset has grown.
     """
-    if len({bundle.manifest_sha256 for bundle in bundles}) < len(bundles):
-        raise SchemaError("the same release is given twice: name each bundle once")
-
+    require_each_once(bundles)
     releases = [(bundle.signer.key.fingerprint, bundle.release) for bundle in bundles]
     origins = [(signer, release.dataset.name, release.lineage.partition) for signer, release in releases]
 
@@ -305,6 +305,18 @@ def _require_one_scale(bundles: Sequence[Bundle], done: str) -> tuple[Collection
         "distributions are not among what is told"
     )
     return require_one_scale(bundles, done), [said]
+
+
+def require_each_once(bundles: Sequence[Bundle]) -> None:
+    """Refuse, by `SchemaError`, a release that is given twice."""
+    seen: dict[str, str] = {}
+    for bundle in bundles:
+        path, digest = quote_path(bundle.path), bundle.manifest_sha256
+        if digest in seen:
+            raise SchemaError(
+                f"{seen[digest]} and {path} are the same release, which is given twice: name each bundle once"
+            )
+        seen[digest] = path
 
 
 def _released(
@@ -375,6 +387,12 @@ def _require_same_columns(
         its, said = other[name], ""
         if column.block != its.block:
             said = f"is a level in only one of {here} and {there}, so they cannot be {done}: {policies}"
+        elif isinstance(column.transform, Scores) != isinstance(its.transform, Scores):
+            scored, plain = (here, there) if isinstance(column.transform, Scores) else (there, here)
+            said = (
+                f"has normal scores in {scored} and values in {plain}: bundles are {done} on one scale only, which "
+                'those have that are both released with release = "copula", or both without'
+            )
         elif column.transform != its.transform:
             said = (
                 f"is {_scale(column)} in {here} and {_scale(its)} in {there}: bundles are {done} on one scale only, "

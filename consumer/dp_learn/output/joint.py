@@ -31,7 +31,7 @@ _NUMBERS = {"before": "before_value", "after": "after_value"} | {
 _COUPLINGS = {
     Kind.FUSED: "values stay until they jump",
     Kind.SMOOTH: "values drift",
-    Kind.PAIRS: "values are the same or differ",
+    Kind.PAIRS: "few values differ between periods",
     Kind.GROUP: "links are in the same places",
 }
 
@@ -162,7 +162,8 @@ def describe_joint(result: JointResult, folder: Path, *, report: bool = True) ->
     lines = [
         *describe_releases(result.bundles, names, found.effective_rows),
         *(f"  {sentence}" for sentence in (*describe_left_out(found.left_out, names), *found.notes)),
-        f"{len(names)} graphs of {len(found.nodes)} columns, with {spell_range(edges)} edges; {_COUPLINGS[found.kind]}",
+        f"{len(names)} graphs of {len(found.nodes)} columns, with {spell_range(edges)} edges each; "
+        f"estimated as if {_COUPLINGS[found.kind]}",
         f"  alpha = {found.alpha:.4g} and coupling strength = {found.coupling:.4g}, {chosen}; {found.solution.status}, "
         f"duality gap {found.solution.duality_gap:.2g}",
     ]
@@ -184,6 +185,8 @@ def summarize_changes(result: JointResult) -> str:
     level = f"at a level of {1.0 - found.confidence:.2g} for all together"
     if found.order is Order.TIME:
         return f"{counted(count, 'change point') if count else 'no change point was found'} {level}"
+    if len(result.names) == 2:
+        return f"the two networks {'differ' if count else 'were not found to differ'} {level}"
     return f"{count} of {len(result.names)} networks differ{'s' * (count == 1)} from those of the others {level}"
 
 

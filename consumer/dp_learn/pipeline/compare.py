@@ -22,7 +22,7 @@ from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_sources
+from dp_learn.covariance.sources import bundle_sources, require_each_once
 from dp_learn.covariance.standard_errors import null_standard_errors, rows_without_noise
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso
@@ -160,8 +160,7 @@ def require_different_rows(bundles: Sequence[Bundle]) -> list[str]:
     """
     if len(bundles) < 2:
         raise SchemaError(f"a comparison needs at least two bundles, and {'one' if bundles else 'none'} is given")
-    if len({bundle.manifest_sha256 for bundle in bundles}) < len(bundles):
-        raise SchemaError("the same release is given twice: name each bundle once")
+    require_each_once(bundles)
 
     parts: dict[tuple[str, str], list[str | None]] = {}
     for bundle in bundles:

@@ -7,6 +7,7 @@ as in `dp-learn compare`: at change points in time, or of periods that differ fr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,11 +17,11 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
-from dp_bundle.base.quoting import quote_path
+from dp_bundle.base.quoting import name_columns, quote_path
 from dp_bundle.manifest.statement import shape_of
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.standard_errors import at_least_model
+from dp_learn.covariance.standard_errors import at_least_model, rows_without_noise
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.joint_problem import JointSolution, Kind
 from dp_learn.inference.changes import Change, Changes, compare_pooled, find_changes
@@ -195,8 +196,9 @@ def learn_periods(
     """Learn from all rows; see `learn_joint`, and `find_changes` for the number of draws."""
     if samples[0].levels.blocks:
         raise SchemaError(
-            "dp-learn joint learns graphs of numbers, and these tables have categories, which dp-learn compare takes: "
-            "compare them, or publish numbers alone"
+            "dp-learn joint learns graphs of numbers, and these tables have categories "
+            f"({name_columns(list(samples[0].levels.blocks))}), which dp-learn compare takes: compare the releases, or "
+            'ask for some without them, or with levels that have an order (kind = "ordered")'
         )
     together = lay_out_together(samples, names or None)
     nodes = together.nodes[0].names
@@ -220,7 +222,7 @@ def learn_periods(
     return Joint(
         nodes,
         together.left_out,
-        periods.rows.tolist(),
+        [rows_without_noise(each) or math.nan for each in together.pooled],  # known, as all are testable
         order,
         kind,
         alpha,

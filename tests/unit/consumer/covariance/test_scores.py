@@ -118,6 +118,24 @@ def test_scores_of_other_distributions_are_not_put_together(key: Ed25519PrivateK
         learn_graph(bundles)
 
 
+def test_other_levels_and_other_releases_are_named_as_such(key: Ed25519PrivateKey, tmp_path: Path) -> None:
+    """Where one has levels and the other numbers, or no scores at all, distributions are not what differs."""
+    rng = np.random.default_rng(8)
+    table = rows(rng, 3000)
+    words = table.assign(fifth=np.where(table["fifth"] > 0, "yes", "no"))
+    said = policy("words", fifth={"kind": "boolean", "levels": ["no", "yes"]})
+    values = said.model_copy(update={"privacy": said.privacy.model_copy(update={"release": "covariance"})})
+    paths = [tmp_path / f"{name}.tar" for name in ("scores", "words", "values")]
+    for place, (one, how) in enumerate([(table, policy("scores")), (words, said), (words, values)]):
+        publish(one, how, out=paths[place], key=key)
+    with ExitStack() as opened:
+        scores, levels, plain = (opened.enter_context(open_bundle(path)) for path in paths)
+        with pytest.raises(SchemaError, match=r"histograms of fifth in .* have other levels, or levels in only one"):
+            learn_graph([scores, levels])
+        with pytest.raises(SchemaError, match=r"has normal scores in .*scores.tar and values in .*values.tar"):
+            compare_networks([plain, scores])
+
+
 def test_networks_behind_other_distributions_are_compared(key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """The network of ranks does not depend on units: equal ones do not differ, and a planted link is found."""
     rng = np.random.default_rng(6)
