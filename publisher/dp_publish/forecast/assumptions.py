@@ -84,8 +84,9 @@ def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAUL
         found = "centers and scales" if policy.privacy.is_moments else "bounds"
         said.append(f"{found} that are found fit the values as well as the search can make them")
     if levels:
-        said.append(f"levels {'' if said else 'are '}equally frequent")
-    return ", ".join(said)
+        said.append("levels are equally frequent")
+    *first, last = said
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _has_found_bounds(policy: Policy, entry: ColumnPolicy) -> bool:

@@ -228,7 +228,7 @@ def test_what_is_assumed_of_bounds_that_are_found_is_not_a_share_of_their_width(
     policy = policy_with(columns, mu=3.0)
     found = "bounds that are found fit the values as well as the search can make them"
     assert describe_spread(policy, ["a"]) == found
-    assert describe_spread(policy, ["a", "b"]) == f"standard deviations are 0.14 of the width, {found}"
+    assert describe_spread(policy, ["a", "b"]) == f"standard deviations are 0.14 of the width and {found}"
     assert describe_spread(policy, ["b", "c"]) == "standard deviations are what the policy says, or 0.14 of the width"
 
 
