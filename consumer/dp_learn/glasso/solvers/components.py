@@ -107,8 +107,9 @@ def solve_by_components(
 
 
 def _looks_dense(problem: Problem) -> bool:
-    """Return whether most entries of the nearest matrix of the box are not zero, as those of a dense answer are."""
-    return bool(np.isfinite(problem.penalty).all() and np.mean(np.abs(problem.covariance) > problem.penalty) > MANY)
+    """Return whether most entries are penalised, and not enough to be zero in the box, as those of a dense answer are."""
+    s, penalty = problem.covariance, problem.penalty
+    return bool(np.isfinite(penalty).all() and np.mean((penalty > 0.0) & (np.abs(s) > penalty)) > MANY)
 
 
 def _map(
