@@ -107,7 +107,7 @@ def solve_by_components(
 
 
 def _looks_dense(problem: Problem) -> bool:
-    """Return whether most entries are penalised, and not enough to be zero in the box, as those of a dense answer are."""
+    """Return whether most entries are penalised, and less than their covariance is, as those of a dense answer are."""
     s, penalty = problem.covariance, problem.penalty
     return bool(np.isfinite(penalty).all() and np.mean((penalty > 0.0) & (np.abs(s) > penalty)) > MANY)
 
