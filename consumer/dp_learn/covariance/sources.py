@@ -298,11 +298,11 @@ def _require_one_scale(bundles: Sequence[Bundle], done: str) -> tuple[Collection
     from dp_learn.covariance.agreement import require_one_scale  # with scipy, which others have no use for
 
     said = (
-        "normal scores are pooled, as no column's distribution differs between releases by more than noise and chance "
-        "explain; each release alone has its histograms"
+        "normal scores are pooled, as no column's distribution is farther from that of the first release than noise "
+        "and chance explain, and 0.02 of the rows; each release alone has its histograms"
         if done == "pooled"
-        else "links are between normal scores, each by its release's own histograms: differences of the columns' "
-        "distributions are not among what is told"
+        else "links are between the normal variables behind ranks, by each release's own histograms: differences of "
+        "the columns' distributions are not among what is told"
     )
     return require_one_scale(bundles, done), [said]
 

@@ -222,7 +222,7 @@ def learn_periods(
     return Joint(
         nodes,
         together.left_out,
-        [rows_without_noise(each) or math.nan for each in together.pooled],  # known, as all are testable
+        [rows_without_noise(sample.pooled) or math.nan for sample in samples],  # known, as all are testable
         order,
         kind,
         alpha,

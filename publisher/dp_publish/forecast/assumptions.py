@@ -85,8 +85,7 @@ def describe_spread(policy: Policy, names: Iterable[str], spread: float = DEFAUL
         said.append(f"{found} that are found fit the values as well as the search can make them")
     if levels:
         said.append("levels are equally frequent")
-    *first, last = said
-    return f"{', '.join(first)} and {last}" if first else last
+    return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
 
 
 def _has_found_bounds(policy: Policy, entry: ColumnPolicy) -> bool:
