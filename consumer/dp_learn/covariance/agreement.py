@@ -51,13 +51,14 @@ def require_one_scale(bundles: Sequence[Bundle], done: str) -> Collection[str]:
     first = _distributions(bundles[0])
     for bundle in bundles[1:]:
         other = _distributions(bundle)
-        needed = [name for name in first if name in other and (done == "pooled" or name in weak)]
-        for name in needed:
+        common = first.keys() & other.keys()
+        needed = [name for name in first if name in common and (done == "pooled" or name in weak)]
+        for name in sorted(common):  # in another order, signs are others as well
             if first[name].labels != other[name].labels:
                 here, there = (quote_path(each.path) for each in (bundles[0], bundle))
                 raise SchemaError(
-                    f"the histograms of {quote_name(name)} in {here} and {there} have other levels, or levels in only "
-                    f"one of them, so they cannot be {done}: ask for releases by policies that declare the same kinds "
+                    f"the histograms of {quote_name(name)} in {here} and {there} do not have the same levels in the "
+                    f"same order, so they cannot be {done}: ask for releases by policies that declare the same kinds "
                     "and levels"
                 )
         apart = {name: _apart(first[name], other[name], len(needed)) for name in needed}

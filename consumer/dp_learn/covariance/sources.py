@@ -19,6 +19,7 @@ from dp_bundle.describe.sentences import describe_transform
 from dp_bundle.manifest.columns import Asinh, Column, Scores
 from dp_learn.covariance.estimate import (
     NoiseAndGaps,
+    NoiseAndRest,
     NoisyCovariance,
     ReleasedCovariance,
     debias_covariance,
@@ -223,8 +224,11 @@ def _change_released(
     """Return a released mean and covariance without some gaps."""
     forms, shift, rest = leave_out_gaps(mean, released.debiased, gaps)
     noise, debiased, nothing = released.noise, sandwich(forms, released.debiased) - rest, np.zeros(len(forms))
+    on_rows = nothing
+    if isinstance(noise, NoiseAndRest):  # of normal scores, whose gaps' indicators have no rest
+        on_rows, noise = forms**2 @ noise.rest.noise_variance, noise.noise
     if isinstance(noise, OneRound | TwoRounds):
-        as_rows = NoisyCovariance(released.n_rows, debiased, nothing, nothing, rest)
+        as_rows = NoisyCovariance(released.n_rows, debiased, on_rows, nothing, rest)
         noise = NoiseAndGaps(noise.of_forms(forms), as_rows)
     return forms @ (mean - shift), replace(released, debiased=debiased, noise=noise)
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import SchemaError
-from dp_learn import compare_networks, learn_graph
+from dp_learn import compare_networks, learn_graph, learn_joint
 from dp_learn.covariance.agreement import require_one_scale
 from dp_learn.output.summary import describe_origin
 from dp_publish import Policy, publish
@@ -130,7 +130,9 @@ def test_other_levels_and_other_releases_are_named_as_such(key: Ed25519PrivateKe
         publish(one, how, out=paths[place], key=key)
     with ExitStack() as opened:
         scores, levels, plain = (opened.enter_context(open_bundle(path)) for path in paths)
-        with pytest.raises(SchemaError, match=r"histograms of fifth in .* have other levels, or levels in only one"):
+        with pytest.raises(
+            SchemaError, match=r"histograms of fifth in .* do not have the same levels in the same order"
+        ):
             learn_graph([scores, levels])
         with pytest.raises(SchemaError, match=r"has normal scores in .*scores.tar and values in .*values.tar"):
             compare_networks([plain, scores])
@@ -144,6 +146,26 @@ def test_networks_behind_other_distributions_are_compared(key: Ed25519PrivateKey
     with released(key, tmp_path, rows(rng, 20_000), other, planted) as (first, second, third):
         assert compare_networks([first, second]).differences.largest.p_value > 0.01
         assert compare_networks([first, third]).differences.largest.p_value < 0.01
+
+
+@pytest.mark.parametrize("missing", [{}, {"grades": 0.2}])
+def test_gaps_of_scores_are_left_out(missing: dict[str, float], key: Ed25519PrivateKey, tmp_path: Path) -> None:
+    """Gaps that one release publishes, or both, change no correlation of scores, and errors know of them."""
+    rng = np.random.default_rng(9)
+    tables = [rows(rng, 20_000), rows(rng, 20_000)]
+    for table, shares in zip(tables, ({"normal": 0.2}, missing), strict=True):
+        for name, share in shares.items():
+            table.loc[rng.random(len(table)) < share, name] = np.nan
+    paths = [tmp_path / f"{number}.tar" for number in range(2)]
+    for path, table, shares in zip(paths, tables, ({"normal": 0.2}, missing), strict=True):
+        said = {name: {**COLUMNS[name][1], "missing": "indicator"} for name in shares}
+        publish(table, policy(path.stem, **said), out=path, key=key)
+    with open_bundle(paths[0]) as first, open_bundle(paths[1]) as second:
+        found = compare_networks([first, second]).differences
+        assert found.largest.p_value > 0.01
+        assert learn_joint([first, second], order="none").changes is not None
+    estimate, places = found.estimates[0], found.pairs
+    assert np.abs(estimate.value - true_partial()[places]).max() < 0.08
 
 
 def test_scores_themselves_are_compared_on_one_scale_only(key: Ed25519PrivateKey, tmp_path: Path) -> None:
