@@ -78,11 +78,13 @@ def _distributions(bundle: Bundle) -> Mapping[str, _Distribution]:
     stated, n_rows = bundle.release.margins, bundle.release.n_rows
     if stated is None:
         return {}
+    guarantee = bundle.release.guarantee
+    together = (guarantee and guarantee.max_rows) or 1  # rows of one person may be alike
     scored, found = steps_of(bundle), {}
     for margin in bundle.margins():
         columns = [column.name for column in bundle.release.columns if column.source_name == margin.name]
         for name in scored.keys() & columns:
-            variance = 1.0 / n_rows + len(margin.counts) * stated.variance / n_rows**2
+            variance = together / n_rows + len(margin.counts) * stated.variance / n_rows**2
             found[name] = _Distribution(margin.edges, scored[name].ends, margin.labels, variance)
     return found
 
