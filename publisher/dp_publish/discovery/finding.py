@@ -310,7 +310,8 @@ def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, g
     has_gaps = n_gaps > max(_CLEAR * gaps_sigma, _LEAST_SHARE * n_rows)
     n_values = max(n_rows - max(n_gaps, 0), 1)
     ordered = sorted(kept.items(), key=lambda item: -item[1])
-    levels = [value for value, number in ordered[:MOST_LEVELS] if number >= _LEAST_LEVEL * n_values]
+    frequent = [value for value, number in ordered[:MOST_LEVELS] if number >= _LEAST_LEVEL * n_values]
+    levels = sorted(frequent)  # and not by noisy counts, whose order other releases would not have
     held = sum(kept[value] for value in levels)
     if held < HELD * n_values:
         return TOO_RARE if kept else NAMES
@@ -321,7 +322,7 @@ def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, g
         levels.append(_OTHER)
     if len(levels) < 2:
         return "one value in nearly all rows"
-    other = _OTHER if has_others else levels[0]
+    other = _OTHER if has_others else frequent[0]
     return ColumnPolicy(
         kind="category", categories=tuple(levels), other=other, missing="category" if has_gaps else "other"
     )

@@ -106,9 +106,10 @@ def _covariance_verdict(plan: Plan) -> Iterator[str]:
         yield f"What {plan.mechanism} would show depends on the values, and readers get no error bars from it."
         return
     in_rows = f", and of {row.rows.error:.2g} in a release of rows" if row.rows.is_possible else ""
+    released = "release of normal scores" if plan.policy.privacy.has_margins else "covariance release"
     yield (
         f"At mu = {printed_mu(row.mu)}, a correlation has a standard error of {row.moments.error:.2g} in the "
-        f"covariance release{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}."
+        f"{released}{in_rows}; chance alone makes it {plan.n_rows**-0.5:.2g}."
     )
     yield from _describe_undeclared(plan)
     if not row.rows.is_possible:

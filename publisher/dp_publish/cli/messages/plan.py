@@ -18,10 +18,8 @@ from dp_publish.forecast.strengths import describe_count, printed_epsilon, print
 from dp_publish.policy.coded_columns import raw_names
 
 _WIDTH = 79  # of a line, on the narrowest terminal
-_MOMENTS = (
-    "from rows: if noisy rows are published. from moments: if only second moments are (--release covariance), at the "
-    "same mu."
-)
+_MOMENTS = "from rows: if noisy rows are published. from moments: if only second moments are ({}), at the same mu."
+_RELEASES = {True: "of normal scores: --release copula", False: "--release covariance"}
 _PRINTED = {
     "theorem_4_1": "mu = {:.3g} by theorem 4.1 (continuous columns)",
     "theorem_4_4": "mu = {:.3g} by theorem 4.4 (integer columns, at least)",
@@ -49,7 +47,7 @@ def describe_plan(plan: Plan, *, looked: bool = False, more: Sequence[str] = ())
     ]
 
     legend = [
-        *([_MOMENTS] if moments else []),
+        *([_MOMENTS.format(_RELEASES[plan.policy.privacy.has_margins])] if moments else []),
         "sigma / width: the noise's standard deviation over the width of a column's bounds. noise / signal: the ratio "
         "of their variances. If columns differ, the table shows their median.",
         "see: find with 80 % power at a false discovery rate of 5 %, by an estimator that corrects for the noise.",

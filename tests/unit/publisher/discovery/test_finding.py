@@ -198,6 +198,7 @@ def test_a_kind_follows_from_what_was_told(
     ("levels", "gaps", "categories", "other", "missing"),
     [
         ({"x": 6000, "y": 4000}, 0, ("x", "y"), "x", "other"),
+        ({"y": 6000, "x": 4000}, 0, ("x", "y"), "y", "other"),
         ({"x": 5000, "y": 3000}, 0, ("x", "y", "other"), "other", "other"),
         ({"x": 5000, "y": 3000}, 2000, ("x", "y"), "x", "category"),
         ({"x": 9990}, 0, "one value in nearly all rows", None, None),
@@ -208,7 +209,10 @@ def test_a_kind_follows_from_what_was_told(
 def test_levels_follow_from_what_was_told(
     levels: dict[str, int], gaps: int, categories: tuple[str, ...] | str, other: str, missing: str, tmp_path: Path
 ) -> None:
-    """Others, and gaps, are a level where there are more than a few, and else count as the most frequent level."""
+    """Others, and gaps, are a level where there are more than a few, and else count as the most frequent level.
+
+    Levels are in the order of their names, so that releases of the same people agree on it.
+    """
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     table, policy = open_table(tmp_path / "t.csv"), open_policy()
     looks = {"a": {Look.WORD: 10_000 - gaps, Look.GAP: gaps}, "b": {Look.POINT: 10_000}}

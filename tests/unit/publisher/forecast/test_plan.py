@@ -259,6 +259,13 @@ def test_a_picture_is_a_png_by_its_name(people: Path, command: Run, tmp_path: Pa
     assert not (tmp_path / "plan.pdf").exists()
 
 
+def test_a_plan_of_normal_scores_names_them(planned: Callable[..., Any]) -> None:
+    """It does not speak of a covariance release, which the policy does not ask for."""
+    text = planned('[privacy]\nrelease = "copula"\nmu = 1.0\n[columns."*"]\nbounds = [0, 1]\n', n_rows=5000)
+    assert "in the release of normal scores" in text
+    assert "covariance" not in text
+
+
 def test_second_moments_are_planned_where_rows_do_not_go(planned: Callable[..., Any]) -> None:
     """A tiny mu does not stop a covariance plan, which then gives no number for rows."""
     policy = '[privacy]\nrelease = "covariance"\nmu = 0.001\n[columns."*"]\nbounds = [0.04, 1.9]\n'
