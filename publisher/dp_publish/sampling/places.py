@@ -134,7 +134,9 @@ def center_scores(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the score of every cell as a center; it is private, as are the counts, and moves by at most 1."""
     up_to = np.cumsum(counts)
     n_values = int(up_to[-1])
-    scores: NDArray[np.int64] = np.maximum(up_to - counts, n_values - up_to)
+    below = up_to - counts
+    above = np.subtract(n_values, up_to, out=up_to)
+    scores: NDArray[np.int64] = np.maximum(below, above, out=below)
     return scores
 
 
@@ -192,8 +194,11 @@ def count_within(
     own = min(max(int(grid.places_of(np.array([center]))[0]), 0), grid.cells - 1)
     first = np.ceil(grid.places_of(center - radii) - 0.5).astype(np.int64)
     end = np.floor(grid.places_of(center + radii) + 0.5).astype(np.int64)
-    below = np.concatenate([[0], np.cumsum(counts)])
-    within: NDArray[np.int64] = below[np.maximum(end, own + 1)] - below[np.minimum(first, own)]
+    filled = np.flatnonzero(counts != 0)  # of truth values, which is faster
+    below = np.concatenate([[0], np.cumsum(counts[filled])])
+    within: NDArray[np.int64] = (
+        below[np.searchsorted(filled, np.maximum(end, own + 1))] - below[np.searchsorted(filled, np.minimum(first, own))]
+    )
     return within
 
 
@@ -256,7 +261,9 @@ def place_chosen(
     The center is one of the cells that are within a public range, if there is one.
     """
     within = within or Range(0, len(counts))
-    center = within.first + choose("center", center_scores(counts)[within.first : within.end])
+    around = counts[: within.first].sum(), counts[within.end :].sum()
+    among = np.concatenate([around[:1], counts[within.first : within.end], around[1:]])
+    center = within.first + choose("center", center_scores(among)[1:-1])
     floor = max(floor, within.least) if abs(_middle(grid, center)) < within.least else floor
     search = ScaleSearch(mechanism, grid, floor, within.most)
     radius = search.radii(center)[choose("scale", search.scores(counts, center))]
