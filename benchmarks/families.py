@@ -39,6 +39,7 @@ Floats = NDArray[np.float64]
 Family = Callable[[Floats], Floats]
 
 _TERMS = 60
+_ZEROS = 0.8  # of counts; the others are 1 and what a Poisson variable of mean 2 is
 _GRID = np.linspace(-8.5, 8.5, 400_001)
 
 
@@ -47,8 +48,8 @@ def _events(share: float) -> Family:
 
 
 def _counts(z: Floats) -> Floats:
-    over = z - stats.norm.ppf(0.8)
-    return np.where(over > 0, 1.0 + np.floor(np.expm1(1.5 * np.maximum(over, 0.0))), 0.0)
+    share = np.clip((stats.norm.cdf(z) - _ZEROS) / (1 - _ZEROS), 0.0, 1 - 1e-12)
+    return np.where(stats.norm.cdf(z) > _ZEROS, 1.0 + stats.poisson.ppf(share, 2.0), 0.0)
 
 
 FAMILIES: dict[str, Family] = {

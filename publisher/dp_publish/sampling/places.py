@@ -195,10 +195,9 @@ def count_within(
     first = np.ceil(grid.places_of(center - radii) - 0.5).astype(np.int64)
     end = np.floor(grid.places_of(center + radii) + 0.5).astype(np.int64)
     filled = np.flatnonzero(counts != 0)  # of truth values, which is faster
-    below = np.concatenate([[0], np.cumsum(counts[filled])])
-    within: NDArray[np.int64] = (
-        below[np.searchsorted(filled, np.maximum(end, own + 1))] - below[np.searchsorted(filled, np.minimum(first, own))]
-    )
+    up_to = np.concatenate([[0], np.cumsum(counts[filled])])
+    first, end = (np.searchsorted(filled, each) for each in (np.minimum(first, own), np.maximum(end, own + 1)))
+    within: NDArray[np.int64] = up_to[end] - up_to[first]
     return within
 
 
@@ -268,11 +267,6 @@ def place_chosen(
     search = ScaleSearch(mechanism, grid, floor, within.most)
     radius = search.radii(center)[choose("scale", search.scores(counts, center))]
     return _middle(grid, center), float(radius) / _NORMAL_QUANTILE
-
-
-def least_scale(grid: EqualCells, floor: float = 0.0) -> float:
-    """Return the smallest scale that may be chosen of a column with public bounds; floor as in `ScaleSearch`."""
-    return min(max(grid.least_radius(0), floor), grid.widest) / _NORMAL_QUANTILE
 
 
 def _middle(grid: Cells, cell: int) -> float:
