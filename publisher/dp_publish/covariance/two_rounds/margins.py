@@ -169,7 +169,7 @@ def score_columns(
         shares = margin.shares(n_rows, sigma)
         if column.has_level_columns:
             for place, share in zip(column.places, shares, strict=True):
-                centers[place], scales[place] = share, math.sqrt(share * (1 - share))
+                centers[place], scales[place] = _of_indicator(share)
             continue
         place, filled = column.places[0], shares[: margin.n_filled]
         values = middle_scores(filled, n_rows)
@@ -177,11 +177,16 @@ def score_columns(
         centers[place], scales[place] = mean_and_deviation(values, filled)
         maps[place] = Scores(margin.edges, values)
         if column.has_gap_column:
-            gaps = float(shares[-1])
-            centers[column.places[1]], scales[column.places[1]] = gaps, math.sqrt(gaps * (1 - gaps))
+            centers[column.places[1]], scales[column.places[1]] = _of_indicator(shares[-1])
     scales = np.maximum(scales, _LEAST_DEVIATION)
     high = np.maximum(high, low + _LEAST_DEVIATION)
     return Scored(tuple(margins), sigma, maps, low, high, centers, scales)
+
+
+def _of_indicator(share: float) -> tuple[float, float]:
+    """Return the mean and the standard deviation; by rounding, a share may exceed 1."""
+    mean = min(float(share), 1.0)
+    return mean, math.sqrt(mean * (1 - mean))
 
 
 def _has_known_cells(column: RawColumn, place: Place) -> bool:
