@@ -38,9 +38,9 @@ from dp_publish import Policy, publish
 Floats = NDArray[np.float64]
 Family = Callable[[Floats], Floats]
 
-_TERMS = 60
+_TERMS = 30
 _ZEROS = 0.8  # of counts; the others are 1 and what a Poisson variable of mean 2 is
-_GRID = np.linspace(-8.5, 8.5, 400_001)
+_GRID = np.linspace(-8.5, 8.5, 100_001)
 
 
 def _events(share: float) -> Family:

@@ -107,7 +107,7 @@ function cellsTogether(counts, sigma) {
     const next = counts.slice(size, size + Math.max(size, 3))
     const score = total / (sigma * Math.sqrt(size))
     const after = sum(next) / (sigma * Math.sqrt(Math.max(next.length, 1)))
-    return score > 4 || (score > 2 && after > 3)
+    return score > 4 || (score > 2 && after > 3) || count > 5 * sigma
   })
   return found < 0 ? counts.length : found
 }

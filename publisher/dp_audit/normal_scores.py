@@ -105,7 +105,7 @@ def _n_together(counts: _Floats, sigma: float) -> int:
     for j in range(1, len(counts) + 1):
         behind = counts[j : j + max(j, 3)]
         own, after = counts[:j].sum() / j**0.5, behind.sum() / max(len(behind), 1) ** 0.5
-        if own > 4 * sigma or (own > 2 * sigma and after > 3 * sigma):
+        if own > 4 * sigma or (own > 2 * sigma and after > 3 * sigma) or counts[j - 1] > 5 * sigma:
             return j - 1
     return len(counts)
 

@@ -176,10 +176,17 @@ def _whole_values(margin: Margin) -> Floats | None:
 
 
 def _mean(margin: Margin, values: Floats, n_rows: int, variance: float) -> Estimate:
-    """Return the mean of whole numbers that are counted one by one."""
+    """Return the mean of whole numbers that are counted one by one, over the rows with a value.
+
+    The mean moves with each noise by how far its cell is from it, that of gaps by nothing, less the average of these,
+    as the shares are the nearest that add up to 1.
+    """
     shares = margin.shares(n_rows, math.sqrt(variance))[: len(values)]
-    shares = shares / max(float(shares.sum()), np.finfo(np.float64).tiny)
+    filled = max(float(shares.sum()), 1.0 / n_rows)
+    shares = shares / filled
     mean = float(shares @ values)
     spread = float(shares @ (values - mean) ** 2)
-    away = _NORMAL * math.sqrt(variance * float(np.sum((values - values.mean()) ** 2)) / n_rows**2 + spread / n_rows)
+    moved = np.append(values - mean, np.zeros(int(margin.has_gaps)))
+    noise = variance * float(np.sum((moved - moved.mean()) ** 2)) / (n_rows * filled) ** 2
+    away = _NORMAL * math.sqrt(noise + spread / (n_rows * filled))
     return Estimate("mean", mean, mean - away, mean + away)

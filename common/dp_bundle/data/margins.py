@@ -23,6 +23,7 @@ Counts = NDArray[np.int64]
 _FALL = 60.0  # of the logarithm of shares far out, along as many cells as there are
 _MANY = 20  # cells, of which those at the ends may be empty
 _STANDS_OUT, _STANDS_OUT_ALONE = 2.0, 4.0  # standard deviations of a sum of counts, from an end of the cells on
+_HEAP = 5.0  # of a cell by itself, which a sum over many empty ones would hide
 _NEXT, _STANDS_OUT_NEXT = 3, 3.0  # cells at least behind them, of a sum of as many, and its standard deviations
 
 
@@ -142,13 +143,15 @@ def _not_alone(counts: Floats, sigma: float) -> int:
     """Return how many cells at the beginning are taken together, as their sum does not stand out.
 
     Of so many sums one may well exceed twice its noise by chance, so what comes next must stand out by itself then.
+    They end before a cell that stands out alone, as a heap does.
     """
     size = np.arange(1, len(counts) + 1)
     sums = np.cumsum(counts)
     ends = np.minimum(size + np.maximum(size, _NEXT), len(counts))
     scores = sums / (sigma * np.sqrt(size))
     next_scores = (sums[ends - 1] - sums) / (sigma * np.sqrt(np.maximum(ends - size, 1)))
-    found = np.flatnonzero((scores > _STANDS_OUT_ALONE) | ((scores > _STANDS_OUT) & (next_scores > _STANDS_OUT_NEXT)))
+    together = (scores > _STANDS_OUT_ALONE) | ((scores > _STANDS_OUT) & (next_scores > _STANDS_OUT_NEXT))
+    found = np.flatnonzero(together | (counts > _HEAP * sigma))
     return int(found[0]) if found.size else len(counts)
 
 

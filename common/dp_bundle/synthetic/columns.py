@@ -6,20 +6,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import special
+from scipy import optimize, special
 
-from dp_bundle.data.heaps import cell_ends, find_heaps
+from dp_bundle.data.heaps import cell_ends, draw_in_tails, find_body, find_heaps
 from dp_bundle.data.latent import Steps, linear_coefficients, race_matrix, winners
 from dp_bundle.data.margins import Floats, Margin, mean_and_deviation, middle_scores
 from dp_bundle.manifest.columns import Asinh
 
 Places = NDArray[np.intp]
 _BINS = 100  # of a normal column, to measure its distribution in
+_MIDDLES = (np.arange(2000) + 0.5) / 2000  # of the steps by which a clipped normal column is described
+_HARDLY = 1e-4  # of the values
+_FEW = 20  # cells, of which each is what it says
 _DIGITS = 4  # behind the first one of the narrowest cell, or of a tenth of the deviation
 _DAY = 86_400 * 10**6
 _MOST = 2.0**53
@@ -42,6 +45,8 @@ class Drawn(NamedTuple):
 class Body(Protocol):
     """Numbers as a function of a standard normal variable."""
 
+    is_whole: bool
+
     @property
     def shares(self) -> Floats:
         """Of the cells."""
@@ -61,6 +66,7 @@ class Histogram:
     """Numbers by the histogram of a release by normal scores: uniform in a cell, in the order of the normal variable.
 
     The first and the last cell end at the declared bounds or, without these, hold the nearest number of the next cell.
+    Of many, cells far out in which nothing stands out from the noise are drawn next to those where something does.
     A cell that holds far more than its neighbours is taken for one value, the roundest number in it.
 
     Parameters
@@ -92,6 +98,9 @@ class Histogram:
             self.shares, (self.low, self.high), sigma / n_rows, is_whole=self.is_whole
         ).items():
             self.low[cell] = self.high[cell] = value
+        counts, self.edges = margin.counts[: margin.n_filled], edges
+        if not margin.labels and len(counts) > _FEW and sigma > 0.0:
+            draw_in_tails((self.low, self.high), self.shares, counts, find_body(counts, sigma), is_whole=self.is_whole)
 
     def coefficients(self) -> Floats:
         """Return the Hermite coefficients of the scores."""
@@ -109,11 +118,14 @@ class Histogram:
             numbers = np.minimum(low + np.floor(place * (high - low + 1.0)), high)
         else:
             numbers = np.round(low + place * (high - low), self.decimals)
-        return cells, self.steps.values[cells], numbers
+        return np.searchsorted(self.edges, numbers, side="right"), self.steps.values[cells], numbers
 
 
 class Normal:
     """Numbers with a normal distribution, or one whose inverse hyperbolic sine is normal, clipped to bounds.
+
+    What is clipped is spread out so far that the numbers have the mean and the deviation that were released; those of a
+    column of zeros and ones come out as these.
 
     Parameters
     ----------
@@ -136,21 +148,67 @@ class Normal:
         self.is_whole, self.fill = is_whole, 0.0
         width = deviation if transform is None else transform.scale * min(deviation, 1.0)
         self.decimals = _decimals(np.array([0.1 * width]))
+        self.limits = bounds if transform is None else (self._published(bounds[0]), self._published(bounds[1]))
+        self.middle, self.spread = before_clipping(mean, deviation, *self.limits)
 
     def coefficients(self) -> Floats:
-        """Return those of a normal column."""
-        return linear_coefficients()
+        """Return those of a normal column, as far as nothing is clipped."""
+        if (self.middle, self.spread) == (self.mean, self.deviation):
+            return linear_coefficients()
+        values = np.clip(self.middle + self.spread * special.ndtri(_MIDDLES), *self.limits)
+        return Steps.of_shares(np.ones(len(values)), values).coefficients()
 
     def draw(self, normal: Floats) -> tuple[Places, Floats, Floats]:
         """Return places among hundredths, the numbers on the published scale in deviations, and the numbers."""
         cells = np.minimum((special.ndtr(normal) * _BINS).astype(np.intp), _BINS - 1)
-        scaled = self.mean + self.deviation * normal
+        scaled = np.clip(self.middle + self.spread * normal, *self.limits)
         kept = self.transform
-        numbers = scaled if kept is None else kept.center + kept.scale * np.sinh(scaled)
-        numbers = np.clip(numbers, *self.bounds)
+        numbers = np.clip(scaled if kept is None else kept.center + kept.scale * np.sinh(scaled), *self.bounds)
         numbers = np.rint(numbers) if self.is_whole else np.round(numbers, self.decimals)
-        scaled = numbers if kept is None else np.arcsinh((numbers - kept.center) / kept.scale)
-        return cells, (scaled - self.mean) / self.deviation, numbers
+        return cells, (self._published(numbers) - self.mean) / self.deviation, numbers
+
+    def _published(self, numbers: Any) -> Any:
+        kept = self.transform
+        return numbers if kept is None else np.arcsinh((numbers - kept.center) / kept.scale)
+
+
+def before_clipping(mean: float, deviation: float, low: float, high: float) -> tuple[float, float]:
+    """Return the mean and the deviation of a normal variable that has those given once it is clipped to an interval.
+
+    They are the given ones where hardly anything is clipped, or the interval has no end. The deviation is at most a
+    thousand times the width: all but a thousandth is then at the ends.
+    """
+    width = high - low
+    clipped = special.ndtr((low - mean) / deviation) + special.ndtr((mean - high) / deviation)
+    if not (np.isfinite(width) and clipped > _HARDLY):
+        return mean, deviation
+    wanted, spread = min(max((mean - low) / width, _HARDLY), 1.0 - _HARDLY), deviation / width
+
+    def middle(log_spread: float) -> float:
+        sd = math.exp(log_spread)
+        return float(optimize.brentq(lambda m: _clipped(m, sd)[0] - wanted, -1.0 - 6.0 * sd, 2.0 + 6.0 * sd))
+
+    def excess(log_spread: float) -> float:
+        return _clipped(middle(log_spread), math.exp(log_spread))[1] - spread
+
+    least, most = math.log(1e-3), math.log(1e3)
+    if excess(least) >= 0.0 or excess(most) <= 0.0:
+        found = least if excess(least) >= 0.0 else most
+    else:
+        found = float(optimize.brentq(excess, least, most, xtol=1e-4))
+    return low + width * middle(found), width * math.exp(found)
+
+
+def _clipped(mean: float, deviation: float) -> tuple[float, float]:
+    """Return the mean and the deviation of a normal variable that is clipped to [0, 1]."""
+    start, end = -mean / deviation, (1.0 - mean) / deviation
+    inside, beyond = special.ndtr(end) - special.ndtr(start), special.ndtr(-end)
+    at_start, at_end = (math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) for z in (start, end))
+    first = beyond + mean * inside - deviation * (at_end - at_start)
+    second = (
+        beyond + (mean * mean + deviation * deviation) * inside - deviation * ((mean + 1.0) * at_end - mean * at_start)
+    )
+    return float(first), math.sqrt(max(float(second - first * first), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +281,7 @@ class NumberColumn:
             whole = np.clip(np.rint(numbers * steps), 0 if self.kind == "time-of-day" else -_MOST, most)
             bits = pa.int32() if stored.bit_width == 32 else pa.int64()
             return pa.array(whole.astype(np.int64), mask=gaps).cast(bits).cast(stored)
-        if isinstance(self.body, Histogram) and self.body.is_whole:
+        if self.body.is_whole:
             return pa.array(np.clip(numbers, -_MOST, _MOST).astype(np.int64), mask=gaps)
         return pa.array(numbers, mask=gaps)
 

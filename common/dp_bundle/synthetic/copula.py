@@ -17,7 +17,7 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.data.margins import Floats, Margin, shares_of
 from dp_bundle.manifest.columns import Asinh, Column, source_names
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.sources import Source
+from dp_bundle.manifest.sources import NO_VALUE, Source
 from dp_bundle.portals.learned import Spread, require_reader
 from dp_bundle.synthetic.calibration import RawColumn, draw_rows, root_of
 from dp_bundle.synthetic.columns import Drawn, Histogram, LevelColumn, Normal, NumberColumn
@@ -25,6 +25,7 @@ from dp_bundle.synthetic.columns import Drawn, Histogram, LevelColumn, Normal, N
 _NUMBERS = 2**21  # of variables at once
 _MOST_ROWS = 2**16
 _LEAST_PART = 1e-3  # of a number's variance
+_STANDS_OUT = 3.0  # standard deviations of a count of gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +132,8 @@ class _Described:
 
     @property
     def gap_label(self) -> str | None:
-        """The level that stands for no value."""
-        return self.source.gaps if self.source is not None else None
+        """The level that stands for no value, and for nothing else."""
+        return NO_VALUE if NO_VALUE in self.labels else None
 
     def by_histogram(self, margin: Margin, variable: int) -> RawColumn | None:
         """Return the column with the margin that was released; a variable decides on gaps without an indicator."""
@@ -144,8 +145,9 @@ class _Described:
         body = Histogram(margin, shares[: margin.n_filled], n_rows, self.first.bounds, sigma)
         if not margin.has_gaps:
             return self._numbers(body)
-        gap_variable = self.places[1] if len(self.places) > 1 else variable
-        return self._numbers(body, float(shares[-1]), gap_variable)
+        if margin.counts[-1] <= _STANDS_OUT * sigma:  # noise alone, as far as anybody can tell
+            return self._numbers(body, 0.0, self.places[1] if len(self.places) > 1 else None)
+        return self._numbers(body, float(shares[-1]), self.places[1] if len(self.places) > 1 else variable)
 
     def as_normal(self, spread: Spread) -> RawColumn | None:
         """Return the column with a normal margin, and levels by their shares; None if its deviation is unknown."""
@@ -170,7 +172,7 @@ class _Described:
             variance = deviation**2 / (1.0 - gap_share) - gap_share * (mean - fill) ** 2
             deviation = max(variance, _LEAST_PART * deviation**2) ** 0.5
         transform = column.transform if isinstance(column.transform, Asinh) else None
-        is_whole = self.source is not None and self.source.is_whole
+        is_whole = column.kind == "integer" or (self.source is not None and self.source.is_whole)
         body = Normal(mean, deviation, transform, (low, high), is_whole=is_whole)
         return self._numbers(body, gap_share, gap_variable)
 

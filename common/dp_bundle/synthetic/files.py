@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,15 +21,15 @@ from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.data.margins import Floats
 from dp_bundle.files.new_files import require_folder, whole_file
-from dp_bundle.synthetic.calibration import correlations_of
-from dp_bundle.synthetic.columns import Drawn
+from dp_bundle.synthetic.calibration import RawColumn, correlations_of
+from dp_bundle.synthetic.columns import Drawn, Normal, NumberColumn
 from dp_bundle.synthetic.copula import Copula, copula_of
 
 ENDINGS = (".parquet", ".csv")
 _KEPT = ["the distribution of each column by itself", "how strongly columns go together, two at a time"]
 _NORMAL = (
-    "the mean and the standard deviation of each column, and the shares of levels; numbers have a normal distribution, "
-    "as the release has no histograms"
+    "the mean and the standard deviation of each column, as far as its bounds allow, and the shares of levels; numbers "
+    "have a normal distribution that is clipped to the bounds, as the release has no histograms"
 )
 _LOST = [
     "everything else: links that bend or come and go, what three columns do together, subgroups and rare combinations",
@@ -98,7 +99,12 @@ def describe_kept(document: dict[str, Any]) -> str:
     """Return in words how well rows keep the release, and which columns they do not have."""
     measured, left_out = document["measured"], document["columns_left_out"]
     median, distances = measured["correlation_difference_median"], measured["kolmogorov_distance"].values()
-    said = f"distributions within {max(distances):.2g} of the release"
+    off, ratios = measured["mean_difference"].values(), measured["deviation_ratio"].values()
+    parts = [f"distributions within {max(distances):.2g} of the release"] if distances else []
+    if off:
+        percent = 100.0 * max(abs(each - 1.0) for each in ratios)
+        parts.append(f"means within {max(off):.2g} standard deviations of the release, these within {percent:.2g} %")
+    said = "; ".join(parts)
     if median is not None:
         largest = measured["correlation_difference_largest"]
         said += f", correlations within {median:.2g} in the median and {largest:.2g} at most"
@@ -197,16 +203,38 @@ class _Measured:
     def figures(self) -> dict[str, Any]:
         """Return the differences of correlations of published columns, and the Kolmogorov distance of each margin."""
         found = correlations_of(self.products, self.sums, self.n_rows)
-        pairs = np.triu_indices(len(found), 1)
+        raw = np.full(len(found), -1)
+        for number, column in enumerate(self.copula.columns):
+            raw[list(column.places)] = number
+        pairs = np.nonzero(np.triu(raw[:, None] != raw))  # levels or gaps of one column tell nothing of two
         missed: Floats = np.abs(found - np.clip(self.copula.released, -1.0, 1.0))[pairs]
         missed = missed[np.isfinite(missed)]
         distances = {
             column.name: round(float(np.abs(np.cumsum(counts / self.n_rows - column.shares)).max()), 6)
             for column, counts in zip(self.copula.columns, self.counts, strict=True)
+            if not _is_normal(column)
         }
+        means, deviations = self._moments()
         return {
             "correlation_pairs": len(missed),
             "correlation_difference_median": round(float(np.median(missed)), 6) if len(missed) else None,
             "correlation_difference_largest": round(float(missed.max()), 6) if len(missed) else None,
             "kolmogorov_distance": distances,
+            "mean_difference": means,
+            "deviation_ratio": deviations,
         }
+
+    def _moments(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Return of the numbers without a histogram how far their means are off, in deviations, and these, relative."""
+        means, deviations = dict[str, float](), dict[str, float]()
+        for column in self.copula.columns:
+            if isinstance(column, NumberColumn) and _is_normal(column):
+                place, n_filled = column.places[0], (1.0 - column.gap_share) * self.n_rows
+                mean, square = self.sums[place] / n_filled, self.products[place, place] / n_filled
+                means[column.name] = round(abs(float(mean)), 6)
+                deviations[column.name] = round(math.sqrt(max(float(square - mean * mean), 0.0)), 6)
+        return means, deviations
+
+
+def _is_normal(column: RawColumn) -> bool:
+    return isinstance(column, NumberColumn) and isinstance(column.body, Normal)

@@ -309,7 +309,7 @@ def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, g
     """Return what a policy would say of a column of words, or why it is left out."""
     has_gaps = n_gaps > max(_CLEAR * gaps_sigma, _LEAST_SHARE * n_rows)
     n_values = max(n_rows - max(n_gaps, 0), 1)
-    ordered = sorted(kept.items(), key=lambda item: -item[1])
+    ordered = sorted(kept.items(), key=lambda item: (-item[1], item[0]))  # no tie is broken by the rows
     frequent = [value for value, number in ordered[:MOST_LEVELS] if number >= _LEAST_LEVEL * n_values]
     levels = sorted(frequent)  # and not by noisy counts, whose order other releases would not have
     held = sum(kept[value] for value in levels)

@@ -81,13 +81,16 @@ class NoisyLevels:
         return math.sqrt(sum((mine[value] - theirs[value]) ** 2 for mine, theirs, values in both for value in values))
 
     def draw(self, statistic: Counts, rng: Keystream) -> list[dict[str, int]]:
-        """Return the values of every column whose noisy counts are not below the threshold, with these."""
+        """Return the values of every column whose noisy counts are not below the threshold, with these.
+
+        Values are in the order of their names: that of a table's rows would tell of them.
+        """
         found = []
         for counts in statistic:
-            noisy = np.fromiter(counts.values(), np.int64, len(counts))
-            noisy += sample_rounded_gaussian(self.sigma, len(counts), rng)
+            values = sorted(counts)
+            noisy = np.fromiter((counts[value] for value in values), np.int64, len(values))
+            noisy += sample_rounded_gaussian(self.sigma, len(values), rng)
             kept = np.flatnonzero(noisy >= self.threshold).tolist()
-            values = list(counts)
             found.append({values[place]: int(noisy[place]) for place in kept})
         return found
 

@@ -49,6 +49,21 @@ def test_means_of_few_whole_numbers_cover_and_quantiles_are_whole() -> None:
     assert 0.7 < np.std(away) * 2 * 1.96 < 1.2
 
 
+@pytest.mark.parametrize("gaps", [0.2, 0.5, 0.9])
+def test_means_beside_gaps_cover(gaps: float) -> None:
+    """The fewer rows have a value, the longer the interval: it holds 95 % of the time, and a shorter one less often."""
+    rng, values, chances = np.random.default_rng(4), np.arange(1, 6), np.array([0.15, 0.2, 0.3, 0.2, 0.15])
+    held, held_if_shorter = 0, 0
+    for _ in range(600):
+        counts = rng.multinomial(N, [*((1 - gaps) * chances), gaps]) + np.rint(rng.normal(0, SIGMA, 6)).astype(np.int64)
+        margin = Margin("x", values[:-1] + 0.5, has_gaps=True, counts=counts)
+        mean = next(each for each in summarize_margin(margin, N, VARIANCE) if each.name == "mean")
+        held += mean.low <= 3 <= mean.high
+        held_if_shorter += abs(mean.value - 3) <= 0.8 * (mean.high - mean.value)
+    assert 0.925 < held / 600 < 0.98
+    assert held_if_shorter / 600 < 0.925
+
+
 @pytest.mark.parametrize("heap", [0.0, 20.0])
 def test_quantiles_in_a_heap_are_its_value(heap: float) -> None:
     """Of a column with a heap of four fifths its value is the median, of whole numbers and of others, in wide cells."""

@@ -39,6 +39,15 @@ def test_shares_are_the_nearest_that_add_up_to_one(seed: int) -> None:
     assert shares == pytest.approx(nearest(counts / 100), abs=1e-12)
 
 
+def test_a_heap_behind_empty_cells_keeps_its_share() -> None:
+    """However many cells of noise come before it, one that stands out by itself is not shared out over these."""
+    for seed in range(100):
+        counts = np.rint(np.random.default_rng(seed).normal(0, 8.4, 50)).astype(np.int64)
+        counts[[24, 25, 45]] += [120, 90, 90]
+        shares = of(counts.tolist()).shares(300, 8.4)
+        assert (shares[[24, 25, 45]] > 0.5 * counts[[24, 25, 45]] / 300).all()
+
+
 def test_exact_counts_are_their_own_shares() -> None:
     """Without noise, shares are counts over rows, gaps included."""
     assert of([10, 0, 30, 60], has_gaps=True).shares(100, 1.0) == pytest.approx([0.1, 0.0, 0.3, 0.6], abs=1e-15)

@@ -14,6 +14,8 @@ from tests.conftest import make_policy
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import DpGraphError, EstimationError, ParameterError
+from dp_bundle.data.heaps import find_body
+from dp_bundle.data.margins import Margin
 from dp_bundle.portals.learned import require_reader
 from dp_bundle.synthetic.copula import copula_of
 from dp_bundle.synthetic.files import describe_kept, side_path, write_synthetic
@@ -92,8 +94,19 @@ def test_rows_have_the_names_types_levels_and_gaps_of_the_table(path: Path, tmp_
     assert rows["weight"].std() < 2 * table["weight"].std()
 
 
+def beyond_body(margin: Margin, sigma: float, shares: np.ndarray) -> tuple[slice, float]:
+    """Return the cells whose ends rows keep, and the largest share that is moved."""
+    if margin.labels or margin.n_filled <= 20:
+        return slice(None), 0.0
+    first, end = find_body(margin.counts[: margin.n_filled], sigma)
+    return slice(first, end - 1), max(shares[:first].sum(), shares[end : margin.n_filled].sum())
+
+
 def test_margins_are_those_that_were_released(path: Path, tmp_path: Path) -> None:
-    """Counts of values by the released cells are within sampling error of the released shares, in every column."""
+    """Counts of values by the released cells are within sampling error of the released shares, in every column.
+
+    But for cells far out in which nothing stands out from the noise: these are drawn next to the others.
+    """
     n_rows = 40_000
     with opened(path) as bundle:
         document = write_synthetic(bundle, tmp_path / "s.parquet", n_rows, 2)
@@ -111,10 +124,12 @@ def test_margins_are_those_that_were_released(path: Path, tmp_path: Path) -> Non
             cells = pd.Series(np.searchsorted(margin.edges, numbers, side="right"))
             cells = cells.where(values.notna(), len(shares) - 1)
         counts = np.bincount(cells.astype(int), minlength=len(shares))
-        distance = np.abs(np.cumsum(counts / n_rows - shares)).max()
+        differences = np.abs(np.cumsum(counts / n_rows - shares))
         most = 2 / n_rows if len(margin.edges) and not margin.has_gaps else 2.2 / np.sqrt(n_rows)
-        assert distance < most, margin.name
-        assert document["measured"]["kolmogorov_distance"][margin.name] < most
+        body, beyond = beyond_body(margin, release.margins.sigma, shares)
+        assert differences[body].max() < most, margin.name
+        assert document["measured"]["kolmogorov_distance"][margin.name] < most + beyond
+        assert beyond < 0.01
 
 
 def test_correlations_are_those_that_were_released(path: Path, tmp_path: Path) -> None:
@@ -153,16 +168,39 @@ def test_the_same_seed_gives_the_same_bytes(path: Path, tmp_path: Path, monkeypa
 
 
 def test_few_rows_have_hardly_any_chance_in_them(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """A thousand rows miss correlations by .008, for .03 by chance, and distributions by two rows; one row is one."""
+    """A thousand rows miss correlations by .008, for .03 by chance, and distributions by two rows; one row is one.
+
+    But for tails, which are moved.
+    """
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.multivariate_normal(np.zeros(4), 0.5 * np.eye(4) + 0.5, size=N), columns=[*"abcd"])
     publish(table, make_policy({}, unit="row", mu=3.0, release="copula"), out=tmp_path / "t.tar", key=key)
     with opened(tmp_path / "t.tar") as bundle:
         measured = write_synthetic(bundle, tmp_path / "few.parquet", 1000, 1)["measured"]
         write_synthetic(bundle, tmp_path / "one.parquet", 1, 1)
+        stated = bundle.release.margins
+        assert stated is not None
+        margins = {margin.name: (margin, margin.shares(N, stated.sigma)) for margin in bundle.margins()}
     assert measured["correlation_difference_largest"] < 0.008
-    assert max(measured["kolmogorov_distance"].values()) <= 2 / 1000
+    for name, distance in measured["kolmogorov_distance"].items():
+        assert distance <= 2 / 1000 + beyond_body(margins[name][0], stated.sigma, margins[name][1])[1]
     assert len(pd.read_parquet(tmp_path / "one.parquet")) == 1
+
+
+def test_no_tail_is_made_up(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Without bounds, what noise leaves in cells far out adds neither giants nor negative incomes, nor gaps to none."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"height": rng.normal(171, 9, N), "income": rng.lognormal(7.6, 0.8, N)})
+    for number in range(8):
+        place = tmp_path / f"{number}.tar"
+        publish(table, make_policy({}, unit="row", mu=1.0, release="copula"), out=place, key=key)
+        with opened(place) as bundle:
+            write_synthetic(bundle, tmp_path / f"{number}.parquet", N, 1)
+        rows = pd.read_parquet(tmp_path / f"{number}.parquet")
+        assert rows["height"].between(120, 230).all()
+        assert rows["height"].std() == pytest.approx(9.0, rel=0.15)
+        assert rows["income"].min() >= 0
+        assert rows["income"].std() == pytest.approx(table["income"].std(), rel=0.3)
 
 
 def test_truth_values_come_back_as_such(tmp_path: Path, key: Ed25519PrivateKey) -> None:
@@ -226,6 +264,21 @@ def test_nothing_is_replaced(path: Path, tmp_path: Path, taken: str) -> None:
     assert [each.read_text() for each in tmp_path.glob("s*")] == ["mine"]
 
 
+@pytest.mark.parametrize("release", ["copula", "covariance"])
+def test_a_level_that_gaps_count_as_stays_a_level(release: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Where a missing value counts as a level, as where columns are found privately, that level is no gap."""
+    town = np.random.default_rng(0).choice(["north", "south", "west"], 3000, p=[0.5, 0.3, 0.2])
+    table = pd.DataFrame({"x": np.random.default_rng(1).normal(size=3000), "town": town})
+    columns = {
+        "town": {"kind": "category", "categories": ["north", "south", "west"], "other": "north", "missing": "other"}
+    }
+    publish(table, make_policy({}, columns, unit="row", mu=6.0, release=release), out=tmp_path / "t.tar", key=key)
+    with opened(tmp_path / "t.tar") as bundle:
+        write_synthetic(bundle, tmp_path / "s.parquet", 1000, 1)
+    shares = pd.read_parquet(tmp_path / "s.parquet")["town"].value_counts(normalize=True)
+    assert shares.to_dict() == pytest.approx({"north": 0.5, "south": 0.3, "west": 0.2}, abs=0.03)
+
+
 def test_plain_moments_give_normal_numbers_within_bounds_and_levels_by_their_shares(
     tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:
@@ -248,6 +301,40 @@ def test_plain_moments_give_normal_numbers_within_bounds_and_levels_by_their_sha
     places = [released.columns.index(name) for name in ("day", "smokes")]
     found = np.corrcoef(days, rows["smokes"] == "yes")[0, 1]
     assert found == pytest.approx(released.values[places[0], places[1]], abs=0.03)
+
+
+def test_clipped_numbers_have_the_mean_and_the_deviation_that_were_released(
+    tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """So do zeros and ones of which nothing says that they are; their correlations are those of the release, too."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=20_000)
+    shown = (z + rng.normal(size=len(z)) > 1.2).astype(float)
+    table = pd.DataFrame({"z": z, "shown": shown, "visits": rng.poisson(np.exp(0.5 * z)).astype(float)})
+    policy = make_policy({"z": [-6, 6], "shown": [0, 1], "visits": [0, 20]}, unit="row", mu=6.0, release="covariance")
+    publish(table, policy, out=tmp_path / "t.tar", key=key)
+    with opened(tmp_path / "t.tar") as bundle:
+        write_synthetic(bundle, tmp_path / "s.parquet", 20_000, 1)
+    rows = pd.read_parquet(tmp_path / "s.parquet")
+    assert rows["shown"].isin([0, 1]).mean() > 0.99
+    assert rows.mean().to_numpy() == pytest.approx(table.mean().to_numpy(), abs=0.03)
+    assert rows.std().to_numpy() == pytest.approx(table.std().to_numpy(), rel=0.03)
+    assert rows.corr().to_numpy() == pytest.approx(table.corr().to_numpy(), abs=0.02)
+
+
+def test_whole_numbers_of_noisy_rows_come_back_whole(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """And how a number goes with its own gaps is no correlation of two columns."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"age": rng.integers(20, 80, N), "pay": np.where(rng.random(N) < 0.1, np.nan, rng.normal(size=N))}
+    )
+    columns = {"age": {"kind": "integer", "bounds": [20, 80]}, "pay": {"missing": "indicator", "bounds": [-9, 900]}}
+    publish(table, make_policy({}, columns, unit="cell", mu=8.0), out=tmp_path / "t.tar", key=key)
+    with opened(tmp_path / "t.tar") as bundle:
+        document = write_synthetic(bundle, tmp_path / "s.parquet", N, 1)
+    assert pd.read_parquet(tmp_path / "s.parquet")["age"].dtype == np.int64
+    assert document["measured"]["correlation_pairs"] == 2
+    assert document["measured"]["correlation_difference_largest"] < 0.1
 
 
 def test_noisy_rows_give_rows_without_noise(tmp_path: Path, key: Ed25519PrivateKey) -> None:

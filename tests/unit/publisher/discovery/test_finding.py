@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from dp_publish import Policy, Receipt, publish
 from dp_publish.data.table import open_table
 from dp_publish.discovery import finding
 from dp_publish.discovery.finding import Told, decide, thinned
+from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.discovery.looks import LOOKS, Look
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.open_columns import find_candidates, is_open
@@ -28,6 +30,7 @@ from dp_publish.release import discovering
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.resuming import resume
 from dp_publish.release.rows import RowsMaker
+from dp_publish.sampling.keystream import insecure_keystream
 
 KEY = Ed25519PrivateKey.generate()
 
@@ -199,6 +202,7 @@ def test_a_kind_follows_from_what_was_told(
     [
         ({"x": 6000, "y": 4000}, 0, ("x", "y"), "x", "other"),
         ({"y": 6000, "x": 4000}, 0, ("x", "y"), "y", "other"),
+        ({"y": 5000, "x": 5000}, 0, ("x", "y"), "x", "other"),
         ({"x": 5000, "y": 3000}, 0, ("x", "y", "other"), "other", "other"),
         ({"x": 5000, "y": 3000}, 2000, ("x", "y"), "x", "category"),
         ({"x": 9990}, 0, "one value in nearly all rows", None, None),
@@ -222,6 +226,16 @@ def test_levels_follow_from_what_was_told(
         return
     section = decided.policy.column("a")
     assert (section.categories, section.other, section.missing) == (categories, other, missing)
+
+
+def test_the_order_of_rows_decides_nothing() -> None:
+    """Of two tables that differ in their first row, the values come in the same order, with the same noise."""
+    step = NoisyLevels(mu=1.0, n_columns=1)
+    told = [
+        step.draw([Counter(dict.fromkeys(order, 500))], insecure_keystream(7)) for order in (("a", "b"), ("b", "a"))
+    ]
+    assert [list(each[0].items()) for each in told] == 2 * [list(told[0][0].items())]
+    assert list(told[0][0]) == ["a", "b"]
 
 
 def test_a_policy_that_declares_something_is_not_added_to(tmp_path: Path) -> None:
