@@ -132,11 +132,11 @@ def _pairs_table(pairs: Sequence[Sequence[Any]]) -> PageTable:
 
 def _links_table(graph: Facts) -> PageTable:
     names, links = graph["nodes"], graph["links"]
-    source, target, weights, low, high = zip(*links[:_LISTED], strict=True)
+    source, target, weights, low, high, has_sign = zip(*links[:_LISTED], strict=True)
     columns = [
         TableColumn("column", [names[place] for place in source]),
         TableColumn("and", [names[place] for place in target]),
-        TableColumn("partial correlation", weights, "+.2f"),
+        TableColumn("partial correlation", [*map(_weight, weights, has_sign)]),
     ]
     if any(end is not None for end in low):
         columns += [TableColumn("95 % interval from", low, "+.2f"), TableColumn("to", high, "+.2f")]
@@ -202,11 +202,15 @@ def draw_network(graph: Facts) -> Markup:
     placed = [(name, at) for name, at in zip(graph["nodes"], places, strict=True) if at is not None]
     dots = [f'<circle cx="{x:.4g}" cy="{y:.4g}" r="6"/>' for _, (x, y) in placed]
     names = [Markup('<text x="{:.4g}" y="{:.4g}">{}</text>').format(x, y - 11, _short(name)) for name, (x, y) in placed]
-    source, target, weight, *_ = max(graph["links"], key=lambda link: abs(link[2]))
+    source, target, weight, _, _, has_sign = max(graph["links"], key=lambda link: abs(link[2]))
     ends = f"“{escape(graph['nodes'][source])}” and “{escape(graph['nodes'][target])}”"
     title = f"The graph of {counted(len(graph['nodes']), 'column')}, with {counted(len(graph['links']), 'link')}"
-    says = f"The strongest link is between {ends}, with a partial correlation of {number(weight, '+.2f')}."
+    says = f"The strongest link is between {ends}, with a partial correlation of {_weight(weight, has_sign)}."
     return _svg("network", (_ACROSS, _DOWN), title, says, [*lines, *dots, *names])
+
+
+def _weight(weight: float, has_sign: bool) -> str:
+    return number(weight, "+.2f") if has_sign else f"{number(weight, '.2f')} (no sign)"
 
 
 def _at(x: float, y: float) -> tuple[float, float]:

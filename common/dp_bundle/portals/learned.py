@@ -58,13 +58,17 @@ class Correlations:
 
 
 class Link(NamedTuple):
-    """A link of two nodes, by their places: its weight, and the 95 % interval of the partial correlation, if known."""
+    """A link of two nodes, by their places: its weight, and the 95 % interval of the partial correlation, if known.
+
+    The weight has no sign where an end stands for several columns.
+    """
 
     source: int
     target: int
     weight: float
     low: float | None
     high: float | None
+    has_sign: bool = True
 
 
 class Network(NamedTuple):

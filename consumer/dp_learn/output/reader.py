@@ -90,7 +90,13 @@ def network(bundle: Bundle) -> Network:
     found = learn_graph(bundle).estimate
     place_of = {name: place for place, name in enumerate(found.columns)}
     links = tuple(
-        Link(place_of[each["source"]], place_of[each["target"]], each["partial_correlation"], *_interval(each))
+        Link(
+            place_of[each["source"]],
+            place_of[each["target"]],
+            each["partial_correlation"],
+            *_interval(each),
+            found.categories.isdisjoint((each["source"], each["target"])),
+        )
         for each in found.edges().to_dict("records")
     )
     places = place_nodes(len(found.columns), np.array([link[:2] for link in links], dtype=np.int64).reshape(-1, 2))

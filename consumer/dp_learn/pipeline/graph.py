@@ -268,11 +268,16 @@ def partial_correlations(precision: FloatArray) -> FloatArray:
 
 
 def labelled_edges(estimate: GraphEstimate) -> tuple[list[str], list[str], dict[str, FloatArray]]:
-    """Return the labels of the edges' ends, and the numbers of the table of edges with their weight and sign."""
+    """Return the labels of the edges' ends, and the numbers of the table of edges with their weight and sign.
+
+    The sign is 0 where there is none, as an end has several columns.
+    """
     numbers = dict(estimate.edge_columns)
+    ends = zip(numbers["source"], numbers["target"], strict=True)
+    has_sign = np.array([estimate.categories.isdisjoint(each) for each in ends], dtype=float)
     sources, targets = labels(numbers.pop("source")), labels(numbers.pop("target"))
     strength = numbers["partial_correlation"]
-    return sources, targets, {**numbers, "weight": np.abs(strength), "sign": np.sign(strength)}
+    return sources, targets, {**numbers, "weight": np.abs(strength), "sign": has_sign * np.sign(strength)}
 
 
 def labels(names: Sequence[str]) -> list[str]:

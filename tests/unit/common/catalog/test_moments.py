@@ -118,9 +118,18 @@ def test_a_thousand_columns_take_no_more_room_than_the_first_forty(path: Path, m
     assert len(shown["heat_map"]) < 60_000
 
 
+def test_a_link_without_a_sign_has_none() -> None:
+    """Between columns of which one stands for several only the strength is known, and no plus is put before it."""
+    links = [(0, 1, 0.5, None, None, False), (1, 2, 0.25, 0.1, 0.4, True)]
+    graph = {"nodes": ["a", "b", "c"], "places": [(-1, -1), (0, 1), (1, 0)], "links": links}
+    assert "with a partial correlation of 0.50 (no sign)." in str(draw_network(graph))
+    shown = moments_values({"map": None, "pairs": None, "worth": None, "graph": graph})
+    assert [*shown["links"].columns[2].values] == ["0.50 (no sign)", "+0.25"]
+
+
 def test_negative_links_are_dashed_lines_of_another_class() -> None:
     """A link's width grows with its size, and its sign is a class whose style the page holds."""
-    links = [(0, 1, 0.5, 0.3, 0.6), (1, 2, -0.25, None, None)]
+    links = [(0, 1, 0.5, 0.3, 0.6, True), (1, 2, -0.25, None, None, True)]
     text = str(draw_network({"nodes": ["a", "b", HOSTILE], "places": [(-1, -1), (0, 1), (1, 0)], "links": links}))
     assert HOSTILE not in text
     assert text.count('class="positive" stroke-width="6.6"') == 1

@@ -15,6 +15,8 @@ from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, learn_gra
 from dp_learn.covariance.sample import Sample
 from dp_learn.output.summary import summarize
 from dp_learn.pipeline.fit import fit_graph
+from dp_learn.pipeline.graph import labelled_edges
+from dp_learn.pipeline.learn import learn_sample
 from dp_learn.pipeline.nodes import block_errors, block_weights
 from dp_learn.pipeline.settings import Fit, Settings
 from dp_publish import Policy, publish
@@ -34,6 +36,16 @@ def with_categories() -> dict[str, NDArray[np.generic]]:
     """Return these numbers with two categories of sixteen levels, most of them rare."""
     rng = np.random.default_rng(2)
     return {**numbers(), **{name: rng.choice(len(MANY), N_ROWS, p=MANY) for name in ("g", "h")}}
+
+
+def test_links_of_categories_have_no_sign() -> None:
+    """In the graph that other software reads, too: theirs is 0, and that of two numbers 1 or -1."""
+    group = np.random.default_rng(3).integers(0, 3, N_ROWS)
+    sample = mixed_sample({**numbers(), "g": group, "y": numbers()["x0"] - group}, 0.2)
+    sources, targets, found = labelled_edges(learn_sample(sample, Settings()).estimate)
+    signs = {frozenset(ends): sign for *ends, sign in zip(sources, targets, found["sign"], strict=True)}
+    assert signs[frozenset(("g", "y"))] == 0
+    assert abs(signs[frozenset(("x0", "x1"))]) == 1
 
 
 def fit_with(weights: str, sample: Sample) -> Fit:
