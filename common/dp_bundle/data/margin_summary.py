@@ -63,10 +63,12 @@ def cell_shares(margin: Margin, n_rows: int, variance: float) -> tuple[Floats, F
     return shares, np.minimum(low, shares), np.maximum(high, shares)
 
 
-def summarize_margin(margin: Margin, n_rows: int, variance: float) -> list[Estimate]:
+def summarize_margin(
+    margin: Margin, n_rows: int, variance: float, bounds: tuple[float, float] | None = None
+) -> list[Estimate]:
     """Return what a histogram says of its column: quantiles of numbers, the mean of few whole ones, the share of gaps.
 
-    The parameters are those of `cell_shares`.
+    The parameters are those of `cell_shares`, and the declared bounds of the column, which end its intervals.
     """
     found = []
     if margin.counts_numbers and len(margin.edges) and not margin.labels:
@@ -75,6 +77,8 @@ def summarize_margin(margin: Margin, n_rows: int, variance: float) -> list[Estim
             found += [_quantile(margin, n_rows, variance, name, share) for name, share in QUANTILES.items()]
         if values is not None:
             found.append(_mean(margin, values, n_rows, variance))
+        least, most = bounds or (-math.inf, math.inf)
+        found = [Estimate(each.name, each.value, max(each.low, least), min(each.high, most)) for each in found]
     if margin.has_gaps:
         shares, low, high = cell_shares(margin, n_rows, variance)
         found.append(Estimate("(no value)", float(shares[-1]), float(low[-1]), float(high[-1])))
@@ -98,8 +102,12 @@ def bars_of(margin: Margin, n_rows: int, variance: float) -> list[Bar]:
             for value, share in zip(values, filled.tolist(), strict=True)
         ]
     low, high = (_at(margin, filled, share) for share in (1 - _SHOWN, _SHOWN))
-    edges = margin.edges
-    cells = np.searchsorted(edges, [low, high])
+    edges, sums = margin.edges, np.cumsum(filled)[:-1]
+    if values is not None:  # the outermost cells have ends, too
+        low, high = (low - 1.0 if low <= edges[0] else low), (high + 1.0 if high >= edges[-1] else high)
+        edges, sums = np.concatenate([[edges[0] - 1.0], edges, [edges[-1] + 1.0]]), np.concatenate([[0.0], sums, [1.0]])
+        filled = np.concatenate([[0.0], filled, [0.0]])
+    cells = np.searchsorted(edges, [low, high], side="right")
     if bool((edges % 1.0 == 0.5).all()) and len(edges) > 1 and cells[1] - cells[0] < _MOST_BARS:
         return [
             _whole_bar(edges, filled, cell) for cell in range(max(int(cells[0]), 1), min(int(cells[1]) + 1, len(edges)))
@@ -107,7 +115,7 @@ def bars_of(margin: Margin, n_rows: int, variance: float) -> list[Bar]:
     if not low < high:
         return []
     ends = np.linspace(low, high, _MOST_BARS + 1)
-    below = np.interp(ends, margin.edges, np.cumsum(filled)[:-1])
+    below = np.interp(ends, edges, sums)
     return [
         Bar(f"{start:.4g} to {end:.4g}", start, end, share)
         for start, end, share in zip(ends[:-1].tolist(), ends[1:].tolist(), np.diff(below).tolist(), strict=True)

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
 
 from dp_bundle.data.margin_summary import Bar, Estimate, bars_of, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.sources import SourceKindName
 from dp_bundle.page.tables import MINUS
 
 _MOST = 60  # pictures on a page
 _MOST_LEVELS = 12
+_STEPS: dict[SourceKindName, Literal["D", "s"]] = {"date": "D", "time": "s"}  # since 1970
+_LATEST = 2.0**53
 _HEIGHT, _WIDTH, _GAP = 60.0, 240.0, 0.12
 
 
@@ -54,12 +60,20 @@ def draw_margins(margins: Sequence[Margin], release: Release) -> tuple[list[Pict
     stated, n_rows = release.margins, release.n_rows
     if stated is None or not margins:
         return [], ""
+    kinds = {source.name: source.kind for source in release.sources}
+    bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
     left = len(margins) - _MOST
     more = f"The histograms of the other {left:,} columns are in the file." if left > 0 else ""
-    return [_draw(margin, n_rows, stated.variance) for margin in margins[:_MOST]], more
+    drawn = [
+        _draw(margin, n_rows, stated.variance, bounds.get(margin.name), kinds.get(margin.name, "number"))
+        for margin in margins[:_MOST]
+    ]
+    return drawn, more
 
 
-def _draw(margin: Margin, n_rows: int, variance: float) -> Picture:
+def _draw(
+    margin: Margin, n_rows: int, variance: float, bounds: tuple[float, float] | None, kind: SourceKindName
+) -> Picture:
     bars = bars_of(margin, n_rows, variance)
     tallest = max((bar.share for bar in bars), default=0.0) or 1.0
     each = _WIDTH / max(len(bars), 1)
@@ -69,17 +83,22 @@ def _draw(margin: Margin, n_rows: int, variance: float) -> Picture:
             round(_HEIGHT * (1 - bar.share / tallest), 2),
             round(each * (1 - _GAP), 2),
             round(_HEIGHT * bar.share / tallest, 2),
-            f"{bar.label}: {bar.share:.1%}",
+            f"{_ends(bar, kind) if kind in _STEPS else bar.label}: {bar.share:.1%}",
         )
         for place, bar in enumerate(bars)
     ]
-    ends = (_number(bars[0].low), _number(bars[-1].high)) if bars and not margin.labels else ("", "")
-    if bars and not margin.labels and all(bar.low % 1.0 == 0.5 for bar in bars):  # whole numbers
-        ends = (bars[0].label, bars[-1].label)
-    return Picture(margin.name, rectangles, ends, _in_words(margin, bars, summarize_margin(margin, n_rows, variance)))
+    ends = (_number(bars[0].low, kind), _number(bars[-1].high, kind)) if bars and not margin.labels else ("", "")
+    if bars and not margin.labels and kind not in _STEPS and all(bar.low % 1.0 == 0.5 for bar in bars):
+        ends = (bars[0].label, bars[-1].label)  # whole numbers
+    found = summarize_margin(margin, n_rows, variance, bounds)
+    return Picture(margin.name, rectangles, ends, _in_words(margin, bars, found, kind))
 
 
-def _in_words(margin: Margin, bars: Sequence[Bar], found: Sequence[Estimate]) -> str:
+def _ends(bar: Bar, kind: SourceKindName) -> str:
+    return f"{_number(bar.low, kind)} to {_number(bar.high, kind)}"
+
+
+def _in_words(margin: Margin, bars: Sequence[Bar], found: Sequence[Estimate], kind: SourceKindName) -> str:
     known = {each.name: each for each in found}
     said = []
     if margin.labels:
@@ -88,17 +107,19 @@ def _in_words(margin: Margin, bars: Sequence[Bar], found: Sequence[Estimate]) ->
         said += [f"{len(bars) - len(shown)} more"] if len(bars) > len(shown) else []
     for name in ("mean", "median"):
         if name in known and not margin.labels:
-            said.append(
-                f"{name} {_number(known[name].value)} ({_number(known[name].low)} to {_number(known[name].high)})"
-            )
+            value, low, high = (_number(each, kind) for each in known[name][1:])
+            said.append(f"{name} {value} ({low} to {high})")
     if {"25 %", "75 %"} <= known.keys() and not margin.labels:
-        said.append(f"middle half from {_number(known['25 %'].value)} to {_number(known['75 %'].value)}")
+        low, high = (_number(known[name].value, kind) for name in ("25 %", "75 %"))
+        said.append(f"middle half from {low} to {high}")
     if "(no value)" in known:
         said.append(f"no value in {known['(no value)'].value:.1%}")
     return "; ".join(said)
 
 
-def _number(value: float) -> str:
+def _number(value: float, kind: SourceKindName) -> str:
     if math.isinf(value):
         return "no end" if value > 0 else "no beginning"
+    if kind in _STEPS and abs(value) < _LATEST:
+        return str(np.datetime64(round(value), _STEPS[kind])).replace("T", " ")
     return f"{value:.4g}".replace("-", MINUS)

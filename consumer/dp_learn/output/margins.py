@@ -40,10 +40,11 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.D
     found = [cell_shares(margin, n_rows, stated.variance) for margin in margins]
     for name, parts in zip(("share", "ci_low", "ci_high"), zip(*found, strict=True), strict=True):
         cells[name] = np.concatenate(parts)
+    bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
     estimates = [
         {"column": margin.name, "quantity": each.name, "estimate": each.value, "ci_low": each.low, "ci_high": each.high}
         for margin in margins
-        for each in summarize_margin(margin, n_rows, stated.variance)
+        for each in summarize_margin(margin, n_rows, stated.variance, bounds[margin.name])
     ]
     columns = ["column", "quantity", "estimate", "ci_low", "ci_high"]
     return {"margins.csv": cells, "quantiles.csv": pd.DataFrame(estimates, columns=columns)}

@@ -70,10 +70,13 @@ def moment_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ..
     """
     centered = [name for name in kinds if policy.column(name).missing == "center"]
     if centered:
-        raise PolicyError(
-            f'missing = "center", of {listed(centered)}, is for rows: in a covariance release give missing = "drop", '
-            'with neighbours = "add-remove" where nobody is to know how many rows have gaps'
+        instead = (
+            'in a release of normal scores give missing = "indicator" or "midpoint"'
+            if policy.privacy.has_margins
+            else 'in a covariance release give missing = "drop", with neighbours = "add-remove" where nobody is to '
+            "know how many rows have gaps"
         )
+        raise PolicyError(f'missing = "center", of {listed(centered)}, is for rows: {instead}')
     blocks = blocks_of(policy.sources)
     return tuple(
         Column(

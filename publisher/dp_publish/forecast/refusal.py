@@ -390,9 +390,10 @@ def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> l
                 gaps[name] += pc.sum(pc.is_null(batch.column(name), nan_is_null=True)).as_py() or 0
     except DataError as error:
         return [error]
-    blocks, of_moments = blocks_of(policy.sources), policy.privacy.is_moments
+    blocks, privacy = blocks_of(policy.sources), policy.privacy
+    of_what = {"of_moments": privacy.is_moments, "of_scores": privacy.has_margins}
     missing = {blocks.get(name, name): name in blocks for name in refusing if gaps[name]}
-    return [MissingValuesError(name, of_moments=of_moments, has_levels=levels) for name, levels in missing.items()]
+    return [MissingValuesError(name, has_levels=levels, **of_what) for name, levels in missing.items()]
 
 
 def _unless_anyway(said: str) -> PolicyError:

@@ -1,13 +1,22 @@
 """What noisy histograms say: intervals cover, whole numbers stay whole, and pictures add up."""
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
+from tests.conftest import make_policy
 
+from dp_bundle import open_bundle
 from dp_bundle.data.margin_summary import QUANTILES, bars_of, cell_shares, summarize_margin
 from dp_bundle.data.margins import Margin
+from dp_bundle.portals.histograms import draw_margins
+from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_publish import publish
 
 N, SIGMA = 3000, 12.0
 VARIANCE = SIGMA**2
@@ -77,6 +86,44 @@ def test_quantiles_in_a_heap_are_its_value(heap: float) -> None:
         assert [estimates[name].value for name in ("25 %", "median", "75 %")] == [heap] * 3
         assert estimates["95 %"].value > heap + 4
         assert all(each.low <= each.value <= each.high for each in estimates.values())
+
+
+def test_declared_bounds_end_intervals() -> None:
+    """Nobody is told that a quantile may have no beginning where the column has one."""
+    rng = np.random.default_rng(6)
+    margin = noisy(np.arange(100) + 0.5, rng.poisson(0.4, N) * 1.0, rng)
+    open_ended = noisy(EDGES, rng.normal(size=N), rng)
+    for each in summarize_margin(margin, N, VARIANCE, (0.0, 100.0)) + summarize_margin(
+        open_ended, N, VARIANCE, (-9, 9)
+    ):
+        assert math.isfinite(each.low)
+        assert math.isfinite(each.high)
+        assert each.low <= each.value <= each.high
+
+
+def test_bars_of_many_whole_numbers_begin_with_the_first() -> None:
+    """A hundred whole numbers, most of them 0 or 1, are drawn from 0 on, each with its share."""
+    rng, n_rows = np.random.default_rng(7), 40 * N
+    values = rng.poisson(0.7, n_rows) * 1.0
+    bars = bars_of(noisy(np.arange(100) + 0.5, values, rng), n_rows, VARIANCE)
+    assert [bar.label for bar in bars[:3]] == ["0", "1", "2"]
+    assert [bar.share for bar in bars[:3]] == pytest.approx([np.mean(values == place) for place in range(3)], abs=0.03)
+    wide = bars_of(noisy(np.arange(100) + 0.5, rng.integers(0, 101, n_rows) * 1.0, rng), n_rows, VARIANCE)
+    assert wide[0].low == pytest.approx(-0.5, abs=1)
+    assert sum(bar.share for bar in wide) == pytest.approx(1, abs=0.02)
+
+
+def test_dates_are_shown_as_dates(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """Below a picture and in its words, and not as days since 1970."""
+    rng = np.random.default_rng(8)
+    days = pd.Timestamp("1980-01-01") + pd.to_timedelta(rng.integers(0, 3650, N), unit="D")
+    table = pd.DataFrame({"born": days.date, "x": rng.normal(size=N)})
+    policy = make_policy({}, {"born": {"kind": "date"}}, unit="row", mu=3.0, release="copula")
+    publish(table, policy, out=tmp_path / "t.tar", key=key)
+    with open_bundle(tmp_path / "t.tar", UnsafeTrustAnyone()) as bundle:
+        (born, _), _ = draw_margins(bundle.margins(), bundle.release)
+    assert re.match(r"median 198[45]-\d\d-\d\d \(198", born.says)
+    assert all(re.fullmatch(r"19[789]\d-\d\d-\d\d", end) for end in born.ends)
 
 
 def test_shares_of_gaps_and_levels() -> None:

@@ -399,6 +399,21 @@ def test_gaps_in_a_covariance_release_have_a_remedy_that_works(
     assert call("people.parquet", "--release", "covariance").code == 0
 
 
+@pytest.mark.parametrize("missing", ["center", "refuse"])
+def test_gaps_in_normal_scores_have_a_remedy_that_works(missing: str, people: Path, call: Call) -> None:
+    """Nobody is sent to neighbours = "add-remove", which such releases refuse."""
+    frame = pd.read_parquet(people)
+    frame.loc[3, "height"] = math.nan
+    frame.to_parquet(people)
+    people.with_name("people.policy.toml").write_text(POLICY.replace("220]", f'220]\nmissing = "{missing}"'))
+    ended = call("people.parquet", "--release", "copula")
+    assert '"indicator"' in ended.err
+    assert '"midpoint"' in ended.err
+    assert "add-remove" not in ended.err
+    people.with_name("people.policy.toml").write_text(POLICY.replace("220]", '220]\nmissing = "midpoint"'))
+    assert call("people.parquet", "--release", "copula").code == 0
+
+
 def test_a_csv_without_a_header_does_not_publish_a_person(call: Call, tmp_path: Path) -> None:
     """The first person's record is not taken for column names: one sentence, nothing made; a word settles it."""
     lines = [f"{20 + index % 50},{60 + index % 30}.5" for index in range(200)]
