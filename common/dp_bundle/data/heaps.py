@@ -9,8 +9,8 @@ import numpy as np
 from dp_bundle.data.margins import Counts, Floats
 
 _SURE = 4.5  # standard deviations of the sum of a stretch of cells that hold something
-_BESIDE, _NEXT = 2, 8  # cells of the body and of a tail, whose counts say how fast it falls
-_LENGTHS = 0.5, 4.0  # cells in which the density of a tail falls by e
+_BESIDE, _NEXT = 2, 16  # cells of the body and of a tail, whose counts say how fast it falls
+_LENGTHS = 0.5, 12.0  # cells in which the density of a tail falls by e
 _FALL = 3.0  # of its logarithm in all
 _CLEAR, _DENSER = 8.0, 4.0  # standard deviations of a share, and times the neighbours' density, of one value
 
