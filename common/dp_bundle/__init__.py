@@ -9,10 +9,4 @@ if TYPE_CHECKING:
 else:
     __getattr__ = import_on_demand(__name__)
 
-__all__ = [
-    "Bundle",
-    "BundleError",
-    "DpGraphError",
-    "open_bundle",
-    "open_bundles",
-]
+__all__ = ["Bundle", "BundleError", "DpGraphError", "open_bundle", "open_bundles"]

@@ -9,9 +9,4 @@ if TYPE_CHECKING:
 else:
     __getattr__ = import_on_demand(__name__)
 
-__all__ = [
-    "Policy",
-    "Receipt",
-    "load_key",
-    "publish",
-]
+__all__ = ["Policy", "Receipt", "load_key", "publish"]

@@ -40,8 +40,7 @@ BUNDLE, LOCAL_BUNDLE = BundlePath(), BundlePath(remote=False)
 
 
 @click.group(
-    commands=[catalog, describe, keys, serve, stage, trust],
-    context_settings={"help_option_names": ["-h", "--help"]},
+    commands=[catalog, describe, keys, serve, stage, trust], context_settings={"help_option_names": ["-h", "--help"]}
 )
 @version_option
 def cli() -> None:

@@ -103,14 +103,7 @@ class SecondMoments(NoisyMatrix):
     """
 
     mechanism: Literal[
-        "gaussian",
-        "two-round",
-        "laplace",
-        "wishart",
-        "wishart-difference",
-        "eigenvectors",
-        "sulq",
-        "kapralov-talwar",
+        "gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors", "sulq", "kapralov-talwar"
     ]
     estimated_diagonal_error: Positive | None = None
     estimated_off_diagonal_error: Positive | None = None

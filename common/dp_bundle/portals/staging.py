@@ -24,13 +24,7 @@ from dp_bundle.files.new_files import new_file, new_folder
 from dp_bundle.manifest.release import Release
 from dp_bundle.portals.card import hugging_face_card, to_yaml
 from dp_bundle.portals.dcat import dcat_document
-from dp_bundle.portals.deposits import (
-    ckan_package,
-    dataverse_dataset,
-    dataverse_files,
-    invenio_record,
-    zenodo_deposit,
-)
+from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, dataverse_files, invenio_record, zenodo_deposit
 from dp_bundle.portals.names import FORMS, PORTALS
 from dp_bundle.portals.portal_json import (
     croissant_document,

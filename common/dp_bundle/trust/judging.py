@@ -25,13 +25,7 @@ from typing import Any, Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.base.errors import (
-    BundleError,
-    BundleFormatError,
-    DpGraphError,
-    KeyStatementError,
-    ParameterError,
-)
+from dp_bundle.base.errors import BundleError, BundleFormatError, DpGraphError, KeyStatementError, ParameterError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import read_own

@@ -134,13 +134,7 @@ def find_round_contradictions(
 
 
 def find_moment_contradictions(
-    noise: NoisyMatrix,
-    names: Sequence[str],
-    matrix: FloatArray,
-    n_rows: int,
-    *,
-    exact_count: bool,
-    box: float = 1.0,
+    noise: NoisyMatrix, names: Sequence[str], matrix: FloatArray, n_rows: int, *, exact_count: bool, box: float = 1.0
 ) -> list[str]:
     """Return the contradictions in a covariance release; none where its noise does not act entry by entry.
 

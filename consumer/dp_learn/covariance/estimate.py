@@ -87,20 +87,14 @@ def isserlis(x: Any, y: Any, rows: slice = ALL) -> FormErrors:
     dx, dy = x.diagonal(), y.diagonal()
     x, y, ox, oy = rows_of(x, rows), rows_of(y, rows), dx[rows, None], dy[rows, None]
     xy = x * y
-    return FormErrors(
-        (ox * dy + oy * dx) / 2.0 + xy,
-        x * (oy + dy) + y * (ox + dx),
-        (ox * oy + dx * dy) / 2.0 + xy,
-    )
+    return FormErrors((ox * dy + oy * dx) / 2.0 + xy, x * (oy + dy) + y * (ox + dx), (ox * oy + dx * dy) / 2.0 + xy)
 
 
 def isserlis_of(part: FloatArray, diagonal: FloatArray, rows: slice = ALL) -> FormErrors:
     """Return `isserlis` at x = y, from the rows of x alone and its diagonal."""
     own, square = diagonal[rows, None], part * part
     return FormErrors(
-        own * diagonal + square,
-        2.0 * part * (own + diagonal),
-        (own * own + diagonal * diagonal) / 2.0 + square,
+        own * diagonal + square, 2.0 * part * (own + diagonal), (own * own + diagonal * diagonal) / 2.0 + square
     )
 
 

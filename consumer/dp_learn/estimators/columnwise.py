@@ -51,11 +51,7 @@ class ColumnwiseEstimator(CovarianceEstimator):
 
 
 def scio_precision(
-    covariance: npt.ArrayLike,
-    alpha: float,
-    *,
-    weights: npt.ArrayLike | None = None,
-    penalize_diagonal: bool = True,
+    covariance: npt.ArrayLike, alpha: float, *, weights: npt.ArrayLike | None = None, penalize_diagonal: bool = True
 ) -> FloatArray:
     r"""Return the precision matrix whose columns solve a lasso each, symmetric by the smaller of each pair of entries.
 
@@ -150,11 +146,7 @@ class DebiasedSCIO(ColumnwiseEstimator):
 
 
 def clime_precision(
-    covariance: npt.ArrayLike,
-    alpha: float,
-    *,
-    weights: npt.ArrayLike | None = None,
-    penalize_diagonal: bool = True,
+    covariance: npt.ArrayLike, alpha: float, *, weights: npt.ArrayLike | None = None, penalize_diagonal: bool = True
 ) -> FloatArray:
     r"""Return the precision matrix whose columns are the smallest that the constraints allow.
 

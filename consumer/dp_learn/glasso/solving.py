@@ -169,13 +169,7 @@ def solve(
     from dp_learn.glasso.solvers.components import solve_by_components  # half a second, and kernels
 
     return solve_by_components(
-        problem,
-        solver=solver,
-        tol=tol,
-        max_iter=max_iter,
-        start=start,
-        definite=definite,
-        feasible=feasible,
+        problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite, feasible=feasible
     )
 
 

@@ -32,14 +32,7 @@ from dp_publish.data.foreign import FOREIGN, Described, ForeignFile
 from dp_publish.data.frames import Frame, arrow_table, is_of_pandas
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.parquet_files import is_folder, open_parquet, table_changed
-from dp_publish.data.row_ranges import (
-    ARROW,
-    RowRanges,
-    arrow_ranges,
-    describe_files,
-    memory_ranges,
-    parquet_ranges,
-)
+from dp_publish.data.row_ranges import ARROW, RowRanges, arrow_ranges, describe_files, memory_ranges, parquet_ranges
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
 from dp_publish.data.text_file import TextFile
 from dp_publish.data.typed import Coding, TypedRanges, schema_errors, typed_batches

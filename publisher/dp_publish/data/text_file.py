@@ -28,13 +28,7 @@ from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place, RemotePath
 from dp_publish.data.bad_cells import Check, locate_fault, sample_rows
 from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
-from dp_publish.data.dialect import (
-    PACKED,
-    Layout,
-    endless_blank,
-    open_bytes,
-    open_lines,
-)
+from dp_publish.data.dialect import PACKED, Layout, endless_blank, open_bytes, open_lines
 from dp_publish.data.kinds import AS_IT_IS, TYPES
 
 _RAW = pa.binary()  # what is not converted need not be in any encoding

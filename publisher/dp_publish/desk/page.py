@@ -66,11 +66,7 @@ def render_desk(answer: Answer, session: Session) -> str:
     desk = session.desk
     fields = {**shown_fields(desk.text, desk.columns), "anyway": "", **session.fields}
     columns = [
-        {
-            "name": name,
-            "seems": desk.opened.seems[name],
-            "prefix": column_field(number, ""),
-        }
+        {"name": name, "seems": desk.opened.seems[name], "prefix": column_field(number, "")}
         for number, name in enumerate(desk.columns)
     ]
     return (

@@ -237,12 +237,7 @@ def drawn_error(mechanism: OneSum, n_rows: int, spreads: Sequence[float]) -> flo
 
 
 def _error(
-    mechanism: OneSum,
-    n_rows: int,
-    correlation: _Floats,
-    variances: _Floats,
-    means: _Floats,
-    clear: NDArray[np.bool_],
+    mechanism: OneSum, n_rows: int, correlation: _Floats, variances: _Floats, means: _Floats, clear: NDArray[np.bool_]
 ) -> float:
     """Return the larger of the errors of strong correlations and of zeros, between clear columns if possible."""
     p, constant = len(means), mechanism.scaling.constant

@@ -29,15 +29,7 @@ from dp_bundle.files.places import is_uri
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_bundle.manifest.release import Lineage
 from dp_publish.accounting.conversions import Cost
-from dp_publish.ledger.books import (
-    Books,
-    OpenLog,
-    content_of,
-    entry_of,
-    line_that_restores,
-    read_books,
-    read_event,
-)
+from dp_publish.ledger.books import Books, OpenLog, content_of, entry_of, line_that_restores, read_books, read_event
 from dp_publish.ledger.budget import Account, Entry, require_budgets, spent_mu, total
 from dp_publish.ledger.log import LocalLog
 from dp_publish.ledger.shared_log import SharedLog

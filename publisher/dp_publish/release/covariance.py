@@ -106,11 +106,7 @@ class CovarianceMaker:
         )
 
     def _pass(
-        self,
-        add: Callable[[Batches], T],
-        merge: Callable[[T, T], T],
-        *,
-        progress: Callable[[int], None] | None,
+        self, add: Callable[[Batches], T], merge: Callable[[T, T], T], *, progress: Callable[[int], None] | None
     ) -> T:
         """Return what comes of the rows as numbers, with what the policy says of gaps done; see `Rows`.
 

@@ -316,12 +316,7 @@ def _require_same(made: Sealed, known: set[str | None]) -> None:
 
 
 def _take_back_or_explain(
-    order: Order,
-    maker: Maker | None,
-    job: Job | None,
-    reservation: Reservation | None,
-    step: str,
-    error: BaseException,
+    order: Order, maker: Maker | None, job: Job | None, reservation: Reservation | None, step: str, error: BaseException
 ) -> None:
     """Cancel a release of which nothing can have been seen, and say of any other what became of it, or how to go on.
 

@@ -48,12 +48,7 @@ class RowsMaker:
     """
 
     def __init__(
-        self,
-        policy: Policy,
-        kinds: dict[str, str],
-        table: Table,
-        partition: str | None,
-        work: LocalWork | ClusterJob,
+        self, policy: Policy, kinds: dict[str, str], table: Table, partition: str | None, work: LocalWork | ClusterJob
     ) -> None:
         self._policy, self._kinds, self._partition, self.work = policy, kinds, partition, work
         self._shares = share_mu(policy, kinds)

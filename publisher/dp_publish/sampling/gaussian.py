@@ -83,10 +83,7 @@ def sample_discrete_gaussian(
 
 
 def _sample(
-    sigma: float,
-    size: int | Sequence[int],
-    rng: Keystream | None,
-    tabulate: Callable[[float], ProbabilityTable],
+    sigma: float, size: int | Sequence[int], rng: Keystream | None, tabulate: Callable[[float], ProbabilityTable]
 ) -> NDArray[np.int64]:
     out = np.empty(_check_size(size), dtype=np.int64)
     rng = SecureKeystream() if rng is None else rng

@@ -309,11 +309,7 @@ def _changes_table(result: JointResult) -> PageTable:
         for name, label in (("source", "Column"), ("target", "and column"), ("from", "From"), ("to", "To"))
     ]
     about = {
-        "before": (
-            "Before",
-            "+.3f",
-            "the partial correlation given all other columns, of all periods before, pooled.",
-        ),
+        "before": ("Before", "+.3f", "the partial correlation given all other columns, of all periods before, pooled."),
         "after": ("After", "+.3f", ""),
         "difference": ("Difference", "+.3f", ""),
         "standard_error": ("Standard error", ".3f", "of the difference."),

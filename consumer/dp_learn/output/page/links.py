@@ -42,11 +42,7 @@ _EDGES = {
 _NODES = {
     "community": ("Group", ".0f", "columns linked among each other (Louvain)."),
     "community_probability": ("Sure", ".0%", "how probably another of its group is with it."),
-    "predictability": (
-        "Predictability",
-        ".2f",
-        "the share of its variance that others explain, less chance’s part.",
-    ),
+    "predictability": ("Predictability", ".2f", "the share of its variance that others explain, less chance’s part."),
     "predictability_low": ("95 % from", ".2f", ""),
     "predictability_high": ("to", ".2f", ""),
     "strength": ("Strength", ".2f", "the sum of its links’ sizes."),

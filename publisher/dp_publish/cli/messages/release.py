@@ -15,12 +15,7 @@ from dp_bundle.base.errors import DpGraphError, PolicyError, PrivacyError
 from dp_bundle.base.quoting import counted, listed, quote_name, quote_path, round_up
 from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.catalog.label import worded_label
-from dp_bundle.describe.sentences import (
-    describe_bounds,
-    describe_scale,
-    describe_size,
-    describe_total,
-)
+from dp_bundle.describe.sentences import describe_bounds, describe_scale, describe_size, describe_total
 from dp_bundle.describe.subject import licence_gap
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import RemotePath

@@ -81,14 +81,7 @@ from dp_publish.covariance.two_rounds.shares import (
     share_out,
     share_shortened,
 )
-from dp_publish.covariance.two_rounds.steps import (
-    Choice,
-    NoisyLengths,
-    Outcome,
-    Play,
-    Statistic,
-    Step,
-)
+from dp_publish.covariance.two_rounds.steps import Choice, NoisyLengths, Outcome, Play, Statistic, Step
 from dp_publish.covariance.two_rounds.sums import BinnedSums
 from dp_publish.policy.coded_columns import blocks_of
 from dp_publish.policy.model import Policy
