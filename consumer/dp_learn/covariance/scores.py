@@ -27,7 +27,7 @@ from dp_learn.covariance.estimate import NoiseAndRest, NoisyCovariance, Released
 from dp_learn.matrices.linalg import FloatArray
 
 _LEAST_PART = 1e-9  # of a typical variance
-_REACHED = 0.999  # of a correlation, beyond which the series is continued by a straight line
+_REACHED = 0.999  # of a correlation, beyond which the series has no inverse, and its first term is used
 _LEAST_SHOWN = 0.3  # of a column's variance that is of its normal variable
 
 
@@ -60,8 +60,7 @@ def behind_scores(
     observed = released.debiased / np.outer(deviations, deviations)
     roots = np.sqrt(shown)
     found = latent_correlations(observed, coefficients)
-    beyond = np.nonzero((np.abs(found) >= _REACHED) & ~np.eye(len(found), dtype=bool))
-    found[beyond] = _continued(observed[beyond], coefficients[beyond[0]] * coefficients[beyond[1]], found[beyond])
+    found = np.where(np.abs(found) < _REACHED, found, observed / np.outer(roots, roots))
     latent = np.where(
         np.outer(is_shown, is_shown), found * np.outer(deviations * roots, deviations * roots), released.debiased
     )
@@ -69,16 +68,6 @@ def behind_scores(
     rest = np.where(is_shown, variances * (1.0 - shown), 0.0)
     noise = NoisyCovariance(released.n_rows, latent, rest, np.zeros(len(rest)))
     return replace(released, debiased=latent, noise=NoiseAndRest(released.known_noise, noise))
-
-
-def _continued(observed: FloatArray, products: FloatArray, found: FloatArray) -> FloatArray:
-    """Return what correlations would have been observed for, were the series straight from the end of its reach on."""
-    end, order = np.copysign(_REACHED, found), np.arange(products.shape[1])
-    powers = end[:, None] ** order
-    value = end * np.einsum("mn,mn->m", products, powers)
-    slope = np.maximum(np.einsum("mn,mn->m", products * (order + 1), powers), products[:, 0])
-    continued: FloatArray = end + (observed - value) / slope
-    return continued
 
 
 def find_weak(bundle: Bundle) -> set[str]:
