@@ -176,13 +176,16 @@ def before_clipping(mean: float, deviation: float, low: float, high: float) -> t
     """Return the mean and the deviation of a normal variable that has those given once it is clipped to an interval.
 
     They are the given ones where hardly anything is clipped, or the interval has no end. The deviation is at most a
-    thousand times the width: all but a thousandth is then at the ends.
+    thousand times the width: all but a thousandth is then at the ends. A mean that no variable on the interval has
+    with such a deviation, as noise may make it, is moved inwards.
     """
     width = high - low
     clipped = special.ndtr((low - mean) / deviation) + special.ndtr((mean - high) / deviation)
     if not (np.isfinite(width) and clipped > _HARDLY):
         return mean, deviation
-    wanted, spread = min(max((mean - low) / width, _HARDLY), 1.0 - _HARDLY), deviation / width
+    spread = deviation / width
+    least_mean = min(spread * spread, 0.5)
+    wanted = min(max((mean - low) / width, least_mean), 1.0 - least_mean)
 
     def middle(log_spread: float) -> float:
         sd = math.exp(log_spread)
@@ -191,7 +194,7 @@ def before_clipping(mean: float, deviation: float, low: float, high: float) -> t
     def excess(log_spread: float) -> float:
         return _clipped(middle(log_spread), math.exp(log_spread))[1] - spread
 
-    least, most = math.log(1e-3), math.log(1e3)
+    least, most = math.log(1e-3 * min(spread, 1.0)), math.log(1e3)
     if excess(least) >= 0.0 or excess(most) <= 0.0:
         found = least if excess(least) >= 0.0 else most
     else:

@@ -17,6 +17,7 @@ from dp_bundle.base.errors import DpGraphError, EstimationError, ParameterError
 from dp_bundle.data.heaps import find_body
 from dp_bundle.data.margins import Margin
 from dp_bundle.portals.learned import require_reader
+from dp_bundle.synthetic.columns import before_clipping
 from dp_bundle.synthetic.copula import copula_of
 from dp_bundle.synthetic.files import describe_kept, side_path, write_synthetic
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -320,6 +321,17 @@ def test_clipped_numbers_have_the_mean_and_the_deviation_that_were_released(
     assert rows.mean().to_numpy() == pytest.approx(table.mean().to_numpy(), abs=0.03)
     assert rows.std().to_numpy() == pytest.approx(table.std().to_numpy(), rel=0.03)
     assert rows.corr().to_numpy() == pytest.approx(table.corr().to_numpy(), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation"), [(0.2, 0.4), (0.5, 0.2), (0.1, 0.25), (-0.0003, 0.003), (-0.02, 0.1), (1.001, 0.01)]
+)
+def test_clipping_leaves_the_moments(mean: float, deviation: float) -> None:
+    """Those of a clipped normal variable are the given ones, or next to them where these are impossible."""
+    middle, spread = before_clipping(10 + 2 * mean, 2 * deviation, 10.0, 12.0)
+    drawn = np.clip(middle + spread * stats.norm.ppf((np.arange(10**6) + 0.5) / 10**6), 10.0, 12.0)
+    assert drawn.std() == pytest.approx(2 * deviation, rel=0.03)
+    assert abs(drawn.mean() - 10 - 2 * mean) < (0.01 if 0 < mean < 1 else 0.5) * 2 * deviation
 
 
 def test_whole_numbers_of_noisy_rows_come_back_whole(tmp_path: Path, key: Ed25519PrivateKey) -> None:
