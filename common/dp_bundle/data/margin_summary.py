@@ -1,12 +1,17 @@
 """What noisy histograms say of the columns of a table: shares, quantiles and means, with intervals.
 
-A count has the noise that the manifest states, and the rows are a sample: both are in every interval, at 95 %. The
-number of rows is public, so that the sum of a histogram's counts is known, which makes sums of many of them surer: of k
-out of m cells, the noise on the rest is regressed out, and its variance is k (m - k) / m times that of a count.
+A count has the noise that the manifest states, and the rows are a sample: both are in every interval, at 95 %. Those of
+shares are score intervals, which hold of few rows, too. The number of rows is public, so that the sum of a histogram's
+counts is known, which makes sums of many of them surer: of k out of m cells, the noise on the rest is regressed out,
+and its variance is k (m - k) / m times that of a count.
 
 An interval of a quantile ends at cells. It leaves out the edges below which significantly less than its share lies, as
 far as that holds of all edges before them, and so at the other end: the first edge beyond the true quantile is left out
 wrongly with a probability of 2.5 % at the most.
+
+References
+----------
+Wilson (1927), Probable inference, the law of succession, and statistical inference, JASA 22(158).
 """
 
 from __future__ import annotations
@@ -56,10 +61,11 @@ def cell_shares(margin: Margin, n_rows: int, variance: float) -> tuple[Floats, F
         Of the noise on a count.
     """
     shares = margin.shares(n_rows, math.sqrt(variance))
-    raw = np.clip(margin.counts / n_rows, 0.0, 1.0)
-    away = _NORMAL * np.sqrt(variance / n_rows**2 + raw * (1 - raw) / n_rows)
-    noisy = margin.counts / n_rows
-    low, high = np.clip(noisy - away, 0.0, 1.0), np.clip(noisy + away, 0.0, 1.0)
+    # the p with (seen - p)^2 <= z^2 (variance / n^2 + p (1 - p) / n), and of these the ones from 0 to 1
+    seen, q = margin.counts / n_rows, _NORMAL**2 / n_rows
+    middle = seen + q / 2.0
+    away = np.sqrt(np.maximum(middle**2 - (1.0 + q) * (seen**2 - q * variance / n_rows), 0.0))
+    low, high = (np.clip((middle + side) / (1.0 + q), 0.0, 1.0) for side in (-away, away))
     return shares, np.minimum(low, shares), np.maximum(high, shares)
 
 

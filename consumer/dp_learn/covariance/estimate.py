@@ -415,6 +415,8 @@ class ReleasedCovariance:
     kurtosis : float or None
         The factor, at least 1, by which sampling variances of correlations exceed those of Gaussian rows; None where
         nothing tells it.
+    skewness : ndarray of shape (n_features,) or None
+        The least that the columns can have, by their bounds, as from `least_skewness`; None for zeros.
     """
 
     n_rows: int
@@ -423,6 +425,7 @@ class ReleasedCovariance:
     exact_count: bool = True
     estimated: bool = False
     kurtosis: float | None = None
+    skewness: FloatArray | None = None
 
     @property
     def known_noise(self) -> NoiseLaw:
@@ -444,7 +447,8 @@ class ReleasedCovariance:
     def keep(self, kept: npt.NDArray[np.int64]) -> ReleasedCovariance:
         """Return the source on some of its columns."""
         noise = None if self.noise is None else self.noise.keep(kept)
-        return replace(self, debiased=self.debiased[np.ix_(kept, kept)], noise=noise)
+        skewness = None if self.skewness is None else self.skewness[kept]
+        return replace(self, debiased=self.debiased[np.ix_(kept, kept)], noise=noise, skewness=skewness)
 
 
 def noise_fourth_cumulants(columns: Sequence[Column]) -> FloatArray:
@@ -520,6 +524,13 @@ class PooledCovariance:
             known = [each for each in told if each is not None]
             return sum(known) / len(known) if known else 1.0
         return sum((each or 1.0) * part for each, part in zip(told, self._shares, strict=True)) / sum(self._shares)
+
+    @property
+    def skewness(self) -> FloatArray:
+        """The least skewness of the columns, the mean over the sources that tell it; zeros where none does."""
+        told = [None if isinstance(source, NoisyCovariance) else source.skewness for source in self.sources]
+        known = [each for each in told if each is not None] or [np.zeros(len(self.columns))]
+        return np.asarray(np.mean(known, axis=0))
 
     @property
     def _shares(self) -> list[float]:

@@ -44,6 +44,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,22 +55,20 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import (
     AT_ONCE,
     FormErrors,
-    NoisyCovariance,
     Part,
     PooledCovariance,
     by_rows,
     inner_product,
     isserlis,
     keep_columns,
-    rows_of,
     sum_errors,
 )
+from dp_learn.covariance.skewness import excess_products
 from dp_learn.matrices.linalg import (
     FloatArray,
     median_above_diagonal,
     normal_tails,
     sandwich,
-    scale_columns,
     sparse_if_worth_it,
 )
 
@@ -92,36 +91,16 @@ def form_variances(pooled: PooledCovariance, b: FloatArray) -> FloatArray:
     ndarray of shape (q, q)
         Not negative, also where S^ is indefinite.
     """
-    sources = [source for source in pooled.sources if isinstance(source, NoisyCovariance)]
-    if len(sources) < len(pooled.sources):
-        return form_errors(pooled, b).products
-    c = clean_forms(pooled, b)
-    d = np.diagonal(c).copy()
-    noises = [(_row_noise_forms(source, b), w * w) for source, w in zip(sources, pooled.weights, strict=True)]
-    for start in range(0, len(c), AT_ONCE):
-        rows = slice(start, start + AT_ONCE)
-        variances = (np.outer(d[rows], d) + c[rows] * c[rows]) * pooled.sampling_factor
-        for noise, factor in noises:
-            variances += factor * noise(rows, c[rows], d)
-        c[rows] = variances
-    return c
+    part = _model_errors(pooled, b)
+    return _in_slices(len(b), lambda rows: part(rows).products)
 
 
-def _row_noise_forms(source: NoisyCovariance, b: FloatArray) -> Callable[[slice, FloatArray, FloatArray], FloatArray]:
-    """Return a function that gives the products of `_row_noise` alone, in a fraction of the time."""
-    forms = sparse_if_worth_it(b)
-    squares = forms * forms
-    n = source.noise_forms(forms)
-    kurtosis = scale_columns(squares, source.noise_fourth_cumulant) @ squares.T
-    v = n.diagonal()
-
-    def variances(rows: slice, c: FloatArray, d: FloatArray) -> FloatArray:
-        own = rows_of(n, rows)
-        gaussian = np.outer(d[rows], v) + np.outer(v[rows], d + v) + (2.0 * c + own) * own
-        part: FloatArray = gaussian / (source.n_rows - 1) + rows_of(kurtosis, rows) / source.n_rows
-        return part
-
-    return variances
+def _in_slices(n_rows: int, part: Callable[[slice], FloatArray]) -> FloatArray:
+    """Return the square matrix whose rows a function gives, a few at a time to save memory."""
+    whole = np.empty((n_rows, n_rows))
+    for rows in (slice(start, start + AT_ONCE) for start in range(0, n_rows, AT_ONCE)):
+        whole[rows] = part(rows)
+    return whole
 
 
 def form_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
@@ -138,7 +117,13 @@ def at_least_model(errors: FormErrors, pooled: PooledCovariance, b: FloatArray) 
 def _model_errors(pooled: PooledCovariance, b: FloatArray) -> Part:
     c = clean_forms(pooled, b)
     mechanism = _mechanism(pooled, c, sparse_if_worth_it(b))
-    return lambda rows: isserlis(c, c, rows).times(pooled.sampling_factor) + mechanism(rows)
+    excess = excess_products(pooled, b, entry_variances)
+
+    def part(rows: slice) -> FormErrors:
+        errors = isserlis(c, c, rows).times(pooled.sampling_factor) + mechanism(rows)
+        return errors if excess is None else replace(errors, products=errors.products + excess(rows))
+
+    return part
 
 
 def mechanism_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
@@ -147,13 +132,9 @@ def mechanism_errors(pooled: PooledCovariance, b: FloatArray) -> FormErrors:
 
 
 def mechanism_variances(pooled: PooledCovariance, b: FloatArray, r: FloatArray) -> FloatArray:
-    """Return `mechanism_errors(pooled, b).along(r)`, a few rows at a time to save memory."""
+    """Return `mechanism_errors(pooled, b).along(r)`."""
     mechanism = _mechanism(pooled, clean_forms(pooled, b), sparse_if_worth_it(b))
-    variances = np.empty_like(r)
-    for start in range(0, len(r), AT_ONCE):
-        rows = slice(start, start + AT_ONCE)
-        variances[rows] = mechanism(rows).along(r[rows])
-    return variances
+    return _in_slices(len(r), lambda rows: mechanism(rows).along(r[rows]))
 
 
 def _mechanism(pooled: PooledCovariance, c: FloatArray, b: Any) -> Part:
@@ -254,10 +235,8 @@ def mechanism_entry_variances(pooled: PooledCovariance, correlation: FloatArray 
 
 def unexplained_variances(pooled: PooledCovariance) -> FloatArray:
     """Return the variances, in data units to the fourth, of the debiased variances of columns of noise alone."""
-    total = np.zeros(len(pooled.columns))
-    for source, weight in zip(pooled.sources, pooled.weights, strict=True):
-        total += weight * weight * source.known_noise.variances_of_variances()
-    return total
+    each = zip(pooled.sources, pooled.weights, strict=True)
+    return np.asarray(np.sum([w * w * source.known_noise.variances_of_variances() for source, w in each], axis=0))
 
 
 def clear_variances(pooled: PooledCovariance) -> npt.NDArray[np.bool_]:

@@ -16,7 +16,7 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import rows_without_noise, typical_errors
-from dp_learn.inference.communities import ALGORITHM
+from dp_learn.inference.networks import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.learn import Learned

@@ -22,8 +22,8 @@ from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, Sample
 from dp_learn.covariance.sources import RowSource
 from dp_learn.covariance.two_rounds import TwoRounds
-from dp_learn.inference.communities import communities_of, draw_together
 from dp_learn.inference.edges import fit_for_inference
+from dp_learn.inference.networks import communities_of, draw_together, measure_paths
 from dp_learn.inference.node_measures import (
     LEAST_SCORE,
     FirstOrder,
@@ -33,7 +33,6 @@ from dp_learn.inference.node_measures import (
     estimate_predictability,
     sum_edges,
 )
-from dp_learn.inference.paths import measure_paths
 from dp_learn.matrices.linalg import FloatArray, eigendecomposition, is_positive_definite
 from dp_learn.pipeline.fit import fit_edges
 from dp_learn.pipeline.graph import GraphEstimate

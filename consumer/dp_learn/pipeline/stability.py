@@ -30,8 +30,8 @@ from dp_learn.covariance.estimate import NoisyCovariance, ReleasedCovariance
 from dp_learn.covariance.levels import Levels
 from dp_learn.covariance.sample import DRAWS, Sample
 from dp_learn.covariance.sources import CovarianceSource
+from dp_learn.inference.networks import measure_paths
 from dp_learn.inference.nodes import node_strengths
-from dp_learn.inference.paths import measure_paths
 from dp_learn.matrices.linalg import FloatArray, few_threads, is_positive_definite
 from dp_learn.pipeline.fit import fit_again, fit_edges
 from dp_learn.pipeline.learn import N_FOLDS, Learned, judge_pairs

@@ -17,7 +17,7 @@ from bokeh.models import CategoricalColorMapper, ColumnDataSource, PanTool, Rang
 from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import COMMUNITIES, shade
 from dp_bundle.page.figures import FONT, Figure, by_sign, figure_text, hover, new_figure
-from dp_learn.inference.communities import find_communities
+from dp_learn.inference.networks import find_communities
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.layout import place_nodes
 from dp_learn.output.summary import Result

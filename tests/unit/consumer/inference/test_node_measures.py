@@ -5,7 +5,7 @@ import pytest
 
 from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import NoisyCovariance, combine_sources
-from dp_learn.inference.communities import communities_of, draw_together
+from dp_learn.inference.networks import communities_of, draw_together, measure_paths
 from dp_learn.inference.node_measures import (
     FirstOrder,
     are_clear,
@@ -14,7 +14,6 @@ from dp_learn.inference.node_measures import (
     sum_edges,
     unexplained_shares,
 )
-from dp_learn.inference.paths import measure_paths
 
 LABELS = np.array([0, 1, 1, 2, 3])
 
