@@ -60,6 +60,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "people.parquet"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("privacy", ['unit = "cell"\nmu = 4.0', 'unit = "row"\nrelease = "covariance"\nmu = 1.0'])
 def test_what_goes_together_is_found(privacy: str, table: Path, command: Run) -> None:
     """A node is a column of the table; both links are found, with the levels that make them, and no others."""

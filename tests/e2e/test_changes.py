@@ -102,6 +102,7 @@ def test_totals_for_changes_count_releases_of_cells(first: str, weekly: Path, co
     assert (totals["change"], totals["cell"]) == (pytest.approx(per_change), pytest.approx(per_cell))
 
 
+@pytest.mark.slow
 def test_plan_of_changes_speaks_of_rows_alone(weekly: Path, command: Run) -> None:
     """Second moments are no release for changes, so that a plan compares nothing with them, nor does its page."""
     planned = command("dp-publish", "plan", weekly.name, "--report", "plan.html", "--picture", "plan.png")

@@ -93,6 +93,7 @@ def test_filled_gaps_are_told_wherever_a_bundle_is_read(
     assert summary["bundles"][0]["gaps"][0].startswith(warning)
 
 
+@pytest.mark.slow
 def test_release_that_was_read_before_may_be_read_again(people: Path, command: Run) -> None:
     """After a newer release an older one passes only if it was read before or lies beside the newer, and says so."""
     learn = ("--alpha", "0.1", "--out", "found")

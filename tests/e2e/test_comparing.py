@@ -100,6 +100,7 @@ def test_text_says_what_differs_and_the_level_widens_intervals(arms: list[Path],
     np.testing.assert_array_equal(tables[0].p_value, tables[1].p_value)
 
 
+@pytest.mark.slow
 def test_three_releases_are_compared_two_at_a_time(
     arms: list[Path], key: Ed25519PrivateKey, command: Run, tmp_path: Path
 ) -> None:
@@ -233,6 +234,7 @@ def test_no_p_value_is_zero(key: Ed25519PrivateKey, command: Run, tmp_path: Path
         assert (found.p_value > 0.0).all()
 
 
+@pytest.mark.slow
 def test_both_commands_say_the_same_of_a_release(arms: list[Path], command: Run) -> None:
     """The rows without noise that a release is worth have one definition."""
     compared = json.loads(command("dp-learn", "compare", *arms, "--no-report", "--json").stdout)
@@ -289,6 +291,7 @@ def test_other_columns_strangers_folders_and_too_much_noise_are_refused(
     assert not list(tmp_path.glob("*.comparison"))
 
 
+@pytest.mark.slow
 def test_releases_without_a_policy_may_have_gaps_in_other_columns(command: Run, tmp_path: Path) -> None:
     """Discovery publishes gaps of one table alone: all commands work, and files and page say what is left out."""
     for seed, gaps in (("one", None), ("two", "v1")):

@@ -118,6 +118,7 @@ def test_errors_are_those_of_many_releases(tmp_path: Path, table: pd.DataFrame, 
     assert np.median(seen / stated) == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["gaussian", "two-round"])
 def test_commands_take_it_like_rows_and_pool_both(
     mechanism: str, tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey, command: Run

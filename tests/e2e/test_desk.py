@@ -90,6 +90,7 @@ def started(*words: str) -> tuple[subprocess.Popen[str], str]:
     return process, found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempt", range(2))
 def test_a_port_that_is_taken_ends_it_at_once(table: Path, attempt: int) -> None:
     """In one sentence, before the table is read: nothing that is still being read keeps the process."""

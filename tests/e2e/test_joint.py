@@ -30,6 +30,7 @@ def months(tmp_path: Path, key: Ed25519PrivateKey) -> list[Path]:
     ]
 
 
+@pytest.mark.slow
 def test_the_folder_has_a_graph_a_period_and_what_changed(months: list[Path], command: Run, tmp_path: Path) -> None:
     """Periods have the files of a graph, in folders of their names; one pair changed, between February and March."""
     done = command("dp-learn", "joint", *months, "--json")
@@ -84,6 +85,7 @@ def test_a_result_is_replaced_unless_somebody_changed_it(months: list[Path], com
     assert "periods/empty" in command(*words).stderr
 
 
+@pytest.mark.slow
 def test_bundles_without_an_order(months: list[Path], command: Run, tmp_path: Path) -> None:
     """Each is compared with all others, and the lines for a person say so."""
     done = command("dp-learn", "joint", months[0], *months[2:], "--order", "none", "--out", "arms")

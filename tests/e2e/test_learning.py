@@ -39,6 +39,7 @@ def edges_in(folder: Path) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["ebic", "mse", "stars", "cv"])
 def test_every_rule_finds_the_chain_and_is_named(rule: str, chain: Path, command: Run, tmp_path: Path) -> None:
     """Whatever chooses alpha, the true edges are found, and the summary holds the path and the rule."""

@@ -16,6 +16,7 @@ def measure(tables: dict[str, Any], *rules: str, repetitions: int = 1) -> pd.Dat
     return BENCHMARK["measure"](tables, {rule: BENCHMARK["RULES"][rule] for rule in rules}, repetitions)
 
 
+@pytest.mark.slow
 def test_default_finds_the_true_graph_and_its_weights() -> None:
     """In simulations at 10 dB and above the mean F1 against the truth is over .95, and the mean slope of weights 1."""
     found = measure(BENCHMARK["simulations"](np.random.default_rng(0)), "default")

@@ -105,6 +105,7 @@ def test_moments(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
         assert wrong[3] > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", SIGMAS)
 @pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
 def test_low_bits_are_fair(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
@@ -116,6 +117,7 @@ def test_low_bits_are_fair(sample: Sampler, pmf: Law, below: Law, sigma: float) 
     assert stats.chisquare(counts[kept], expected[kept] / expected[kept].sum() * counts[kept].sum()).pvalue > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", SIGMAS)
 @pytest.mark.parametrize("sample", [sample_discrete_gaussian, sample_rounded_gaussian])
 def test_draws_are_uncorrelated(sample: Sampler, sigma: float) -> None:

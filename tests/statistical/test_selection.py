@@ -123,6 +123,7 @@ def test_rule_finds_the_graph_only_if_it_knows_the_noise(
     assert _figures(rule, graph, **ignoring)[0] < level
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_likelihood_fits_the_rows_before_the_noise_only_if_debiased(graph: str) -> None:
     """Cross-validation of the likelihood, which looks for the fit and not for the graph, has the smaller true loss."""

@@ -53,6 +53,7 @@ def test_a_quick_run_is_compared_with_what_is_stored(tmp_path: Path) -> None:
     assert list(apart["snr_db"]) == ["20"]  # the sd of the edges over two repetitions is more than 1
 
 
+@pytest.mark.slow
 def test_pages_are_what_the_stored_results_say() -> None:
     """The committed pages are those that the committed results make."""
     pages = write_pages(all_pieces().values(), STORED)

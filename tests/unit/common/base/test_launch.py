@@ -114,6 +114,7 @@ def test_an_interrupt_is_put_off_and_says_what_is_done(monkeypatch: pytest.Monke
     assert caught.value.__notes__ == ["both are done"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [

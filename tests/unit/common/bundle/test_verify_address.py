@@ -151,6 +151,7 @@ def test_other_commands_say_that_they_used_copies(
     assert (done.returncode, SAID in done.stderr, json.loads(done.stdout)["copies"]) == (0, False, [])
 
 
+@pytest.mark.slow
 def test_copies_that_workers_used_are_told_of(place: OnWeb | InBucket) -> None:
     """A worker's cache is another one, and the reader hears of it all the same."""
     with open_bundle(f"{place.address}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:

@@ -286,6 +286,7 @@ make_catalog(bundles, site, store=TrustStore(store))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_written", [0, 1, 2, 5])
 def test_what_a_killed_run_left_is_removed(
     n_written: int, bundles: Path, published: Path, tmp_path: Path, store: TrustStore

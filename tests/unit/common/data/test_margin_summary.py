@@ -58,6 +58,7 @@ def test_means_of_few_whole_numbers_cover_and_quantiles_are_whole() -> None:
     assert 0.7 < np.std(away) * 2 * 1.96 < 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", [0.2, 0.5, 0.9])
 def test_means_beside_gaps_cover(gaps: float) -> None:
     """The fewer rows have a value, the longer the interval: it holds 95 % of the time, and a shorter one less often."""

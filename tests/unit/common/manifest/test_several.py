@@ -182,6 +182,7 @@ def test_pages_have_the_figures() -> None:
     assert f"up to {growth(bounds, 10):.1f} times that for 10 rows, with bounds to be found" in strength
 
 
+@pytest.mark.slow
 def test_decision_has_the_figures() -> None:
     """Both tables of decision 38 are what the noise costs."""
     text = (DOCS / "adr" / "0038-mu-of-discrete-noise.md").read_text()

@@ -155,6 +155,7 @@ def test_correlations_are_those_that_were_released(path: Path, tmp_path: Path) -
     assert document["measured"]["correlation_difference_median"] < 0.006
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another seed gives others, however many batches there are; none has more rows than it may."""
     monkeypatch.setattr("dp_bundle.synthetic.copula._MOST_ROWS", 300)
@@ -188,6 +189,7 @@ def test_few_rows_have_hardly_any_chance_in_them(tmp_path: Path, key: Ed25519Pri
     assert len(pd.read_parquet(tmp_path / "one.parquet")) == 1
 
 
+@pytest.mark.slow
 def test_no_tail_is_made_up(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Without bounds, what noise leaves in cells far out adds neither giants nor negative incomes, nor gaps to none."""
     rng = np.random.default_rng(0)
@@ -407,6 +409,7 @@ def test_levels_that_nearly_imply_each_other_keep_doing_so(tmp_path: Path, key: 
     assert rows.groupby("one", observed=True)["a"].mean().to_numpy() == pytest.approx([0, 1, 2], abs=0.25)
 
 
+@pytest.mark.slow
 def test_noise_on_rare_levels_does_not_reach_other_columns(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Beside two categories with many rare levels, numbers keep their correlations."""
     rng = np.random.default_rng(0)

@@ -107,6 +107,7 @@ def test_key_to_publish_with(home: Path, tmp_path: Path) -> None:
         load_key("office")
 
 
+@pytest.mark.slow
 def test_processes_without_a_key_make_one_together(home: Path) -> None:
     """Whoever comes first makes the key, and all others take it."""
     script = (

@@ -150,6 +150,7 @@ def test_memory_of_earlier_versions_is_read(store: TrustStore) -> None:
     assert len(store.admit(ONE, sighting(3))) == 1
 
 
+@pytest.mark.slow
 def test_processes_that_remember_at_once_lose_nothing(store: TrustStore) -> None:
     """Whatever many readers see at the same time is all remembered."""
     script = (

@@ -141,6 +141,7 @@ def released_moments(mechanism: str, rows: np.ndarray) -> tuple[SecondMoments, n
     return state_moments(chosen, found), found.matrix
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("n_rows", [10, 5000])
 def test_true_second_moments_are_believed(mechanism: str, n_rows: int) -> None:

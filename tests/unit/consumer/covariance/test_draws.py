@@ -41,6 +41,7 @@ def pooled_with(law: NoiseLaw) -> PooledCovariance:
     return PooledCovariance(("a", "b", "c"), S, (released,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(laws()))
 def test_draws_have_the_stated_errors(name: str) -> None:
     """The variance of any form over 3000 draws is the closed one, and not that of less kurtosis."""

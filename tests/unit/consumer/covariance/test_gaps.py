@@ -104,6 +104,7 @@ def test_gaps_that_come_together_count_by_the_rows_with_both_values() -> None:
     np.testing.assert_allclose(covariance, np.cov([x[~gap], y[~gap]], bias=True), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_gaps_count_in_the_errors_as_noise_on_rows() -> None:
     """Over tables with gaps in three tenths of two columns, correlations are right, and vary as is stated, not less."""
     true = CHAIN[:3, :3] / np.outer(*[np.sqrt(np.diagonal(CHAIN)[:3])] * 2)
@@ -141,6 +142,7 @@ def test_noise_on_forms_is_that_of_the_columns_they_are_made_of() -> None:
             np.testing.assert_allclose(getattr(found(slice(None)), name), getattr(expected(slice(None)), name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_all_commands_take_gaps_of_different_columns(kind: str, tmp_path: Path, stack: ExitStack) -> None:
     """Correlations are those of values without gaps; what is left out is said, and of d too where it stands apart."""

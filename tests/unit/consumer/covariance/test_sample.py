@@ -102,6 +102,7 @@ def releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> dic
     return paths
 
 
+@pytest.mark.slow
 def test_releases_are_told_from_other_rows(releases: dict[str, Path]) -> None:
     """Two releases of one dataset share their rows, releases of two datasets do not; mixtures are refused."""
     with contextlib.ExitStack() as stack:
@@ -122,6 +123,7 @@ def test_releases_are_told_from_other_rows(releases: dict[str, Path]) -> None:
                 bundle_source(opened[name], like=opened["first"])
 
 
+@pytest.mark.slow
 def test_pooling_lowers_the_error_and_says_how(releases: dict[str, Path]) -> None:
     """Two bundles, the second with its columns in another order, weigh what they should and narrow the intervals."""
     opened = [open_bundle(releases[name], allow_older=True) for name in ("first", "elsewhere", "second")]

@@ -70,6 +70,7 @@ def test_intervals_cover_the_normal_variables(key: Ed25519PrivateKey, tmp_path: 
     assert np.mean(hits, axis=0).min() >= 0.8
 
 
+@pytest.mark.slow
 def test_steps_do_not_dilute(key: Ed25519PrivateKey, tmp_path: Any) -> None:
     """Between grades and a truth value the link is that of their normal variables, not half as strong."""
     found = learned(rows(np.random.default_rng(2), 40_000), "d", key, tmp_path).estimate.inference
@@ -97,6 +98,7 @@ def released(key: Ed25519PrivateKey, folder: Path, *tables: pd.DataFrame) -> Ite
         yield [opened.enter_context(open_bundle(Path(own, f"d{number}.tar"))) for number in range(len(tables))]
 
 
+@pytest.mark.slow
 def test_releases_of_one_population_are_pooled(key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """Where distributions agree, two halves tell as much as their sum: steps are corrected, and errors fall."""
     rng = np.random.default_rng(4)
@@ -138,6 +140,7 @@ def test_other_levels_and_other_releases_are_named_as_such(key: Ed25519PrivateKe
             compare_networks([plain, scores])
 
 
+@pytest.mark.slow
 def test_networks_behind_other_distributions_are_compared(key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """The network of ranks does not depend on units: equal ones do not differ, and a planted link is found."""
     rng = np.random.default_rng(6)
@@ -148,6 +151,7 @@ def test_networks_behind_other_distributions_are_compared(key: Ed25519PrivateKey
         assert compare_networks([first, third]).differences.largest.p_value < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [{}, {"grades": 0.2}])
 def test_gaps_of_scores_are_left_out(missing: dict[str, float], key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """Gaps that one release publishes, or both, change no correlation of scores, and errors know of them."""
@@ -168,6 +172,7 @@ def test_gaps_of_scores_are_left_out(missing: dict[str, float], key: Ed25519Priv
     assert np.abs(estimate.value - true_partial()[places]).max() < 0.08
 
 
+@pytest.mark.slow
 def test_scores_themselves_are_compared_on_one_scale_only(key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """Correlations of rare ones depend on how rare they are: they are compared where they are as rare in both."""
     rng = np.random.default_rng(7)

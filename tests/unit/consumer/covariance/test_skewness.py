@@ -71,6 +71,7 @@ def test_a_mean_beyond_its_bound_leaves_a_skewness() -> None:
     assert found.tolist() == [10.0 - 0.1, 0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.02, 0.05])
 def test_linked_events_vary_as_stated(share: float) -> None:
     """Of rare events, normal rows would vary by half as much."""

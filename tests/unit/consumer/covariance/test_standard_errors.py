@@ -325,6 +325,7 @@ def draw(
     return np.array(draws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variances", [(2.0, 1.0), (1.0, 1.0), (0.5, 2.0)])
 @pytest.mark.parametrize(("constant", "exact"), [(CONSTANT, True), (CONSTANT, False), (0.0, True)])
 def test_mechanism_errors_are_those_of_simulated_noise(

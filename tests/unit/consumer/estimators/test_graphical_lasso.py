@@ -47,6 +47,7 @@ def test_noise_is_subtracted_and_all_attributes_are_there() -> None:
     assert fitted.alpha_ == 0.15
 
 
+@pytest.mark.slow
 def test_score_is_the_same_for_clean_and_noisy_rows_on_average() -> None:
     """The held-out likelihood of noisy rows estimates that of the clean ones; without subtraction it would not."""
     fitted = DebiasedGraphicalLasso(0.15, noise_variance=0.49).fit(noisy_wine())

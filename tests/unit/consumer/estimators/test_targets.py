@@ -60,6 +60,7 @@ def test_r_squared_of_clean_rows_is_seen_through_the_noise() -> None:
     np.testing.assert_allclose(told.coef_, [1.0, -1.0, 0.5], atol=0.1)
 
 
+@pytest.mark.slow
 def test_gradient_error_and_its_bound_hold_in_simulation() -> None:
     """The stated mean square is that of many draws of the noise, and the mean excess stays below its bound."""
     rng = np.random.default_rng(4)

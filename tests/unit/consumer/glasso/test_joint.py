@@ -143,6 +143,7 @@ def _brute(coupling, a, c, l):  # noqa: E741
     return cost(z), np.min(nearby, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", Kind)
 def test_shrunk_entries_are_the_nearest(kind):
     """No point near the answer costs less, with unequal weights, penalties and strengths, some of them zero."""

@@ -105,6 +105,7 @@ def test_few_columns_are_projected_as_many_are(fix_diagonal: bool, monkeypatch: 
     assert few.lower_bound == pytest.approx(many.lower_bound, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "n_rows", "share"), [(40, 100, 0.03), (30, 35, 0.01), (100, 105, 0.01)])
 def test_rounding_does_not_choose_the_matrix(p: int, n_rows: int, share: float) -> None:
     """Of the many matrices at the same distance one is found, whatever the last bits are, as processors differ there.

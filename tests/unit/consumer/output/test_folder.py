@@ -63,6 +63,7 @@ folder.write_results(Result([], ours, tables={"edges.csv": pd.DataFrame({"source
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["_settle_all", "_put_in_place", "_remove"])
 def test_what_a_killed_run_left_is_removed(moment: str, result: Path, tmp_path: Path) -> None:
     """The next result in the same place removes it: files, a whole result without its name, or the earlier one."""

@@ -80,6 +80,7 @@ def test_drowned_columns_are_told_from_those_without_an_edge() -> None:
     assert not any("drowned" in text for text in _said(lay_out(_chain("a", "b", "lonely"), "")))
 
 
+@pytest.mark.slow
 def test_columns_with_weaker_edges_only_are_told_from_those_without_any() -> None:
     """Of 450 pairs of columns only 400 are drawn as linked: the legend counts the others' columns."""
     precision = np.eye(902)

@@ -42,6 +42,7 @@ def found(samples: list[Sample]) -> Joint:
     return learn_periods(samples, Order.TIME, Kind.FUSED, n_draws=300)
 
 
+@pytest.mark.slow
 def test_links_and_their_change_are_found(found: Joint) -> None:
     """Every period has its true links, the values of which are close; the one change point is in its place."""
     assert found.solution.converged

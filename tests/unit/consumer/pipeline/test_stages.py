@@ -55,6 +55,7 @@ def test_the_default_has_few_false_edges() -> None:
     assert more_false >= 0.15 * (once + more_false)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.3, 1.5])
 def test_unrelated_columns_have_no_edges(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 15 tables without links at least 11 have no edge, in two stages and in one; not so at a lower price."""

@@ -89,6 +89,7 @@ def one_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole_covariance_releases, "_RELEASES", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "neighbours", "unit"), CASES)
 def test_sound_releases_of_mixed_tables_pass(mechanism: str, neighbours: str, unit: str) -> None:
     """Nothing is found of numbers and raw rows; where it can be measured, some move about as far as any may."""

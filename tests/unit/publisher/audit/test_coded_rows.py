@@ -35,6 +35,7 @@ def check(columns: dict[str, Any], **privacy: Any) -> Check:
     return check_row_coding(publish_aside, *resolved(policy))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "privacy"),
     [

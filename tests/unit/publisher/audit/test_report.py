@@ -180,6 +180,7 @@ def test_wrong_arguments_are_refused() -> None:
         audit(columns, "row", n_canaries=3000, mechanism=lambda batch, *rest: add_noise(batch.slice(0, 10), *rest))
 
 
+@pytest.mark.slow
 def test_command_reports_and_spends_nothing(people: Path, command: Run) -> None:
     """The command shows the stated mu, the bound and seven checks, as text and as JSON, and leaves the ledger empty."""
     shown = command("dp-publish", "audit", people, "--canaries", 20_000, "--unit", "cell", "--mu", 2)

@@ -172,6 +172,7 @@ def test_quiet_says_nothing(people: Path, call: Call) -> None:
     assert call("policy", "people.parquet", "--out", "new.toml", "--quiet") == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "strength"),
     [

@@ -32,7 +32,13 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize("names", TABLES, ids=" and ".join)
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(names, marks=[pytest.mark.slow] if len(names) > 1 else [], id=" and ".join(names))
+        for names in TABLES
+    ],
+)
 def test_all_that_is_refused_is_named_at_once(names: tuple[str, ...], call: Call, tmp_path: Path) -> None:
     """Every bad column of a table is in the answer of either command, and the ledger stays empty."""
     columns = [GOOD, *(BAD[name] for name in names)]

@@ -73,6 +73,7 @@ def test_somebody_in_all_periods_loses_the_root_of_their_number(privacy: str, pl
     assert series["ledger_mu"] == pytest.approx(mu if "entity" in privacy else 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "privacy",
     [
@@ -99,6 +100,7 @@ def test_the_ledger_counts_what_the_plan_says(privacy: str, planned: Planned, ca
         assert series["in_all"]["mu"] == pytest.approx(series["ledger_mu_without_partitions"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_whole_numbers_are_guessed_no_better_than_the_label_will_say(planned: Planned, call: Call) -> None:
     """Of discrete noise, mu and guesses by all releases are those of the total that is booked."""
     series = planned("rho = 4.5", "--series", "2")["series"]
@@ -158,6 +160,7 @@ def test_a_table_without_a_policy_has_a_series(people: Path, call: Call) -> None
     assert (series["in_one"]["mu"], series["in_all"]["mu"]) == (pytest.approx(1.0), pytest.approx(2.0))
 
 
+@pytest.mark.slow
 def test_the_page_says_what_a_series_costs(planned: Planned, call: Call) -> None:
     """The page has a section on it, the line that makes it again has the option, and the one that publishes has not."""
     planned(f"{MOMENTS}mu = 1")

@@ -71,6 +71,7 @@ def test_no_content_lets_a_row_pass(rows_at_once: int) -> None:
             assert sum(batch.num_rows for start in (0, 31) for batch in ranges.read(kinds, 9, start, start + 29)) <= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [64, 1])
 def test_which_rows_are_kept_is_uniformly_random(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pair of an entity's five rows is kept equally often, by either way to draw, and the same in every pass."""
@@ -85,6 +86,7 @@ def test_which_rows_are_kept_is_uniformly_random(at_once: int, monkeypatch: pyte
     assert kept(caps[0]) == kept(caps[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_once", [64, 1])
 def test_rows_are_drawn_through_all_splits(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an entity with 1, 0, 3 and 8 rows in four splits, three rows in all are kept, each as often as any other."""

@@ -73,6 +73,7 @@ def rows_of(source: Any) -> pa.Table:
     return pa.Table.from_batches(list(open_table(source).read(KINDS, 300)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["raw", "raw/1.parquet", "t.csv", "t.csv.gz"])
 def test_a_table_in_a_bucket_is_the_table_here(name: str, bucket: Store, s3: FaultyProxy, tmp_path: Path) -> None:
     """Folder, file, text and packed text are read alike, also by number, and also where requests fail."""

@@ -153,6 +153,7 @@ def _count_calls(monkeypatch: pytest.MonkeyPatch, where: str, name: str) -> list
     return calls
 
 
+@pytest.mark.slow
 def test_ways_out_of_a_wide_table_are_searched_without_a_release_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +169,7 @@ def test_ways_out_of_a_wide_table_are_searched_without_a_release_of_rows(
     assert len(calls) < 25  # 11 of them for the curve
 
 
+@pytest.mark.slow
 def test_columns_of_many_levels_are_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of 800 levels are not listed for each of them again."""
     words = [f"w{number:03}" for number in range(800)]

@@ -203,6 +203,7 @@ def test_names_are_text_wherever_they_are_shown(serve: Callable[..., Served]) ->
     assert not any("<img" in text for text in said)
 
 
+@pytest.mark.slow
 def test_values_are_in_no_file_log_or_header(
     serve: Callable[..., Served], caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

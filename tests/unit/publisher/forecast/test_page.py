@@ -60,6 +60,7 @@ def data_of(page: str) -> list[dict[str, Any]]:
     return positions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("--release", "covariance"), ("--unit", "cell"), ("--spread", "0.05")])
 def test_page_and_terminal_show_the_same_numbers(words: tuple[str, ...], table_of: Any, call: Call) -> None:
     """Every strength of the terminal's tables is on the slider, with the same numbers and words."""
@@ -89,6 +90,7 @@ def test_page_and_terminal_show_the_same_numbers(words: tuple[str, ...], table_o
     assert [each["texts"]["own"] for each in positions.values()].count("") == len(positions) - 1
 
 
+@pytest.mark.slow
 def test_what_an_attacker_learns_follows_from_mu(table_of: Any) -> None:
     """Guesses, detections and beliefs are those of N(0, 1) against N(mu, 1), rounded to the safe side."""
     path = table_of("mu = 1.3")
@@ -167,6 +169,7 @@ def test_a_page_says_what_is_for_the_publisher_alone(table_of: Any, call: Call) 
     assert "in the table, or not" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("privacy", "options", "sentence"),
     [

@@ -150,6 +150,7 @@ def test_plan_spends_nothing_and_reads_no_value(tmp_path: Path, command: Run, ho
     assert not home.exists()
 
 
+@pytest.mark.slow
 def test_plan_says_where_rows_are_too_few_and_names_the_alternative(people: Path, command: Run) -> None:
     """At mu = 1 the plan for 400 rows says that they are too few, how many it takes, and what second moments show."""
     text = unfolded(command("dp-publish", "plan", people).stdout)
@@ -225,6 +226,7 @@ def test_plan_refuses_what_it_cannot_forecast(
     assert sentence in finished.stderr
 
 
+@pytest.mark.slow
 def test_picture_replaces_only_an_earlier_one(people: Path, command: Run, tmp_path: Path) -> None:
     """Neither the private table nor anything else that plan did not draw goes for a picture; its own picture does."""
     without_integers = PEOPLE.replace("bounds = [0, 30]", "drop = true")  # whose exact curve takes long
@@ -251,6 +253,7 @@ def test_picture_replaces_only_an_earlier_one(people: Path, command: Run, tmp_pa
         assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_picture_is_a_png_by_its_name(people: Path, command: Run, tmp_path: Path) -> None:
     """A name that promises another format is refused, and no file is written."""
     finished = command("dp-publish", "plan", people, "--picture", "plan.pdf")

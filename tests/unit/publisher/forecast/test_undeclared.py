@@ -110,6 +110,7 @@ SEVERAL: dict[str, pd.DataFrame] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEVERAL)
 def test_forecasts_and_receipt_agree(name: str, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error that the receipt states lies in the plan's range, and near that of the columns in the first rows."""

@@ -122,6 +122,7 @@ def test_asking_makes_no_file(ledger: Ledger) -> None:
     assert not ledger.path.exists()
 
 
+@pytest.mark.slow
 def test_two_processes_lose_nothing(home: Path) -> None:
     """Processes that reserve at the same moment get different numbers and all costs are kept."""
     code = "for _ in range(25): Ledger().reserve('wine', Cost('row', {'cell': 1.0, 'row': 1.0}, True))"

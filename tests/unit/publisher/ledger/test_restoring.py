@@ -111,6 +111,7 @@ def test_lost_ledger_is_refused_and_restored(loss: str, home: Path, release: Pub
     assert release().release.lineage.number == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "privacy",
     [
@@ -163,6 +164,7 @@ def test_bundle_tells_what_it_cost(privacy: dict[str, Any], release: Publish) ->
     assert found.rho == pytest.approx(booked.rho, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "privacy",
     [{"mu": 3.0}, {"rho": 4.5}, {"sigma": 0.5}, {"mu": 3.0, "unit": "cell"}, {"rho": 4.5, "found": True}],

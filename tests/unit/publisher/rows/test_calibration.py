@@ -59,6 +59,7 @@ def widths(columns: tuple[Column, ...]) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["row", "cell"])
 @pytest.mark.parametrize("strength", [{"mu": 1.5}, {"rho": 0.3}, {"epsilon": 2.0, "delta": 1e-7}])
 @pytest.mark.parametrize("kind", ["continuous", "integer"])
@@ -288,6 +289,7 @@ def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
     assert {column.bounds_obtained for column in columns} == {"ball"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_point_asked_for_is_kept_by_integers_with_searched_bounds(unit: Any) -> None:
     """Whatever bounds the search finds, the guarantee's epsilon at the delta asked for is at most the one asked for."""

@@ -92,6 +92,7 @@ def test_bounds_are_scales_around_the_center(values: Any, kind: str, low: float,
     assert kind == "continuous" or (found_low.is_integer() and found_high.is_integer())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["continuous", "integer"])
 @pytest.mark.parametrize("n_rows", [0, 1, 30])
 def test_hardly_any_rows_still_give_bounds(kind: str, n_rows: int) -> None:

@@ -118,6 +118,7 @@ def indefinite(p: int) -> np.ndarray:
     return np.corrcoef(rows.T) + noise + noise.T
 
 
+@pytest.mark.slow
 def test_auto_goes_on_with_another_solver() -> None:
     """Close to the smallest penalty that has a solution sweeps gain little, and ADMM ends; both are named."""
     s = indefinite(60)

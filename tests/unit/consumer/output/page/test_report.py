@@ -84,6 +84,7 @@ def test_discriminant_has_a_page(table: pd.DataFrame, key: Ed25519PrivateKey, le
     assert "The coefficient of every column." in said
 
 
+@pytest.mark.slow
 def test_same_result_gives_the_same_page(bundle: Receipt, learn: Learn) -> None:
     """Two runs with the same options write the same bytes, wherever they write them."""
     one, two = (learn(bundle.path, "--fdr", 0.05, out=out) for out in ("one", "two"))

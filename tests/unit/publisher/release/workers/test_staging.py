@@ -64,6 +64,7 @@ FORGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORGED)
 def test_what_lies_in_the_staging_place_is_not_trusted(
     name: str, cluster: Cluster, tmp_path: Path, by_workers: Publish, gone_on: Callable[..., Receipt]
