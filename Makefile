@@ -10,6 +10,8 @@ QUICK_TESTS := -m "not slow and not long and not data and not browser and not to
 	$(OTHERS:%=--ignore %)
 # The files that have tests of a mark; only they are imported to find them.
 marked = $$(grep -rlE --include "test_*.py" 'mark\.($(1))\b' $(2))
+# A worker begins with tests that stand together, which share what they need, and takes from the others when it is through.
+WORKERS := -n auto --dist worksteal
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 # Without compiled files, every process of the tests would compile all of them for itself, for a minute.
@@ -22,16 +24,16 @@ demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed
-	$(BIN)/python -m pytest $(QUICK_TESTS) -n auto
+	$(BIN)/python -m pytest $(QUICK_TESTS) $(WORKERS)
 
 # Has bundles and their descriptions read by the libraries of portals, too.
 test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser" -n auto \
+	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser" $(WORKERS) \
 		$(call marked,slow|data,tests) tests/unit/common/vocabularies
 
 # What takes longer than CI may: claims of the slow tests at other sizes, or many times over.
 test-long: .venv/installed-dev
-	$(BIN)/python -m pytest -m long $(call marked,long,tests) -n auto
+	$(BIN)/python -m pytest -m long $(call marked,long,tests) $(WORKERS)
 
 # Takes the power from a disk of its own; only root may mount one, and a container may be without loop devices.
 test-power: .venv/installed-dev
@@ -40,26 +42,26 @@ test-power: .venv/installed-dev
 # Has bundles verified by minisign, and by the reader in JavaScript, whose library for Parquet comes from npm, and results
 # read by R.
 test-tools: .venv/installed-dev examples/reader-node/node_modules/installed
-	$(BIN)/python -m pytest -m tools $(call marked,tools,tests) -n auto
+	$(BIN)/python -m pytest -m tools $(call marked,tools,tests) $(WORKERS)
 
 # Opens every page in this machine's Chromium, without network, those of the site as it was last built;
 # axe-core comes from npm.
 test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_build/html/index.html
-	$(BIN)/python -m pytest -m browser tests/browser -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m browser tests/browser $(WORKERS)
 
 # The quick suite with the least versions of everything, but for the tests that do not depend on them and most of those of
 # whole commands, whose parts are tested; of the cases of a unit's test the first. Tools of the tests are as new as they
 # come, and may warn of that. Here nothing is installed that `make test` does without, so that all of its tests are found,
 # those that are not run as well.
 test-minimum: .venv-minimum/installed
-	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) -n auto --first-cases -o filterwarnings=default \
+	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) $(WORKERS) --first-cases -o filterwarnings=default \
 		$(patsubst %,--deselect %,$(filter-out %/unit/ %/contract/ %/e2e/ %/golden/ %/__pycache__/,$(wildcard tests/*/)) \
 			$(filter-out %/test_commands.py,$(wildcard tests/e2e/test_*.py)))
 
 # The quick suite's commands, formats and everything that both sides share with the newest Python on this machine;
 # of the cases of a unit's test the first.
 test-newest: .venv-newest/installed
-	.venv-newest/bin/python -m pytest $(QUICK_TESTS) -n auto --first-cases \
+	.venv-newest/bin/python -m pytest $(QUICK_TESTS) $(WORKERS) --first-cases \
 		tests/unit/common tests/unit/publisher/cli tests/unit/publisher/test_*.py tests/unit/consumer/test_*.py tests/contract tests/e2e tests/golden
 
 lint: .venv/installed-lint
