@@ -11,7 +11,7 @@ QUICK_TESTS := -m "not slow and not long and not data and not browser and not to
 # The files that have tests of a mark; only they are imported to find them.
 marked = $$(grep -rlE --include "test_*.py" 'mark\.($(1))\b' $(2))
 # A worker begins with tests that stand together, which share what they need, and takes from the others when it is through.
-WORKERS := -n auto --dist worksteal
+WORKERS := -n logical --dist worksteal
 # The matrices are small, and threads wait for each other on a busy machine.
 export OPENBLAS_NUM_THREADS ?= 1
 # Without compiled files, every process of the tests would compile all of them for itself, for a minute.
