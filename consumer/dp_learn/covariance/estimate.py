@@ -61,11 +61,7 @@ class FormErrors:
     def at_least(self, other: FormErrors) -> FormErrors:
         """Return the larger of the two errors of every pair."""
         larger = self.products >= other.products
-        return FormErrors(
-            np.where(larger, self.products, other.products),
-            np.where(larger, self.crossed, other.crossed),
-            np.where(larger, self.squares, other.squares),
-        )
+        return FormErrors(**{name: np.where(larger, own, getattr(other, name)) for name, own in vars(self).items()})
 
     def rows(self, rows: slice) -> FormErrors:
         """Return the errors of some rows."""

@@ -72,7 +72,14 @@ def behind_scores(
 
 def find_weak(bundle: Bundle) -> set[str]:
     """Return the columns of scores that stay as they are, as too little of their variance is a normal variable's."""
-    return {name for name, steps in steps_of(bundle).items() if _show_little(steps.coefficients())}
+    return {*kept_steps(bundle, ())}
+
+
+def kept_steps(bundle: Bundle, as_scores: Collection[str] | None) -> dict[str, Steps]:
+    """Return the step functions of these columns, None for all, and of those that show too little: scores that stay."""
+    steps = steps_of(bundle)
+    wanted = steps if as_scores is None else as_scores
+    return {name: each for name, each in steps.items() if name in wanted or _show_little(each.coefficients())}
 
 
 def _show_little(coefficients: FloatArray) -> NDArray[np.bool_]:

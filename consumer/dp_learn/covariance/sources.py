@@ -29,7 +29,7 @@ from dp_learn.covariance.gaps import leave_out_gaps
 from dp_learn.covariance.levels import Levels, fill_of, find_levels
 from dp_learn.covariance.moments import LARGEST, BundleRows, Moments, Rows, fold_moments
 from dp_learn.covariance.one_round import OneRound, debias_one_round
-from dp_learn.covariance.skewness import least_skewness
+from dp_learn.covariance.skewness import least_skewness, limits_of
 from dp_learn.covariance.two_rounds import RoundMatrices, TwoRounds, combine_rounds
 from dp_learn.matrices.labels import align
 from dp_learn.matrices.linalg import FloatArray, sandwich
@@ -203,7 +203,13 @@ def bundle_source(
         mean, released = _released(bundle, chosen, places, as_scores)
         if gaps:
             mean, released = _change_released(mean, released, gaps)
-        skewness = least_skewness(chosen[: len(mean)], mean, released.debiased.diagonal(), released.n_rows)
+        scores = {}
+        if bundle.release.margins is not None:
+            from dp_learn.covariance.scores import kept_steps  # with scipy, which others have no use for
+
+            scores = kept_steps(bundle, as_scores)
+        limits = [limits_of(column, scores) for column in chosen[: len(mean)]]
+        skewness = least_skewness(limits, mean, released.debiased.diagonal(), released.n_rows)
         return CovarianceSource(names[: len(mean)], mean, replace(released, skewness=skewness), after)
 
     rows = BundleRows(bundle, places if places != sorted(places) else None)

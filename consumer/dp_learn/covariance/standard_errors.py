@@ -117,7 +117,7 @@ def at_least_model(errors: FormErrors, pooled: PooledCovariance, b: FloatArray) 
 def _model_errors(pooled: PooledCovariance, b: FloatArray) -> Part:
     c = clean_forms(pooled, b)
     mechanism = _mechanism(pooled, c, sparse_if_worth_it(b))
-    excess = excess_products(pooled, b, entry_variances)
+    excess = excess_products(pooled, b, c.diagonal(), entry_variances)
 
     def part(rows: slice) -> FormErrors:
         errors = isserlis(c, c, rows).times(pooled.sampling_factor) + mechanism(rows)

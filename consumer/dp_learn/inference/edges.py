@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
 Pairs = tuple[npt.NDArray[np.intp], ...]  # the positions of first columns, and of second ones
+_BARS = ("standard_error", "ci_low", "ci_high", "p_value", "q_value")
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
 MISFIT = 0.05  # the share of pairs; on sparse graphs it is none or one pair, and beyond 0.1 intervals miss strong edges
@@ -134,13 +135,8 @@ class EdgeInference:
         q_values = np.minimum(
             np.minimum.accumulate((ranked * (len(ranked) / np.arange(1, len(ranked) + 1)))[::-1]), 1.0
         )
-        return {
-            "standard_error": np.sqrt(self.errors.products[pairs]),
-            "ci_low": low,
-            "ci_high": high,
-            "p_value": p_values,
-            "q_value": q_values[::-1][np.searchsorted(ranked, p_values)],
-        }
+        q_values = q_values[::-1][np.searchsorted(ranked, p_values)]
+        return dict(zip(_BARS, (np.sqrt(self.errors.products[pairs]), low, high, p_values, q_values), strict=True))
 
     def _partial_intervals(self, level: float, pairs: Any) -> tuple[FloatArray, FloatArray]:
         square = _quantile(level) ** 2
@@ -156,14 +152,8 @@ class EdgeInference:
 
         The standard error is that under the hypothesis of no edge: the p-value tests the estimate divided by it.
         """
-        low, high = self.partial_intervals(level)
-        return {
-            "standard_error": np.sqrt(self.errors.products),
-            "ci_low": low,
-            "ci_high": high,
-            "p_value": self.p_values,
-            "q_value": self.q_values,
-        }
+        found = (np.sqrt(self.errors.products), *self.partial_intervals(level), self.p_values, self.q_values)
+        return dict(zip(_BARS, found, strict=True))
 
     def edges_at_fdr(self, level: float = 0.05, *, confidence: float = 0.95) -> pd.DataFrame:
         """Return the edges found at a false discovery rate, surest first.

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_bundle.manifest.columns import Asinh, Column
+from dp_bundle.data.latent import Steps
+from dp_bundle.manifest.columns import Asinh, Column, Scores
 from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance
 from dp_learn.covariance.one_round import OneRound
-from dp_learn.covariance.skewness import least_skewness
+from dp_learn.covariance.skewness import least_skewness, limits_of
 from dp_learn.covariance.standard_errors import form_errors
 
 N_ROWS, N_TABLES = 1500, 6000
@@ -22,7 +23,9 @@ def column_of(low: float, high: float, **others: Any) -> Column:
 
 def skewness_of(values: np.ndarray, column: Column) -> float:
     """Return the least skewness of a column with these values."""
-    return float(least_skewness([column], values.mean(keepdims=True), values.var(keepdims=True), len(values))[0])
+    return float(
+        least_skewness([limits_of(column, {})], values.mean(keepdims=True), values.var(keepdims=True), len(values))[0]
+    )
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.95])
@@ -65,9 +68,19 @@ def test_a_level_is_zero_or_one_whatever_its_bounds() -> None:
     assert skewness_of(values, column_of(-1.0, 1.0, block="k")) == pytest.approx(stats.skew(values))
 
 
+def test_scores_have_the_limits_of_their_steps() -> None:
+    """As scores of 0 and 1 that stay as they are."""
+    values = np.where(np.arange(1000) < 950, -0.06, 1.96)
+    column = column_of(0.0, 1.0, transform=Scores(name="scores"))
+    steps = Steps(np.array([0.95]), np.array([-0.06, 1.96]))
+    limits = [limits_of(column, {"a": steps}), limits_of(column, {})]
+    found = least_skewness(limits, np.full(2, values.mean()), np.full(2, values.var()), 1000)
+    assert found == pytest.approx([stats.skew(values), 0.0])
+
+
 def test_a_mean_beyond_its_bound_leaves_a_skewness() -> None:
     """The largest of so many rows."""
-    found = least_skewness([column_of(0.0, 1.0)] * 2, np.array([-0.01, 0.5]), np.array([0.02, -0.1]), 100)
+    found = least_skewness([(0.0, 1.0)] * 2, np.array([-0.01, 0.5]), np.array([0.02, -0.1]), 100)
     assert found.tolist() == [10.0 - 0.1, 0.0]
 
 
