@@ -110,7 +110,7 @@ def _not_listed(found: Result) -> str:
     n_listed = len(found.graph.edge_columns["source"])
     if n_fitted <= n_listed:
         return ""
-    return f" The fitted graph has {counted(n_fitted, 'link')}; the tests at this rate found {n_listed:,} pairs."
+    return f" The fitted graph has {counted(n_fitted, 'link')}; tests at this rate found {counted(n_listed, 'pair')}."
 
 
 def _percent(share: float) -> str:
