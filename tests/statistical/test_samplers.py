@@ -1,6 +1,8 @@
 """Ten million draws of each sampler pass at the true scale, and fail at 0.97 and 1.03 of it."""
 
+import itertools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -43,10 +45,30 @@ def _support(sigma: float) -> NDArray[np.int64]:
     return np.arange(-int(10 * sigma) - 10, int(10 * sigma) + 11)
 
 
-CASES = [
-    pytest.param(sample_discrete_gaussian, _discrete_pmf, _discrete_below, id="discrete"),
-    pytest.param(sample_rounded_gaussian, _rounded_pmf, _rounded_below, id="rounded"),
-]
+class Drawn(NamedTuple):
+    """Draws of one sampler at one scale, and the law that they should follow."""
+
+    sigma: float
+    values: NDArray[np.int64]
+    pmf: Law
+    below: Law
+
+
+LAWS = {
+    sample_discrete_gaussian: (_discrete_pmf, _discrete_below),
+    sample_rounded_gaussian: (_rounded_pmf, _rounded_below),
+}
+
+
+@pytest.fixture(
+    scope="module",
+    params=itertools.product(LAWS, [*SIGMAS, *FURTHER_SIGMAS]),
+    ids=lambda each: f"{each[0].__name__} {each[1]}",
+)
+def drawn(request: pytest.FixtureRequest) -> Drawn:
+    """Draw once for all tests of a sampler at one scale, which pytest runs one after the other."""
+    sample, sigma = request.param
+    return Drawn(sigma, sample(sigma, N_DRAWS, insecure_keystream(2025)), *LAWS[sample])
 
 
 def _bin_edges(sigma: float) -> NDArray[np.int64]:
@@ -58,11 +80,9 @@ def _bin_edges(sigma: float) -> NDArray[np.int64]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma", [*SIGMAS, *FURTHER_SIGMAS])
-@pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
-def test_frequencies(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
+def test_frequencies(drawn: Drawn) -> None:
     """A chi-squared test accepts the true scale and rejects 0.97 and 1.03 of it."""
-    values = sample(sigma, N_DRAWS, insecure_keystream(2025))
+    sigma, values, _, below = drawn
     edges = _bin_edges(sigma)
     counts = np.bincount(np.searchsorted(edges, values, side="right"), minlength=edges.size + 1)
 
@@ -80,11 +100,9 @@ def test_frequencies(sample: Sampler, pmf: Law, below: Law, sigma: float) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma", [*SIGMAS, *FURTHER_SIGMAS])
-@pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
-def test_moments(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
+def test_moments(drawn: Drawn) -> None:
     """The first four moments are those of the true scale, and those of 0.97 and 1.03 of it are rejected."""
-    values = sample(sigma, N_DRAWS, insecure_keystream(7)) / sigma
+    sigma, values, pmf = drawn.sigma, drawn.values / drawn.sigma, drawn.pmf
     squares = values**2
 
     def scores(factor: float) -> NDArray[np.float64]:
@@ -106,11 +124,10 @@ def test_moments(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma", SIGMAS)
-@pytest.mark.parametrize(("sample", "pmf", "below"), CASES)
-def test_low_bits_are_fair(sample: Sampler, pmf: Law, below: Law, sigma: float) -> None:
+def test_low_bits_are_fair(drawn: Drawn) -> None:
     """The residues modulo 8, where a coarse method would show, are as frequent as they should be."""
-    counts = np.bincount(sample(sigma, N_DRAWS, insecure_keystream(11)) & 7, minlength=8)
+    sigma, values, pmf, _ = drawn
+    counts = np.bincount(values & 7, minlength=8)
     support = _support(min(sigma, 300.0))  # beyond, the residues are uniform to all digits
     expected = np.bincount(support & 7, weights=pmf(min(sigma, 300.0), support)) * N_DRAWS
     kept = expected > 25
@@ -118,20 +135,17 @@ def test_low_bits_are_fair(sample: Sampler, pmf: Law, below: Law, sigma: float) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma", SIGMAS)
-@pytest.mark.parametrize("sample", [sample_discrete_gaussian, sample_rounded_gaussian])
-def test_draws_are_uncorrelated(sample: Sampler, sigma: float) -> None:
+def test_draws_are_uncorrelated(drawn: Drawn) -> None:
     """Values, their squares and their signs are uncorrelated with those 1 to 20 draws later."""
-    n = 1 << 20
-    values = sample(sigma, n, insecure_keystream(13)) / sigma
+    values = drawn.values[: 1 << 20] / drawn.sigma
     for series in (values, values**2, np.sign(values)):
         centred = (series - series.mean()) / series.std()
-        scores = [np.sqrt(n) * np.mean(centred[lag:] * centred[:-lag]) for lag in range(1, 21)]
+        scores = [np.sqrt(len(values)) * np.mean(centred[lag:] * centred[:-lag]) for lag in range(1, 21)]
         assert np.abs(scores).max() < 4.5
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
-@pytest.mark.parametrize("sample", [sample_discrete_gaussian, sample_rounded_gaussian])
+@pytest.mark.parametrize("sample", LAWS)
 def test_columns_are_uncorrelated(sample: Sampler, sigma: float) -> None:
     """Columns drawn one after the other from one keystream are uncorrelated, and so are their squares."""
     n, rng = 1 << 18, insecure_keystream(17)
