@@ -92,7 +92,7 @@ def test_tests_hold_their_level_where_gaps_come_at_random(tmp_path: Path) -> Non
         "x": {"bounds": [-4, 4]},
         "g": {"kind": "category", "categories": ["u", "v", "w"]},
     }
-    for seed in range(200):
+    for seed in range(130):
         rng = np.random.default_rng([3, seed])
         table = pd.DataFrame({name: rng.normal(size=3000) for name in "abcx"})
         for name, share in {"a": 0.3, "b": 0.1, "c": 0.05}.items():

@@ -52,10 +52,10 @@ def ignoring_noise(pooled: PooledCovariance) -> EdgeInference:
 
 @pytest.mark.slow
 def test_clipped_tails_and_gaps_make_no_false_edges(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """In 100 tables dp-learn keeps the false discovery rate, and errors that ignore the noise do not."""
+    """In 60 tables dp-learn keeps the false discovery rate, and errors that ignore the noise do not."""
     rng = np.random.default_rng(14)
     learned, noiseless = [], []
-    for index in range(100):
+    for index in range(60):
         receipt = publish(make_table(rng), make_policy(f"t{index}"), out=tmp_path / f"{index}.tar", key=key)
         with open_bundle(receipt.path) as bundle:
             found = learn_graph(bundle, fdr=0.05)

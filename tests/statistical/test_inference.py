@@ -191,7 +191,7 @@ def test_twenty_columns_and_few_rows(variance: float) -> None:
 @pytest.mark.parametrize("sigma", [0.3, pytest.param(0.5, marks=pytest.mark.long), 1.0])
 def test_counts_are_covered_whatever_the_noise(sigma: float, n_columns: int) -> None:
     """From counts with discrete noise, errors from the rows cover and keep the false discovery rate."""
-    (result,) = simulate(count_chains(n_columns), discrete_noise(sigma), 5000, from_rows)
+    (result,) = simulate(count_chains(n_columns), discrete_noise(sigma), 5000, from_rows, repetitions=4000 // n_columns)
 
     assert result.covers()
     assert result.false_discoveries <= 0.06

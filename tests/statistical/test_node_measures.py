@@ -26,7 +26,7 @@ from dp_learn.pipeline.learn import Learned, learn_sample
 from dp_learn.pipeline.measures import NodeMeasures, measure_nodes
 from dp_learn.pipeline.settings import Settings
 
-P, N_ROWS, REPETITIONS = 12, 4000, 80
+P, N_ROWS, REPETITIONS = 12, 4000, 56
 MEASURES = ("predictability", "strength", "expected_influence")
 
 

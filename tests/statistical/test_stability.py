@@ -19,7 +19,7 @@ from dp_learn.pipeline.settings import Settings
 from dp_learn.pipeline.stability import measure_stability
 from dp_publish import Policy, publish
 
-P, N_RELEASES = 12, 100
+P, N_RELEASES = 12, 70
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ def test_frequencies_are_those_of_real_releases(tmp_path: Path, key: Ed25519Priv
         with open_bundle(path, UnsafeTrustAnyone(), allow_older=True) as bundle:
             counts += fit_graph(Sample([bundle_source(bundle)]), Settings()).precision != 0.0
             if stability is None:
-                stability = measure_stability(learn_graph(bundle, error_bars=False), 300, engine=Processes(1))
+                stability = measure_stability(learn_graph(bundle, error_bars=False), 150, engine=Processes(1))
     assert stability is not None
     upper = np.triu_indices(P, 1)
     real, drawn = counts[upper] / N_RELEASES, stability.frequency[upper]

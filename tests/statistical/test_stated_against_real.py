@@ -40,7 +40,7 @@ def test_no_figure_is_smaller_than_the_real_one(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "number"), [(4, 80), *(pytest.param(seed, 250, marks=pytest.mark.long) for seed in (4, 5))]
+    ("seed", "number"), [(4, 64), *(pytest.param(seed, 250, marks=pytest.mark.long) for seed in (4, 5))]
 )
 def test_no_figure_of_500_policies_is_smaller_than_the_real_one(
     monkeypatch: pytest.MonkeyPatch,
@@ -50,7 +50,7 @@ def test_no_figure_of_500_policies_is_smaller_than_the_real_one(
     number: int,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """The same for 80, or 250 each, which have every kind of release; of the first two rare ones need not be there."""
+    """The same for 64, or 250 each, which have every kind of release; of the first two rare ones need not be there."""
     stated = Stated(monkeypatch, key, tmp_path)
     stated.publish_many(seed, number)
     stated.read_books()
@@ -75,12 +75,12 @@ def test_no_figure_of_scores_is_smaller_than_the_real_one(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "number"), [(7, 40), *(pytest.param(seed, 150, marks=pytest.mark.long) for seed in (7, 8))]
+    ("seed", "number"), [(7, 25), *(pytest.param(seed, 150, marks=pytest.mark.long) for seed in (7, 8))]
 )
 def test_no_figure_of_300_releases_by_scores_is_smaller_than_the_real_one(
     monkeypatch: pytest.MonkeyPatch, key: Ed25519PrivateKey, tmp_path: Path, seed: int, number: int
 ) -> None:
-    """The same for 40, or 150 each, of rows, cells and entities; and what is drawn is nearly all that is stated."""
+    """The same for 25, or 150 each, of rows, cells and entities; and what is drawn is nearly all that is stated."""
     stated = Stated(monkeypatch, key, tmp_path)
     stated.publish_many(seed, number, of_scores=True)
     stated.read_books()

@@ -70,7 +70,7 @@ def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("p", "kind"), [pytest.param(2, "found", marks=pytest.mark.long), (5, "found"), (7, "scores")])
+@pytest.mark.parametrize(("p", "kind"), [*(pytest.param(p, "found", marks=pytest.mark.long) for p in (2, 5)), (3, "found"), (7, "scores")])
 def test_steps_follow_their_laws(p: int, kind: str) -> None:
     """Noise and choices of 1000 releases pass all tests against the laws of the steps."""
     keystream, rng = insecure_keystream(2), np.random.default_rng(2)
@@ -80,7 +80,7 @@ def test_steps_follow_their_laws(p: int, kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("p", "n_attacks"), [(3, 7), *(pytest.param(p, 20, marks=pytest.mark.long) for p in (2, 3, 10))]
+    ("p", "n_attacks"), [(3, 4), *(pytest.param(p, 20, marks=pytest.mark.long) for p in (2, 3, 10))]
 )
 def test_attacks_come_near_the_stated_mu_and_not_above(p: int, n_attacks: int) -> None:
     """By exact likelihood ratios none of several proves more than mu, and all together find nine tenths of it."""
