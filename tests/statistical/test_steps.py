@@ -70,7 +70,9 @@ def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("p", "kind"), [*(pytest.param(p, "found", marks=pytest.mark.long) for p in (2, 5)), (3, "found"), (7, "scores")])
+@pytest.mark.parametrize(
+    ("p", "kind"), [*(pytest.param(p, "found", marks=pytest.mark.long) for p in (2, 5)), (3, "found"), (7, "scores")]
+)
 def test_steps_follow_their_laws(p: int, kind: str) -> None:
     """Noise and choices of 1000 releases pass all tests against the laws of the steps."""
     keystream, rng = insecure_keystream(2), np.random.default_rng(2)
