@@ -80,4 +80,5 @@ def _position(plan: Plan, row: ForecastRow) -> Position | None:
 
 def at_mu(plan: Plan, mu: float) -> Policy:
     """Return the plan's policy at another strength."""
-    return plan.policy.model_copy(update={"privacy": privacy_at(plan.policy, plan.mechanism, mu)})
+    # as was asked of a table's row, not as it came out: all would be composed anew for one digit in a trillion
+    return plan.policy.model_copy(update={"privacy": privacy_at(plan.policy, plan.mechanism, float(f"{mu:.9g}"))})

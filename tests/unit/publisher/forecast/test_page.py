@@ -17,6 +17,7 @@ from tests.unit.publisher.conftest import Call
 
 from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.base.quoting import percent_at_least, percent_at_most
+from dp_publish.accounting import curve
 from dp_publish.accounting.conversions import Cost
 from dp_publish.accounting.trade_off import GaussianTradeOff
 from dp_publish.forecast.page.command_lines import Asked, Spending
@@ -58,6 +59,14 @@ def data_of(page: str) -> list[dict[str, Any]]:
     assert found is not None
     positions: list[dict[str, Any]] = json.loads(found[1])["positions"]
     return positions
+
+
+def test_discrete_noise_is_composed_once_for_each_strength(table_of: Any) -> None:
+    """What the tables say of a strength serves its place on the slider, too: composing takes most of the time."""
+    whole = '[columns."*"]\nkind = "integer"\nbounds = [0, 9]\n'
+    curve._composition.cache_clear()
+    positions = positions_of(plan_of(table_of("mu = 3.0", columns=whole)))
+    assert curve._composition.cache_info().misses <= len(positions) < 16
 
 
 @pytest.mark.slow
