@@ -54,9 +54,9 @@ test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_bui
 # The quick suite with the least versions of everything, but for the tests that do not depend on them and most of those of
 # whole commands, whose parts are tested; of the cases of a unit's test the first. Tools of the tests are as new as they
 # come, and may warn of that. Here nothing is installed that `make test` does without, so that all of its tests are found,
-# those that are not run as well.
+# those that are not run as well. Kernels have a folder of their own, as each version of numba throws away those of others.
 test-minimum: .venv-minimum/installed
-	.venv-minimum/bin/python -m pytest $(QUICK_TESTS) $(WORKERS) --first-cases -o filterwarnings=default \
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-minimum/kernels .venv-minimum/bin/python -m pytest $(QUICK_TESTS) $(WORKERS) --first-cases -o filterwarnings=default \
 		$(patsubst %,--deselect %,$(filter-out %/unit/ %/contract/ %/e2e/ %/golden/ %/__pycache__/,$(wildcard tests/*/)) \
 			$(filter-out %/test_commands.py,$(wildcard tests/e2e/test_*.py)))
 
