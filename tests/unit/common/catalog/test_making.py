@@ -388,10 +388,10 @@ def test_a_date_is_said_to_be_in_days_once(tmp_path: Path, monkeypatch: pytest.M
     """The unit of a column is not repeated where the sentence on what it holds has it."""
     monkeypatch.setenv("DPGRAPH_HOME", str(tmp_path / "home"))
     new_key_pair()
-    table = pd.DataFrame({"born": pd.date_range("2000-01-01", periods=300).date, "height": 170.0})
+    table = pd.DataFrame({"born": pd.date_range("2000-01-01", periods=300).date, "height": 1.7})
     columns = {
         "born": {"kind": "date", "bounds": [date(2000, 1, 1), date(2001, 1, 1)]},
-        "height": {"bounds": [120, 220], "unit": "cm"},
+        "height": {"bounds": [1.2, 2.2], "unit": "m"},
     }
     policy = {"dataset": {"name": "people"}, "privacy": {"mu": 50.0}, "columns": columns}
     publish(table, Policy.model_validate(policy), out=tmp_path / "people.tar", key=load_key())
@@ -400,7 +400,7 @@ def test_a_date_is_said_to_be_in_days_once(tmp_path: Path, monkeypatch: pytest.M
     (page,) = (tmp_path / "site" / "datasets").rglob("release-*.html")
     _, _, cards = page.read_text(encoding="utf-8").partition('id="columns"')
     assert cards.count("days since 1970-01-01") == 1
-    assert "In <bdi>cm</bdi>." in cards
+    assert "Numbers.</bdi> In <bdi>m</bdi>." in cards
 
 
 def test_a_site_is_served_on_loopback_without_hidden_files(tmp_path: Path) -> None:
