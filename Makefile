@@ -1,7 +1,7 @@
 # Everything runs from a fresh clone with Python >= 3.11 (with venv), git and make.
 PYTHON ?= python3
 BIN := .venv/bin
-# Installs into a virtual environment: by uv, in a tenth of pip's time, or by pip where uv cannot be had or does not reach an
+# Installs into a virtual environment: by uv, in a fifth of pip's time, or by pip where uv cannot be had or does not reach an
 # index that pip is set up for. What is never imported is not compiled; all else is at its first import.
 PIP := -m pip install --quiet --no-compile --disable-pip-version-check
 install = { [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --system-certs --python $(1)/bin/python $(2); } || $(1)/bin/python $(PIP) $(2)
