@@ -50,14 +50,18 @@ def whiten_nodes(covariance: ArrayLike, groups: ArrayLike) -> tuple[FloatArray, 
     for node, name in enumerate(nodes.names):
         place = np.ix_(nodes.columns(node), nodes.columns(node))
         values, vectors = np.linalg.eigh(s[place])
-        if not values[0] > SMALLEST * values[-1]:
-            allowed = f"a positive definite block for node {name!r}: leave it out, or merge rare levels"
-            raise ParameterError("covariance", allowed, f"an eigenvalue of {values[0]:.3g}")
+        if not values[0] > SMALLEST * values[-1]:  # by its units, as of millions beside their gaps, or by what it is
+            unit = np.sqrt(np.maximum(np.diagonal(s[place]), np.finfo(float).tiny))
+            alike = s[place] / np.outer(unit, unit)
+            if not np.linalg.eigvalsh(alike)[0] > SMALLEST * len(unit):
+                allowed = f"a positive definite block for node {name!r}: leave it out, or merge rare levels"
+                raise ParameterError("covariance", allowed, f"an eigenvalue of {values[0]:.3g}")
+            vectors, roots, _ = np.linalg.svd(unit[:, None] * np.linalg.cholesky(alike))  # whose small values are exact
+            values = roots**2
         root[place] = (vectors / np.sqrt(values)) @ vectors.T
 
     whitened = root @ s @ root
     whitened = (whitened + whitened.T) / 2.0
-    for node in range(len(nodes.names)):
-        columns = nodes.columns(node)
-        whitened[np.ix_(columns, columns)] = np.eye(len(columns))
+    own = np.equal.outer(nodes.labels, nodes.labels)
+    whitened[own] = np.eye(len(s))[own]
     return whitened, root

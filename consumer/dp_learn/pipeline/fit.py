@@ -18,6 +18,7 @@ from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample, Split, effective_rows
 from dp_learn.covariance.standard_errors import chance_alpha, null_standard_errors
 from dp_learn.glasso.graph_fit import GraphFit, fit_on_graph, solve_on_graph
+from dp_learn.glasso.groups import IndexArray
 from dp_learn.glasso.problem import Solution, make_problem
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.glasso.whitening import whiten_nodes
@@ -73,12 +74,7 @@ def fit_again(sample: Sample, nodes: Nodes, settings: Settings) -> Fit:
         A variance is not positive.
     """
     nodes = replace(nodes, columns=replace(nodes.columns, kept=np.arange(len(nodes.labels))))
-    if nodes.are_numbers:
-        unit = sample.pooled.deviations if settings.scale == "correlation" else np.ones(len(nodes.labels))
-        units = np.outer(unit, unit)
-        debiased = sample.pooled.covariance / units
-    else:
-        debiased, units = whiten_nodes(sample.pooled.covariance, nodes.labels)
+    debiased, units = _rescale(sample.pooled, nodes.labels, settings.scale if nodes.are_numbers else None)
     return fit_nodes(sample, replace(nodes, units=units), sample.pooled, debiased, settings)
 
 
@@ -124,8 +120,7 @@ def fit_edges(fit: Fit, edges: npt.NDArray[np.bool_], settings: Settings) -> Flo
     """Return the unpenalised precision matrix on other edges between nodes, in data units; None if there is none."""
     linked = fit.nodes.spread(edges | np.eye(len(edges), dtype=bool))
     matrix, solver, tol = fit.repair.covariance, settings.solver, settings.tol
-    n_nodes = len(fit.nodes.names)
-    fitted = solve_on_graph(matrix, linked, solver=solver, tol=tol, max_iter=REFIT_MAX_ITER, n_nodes=n_nodes)
+    fitted = solve_on_graph(matrix, linked, solver=solver, tol=tol, max_iter=REFIT_MAX_ITER, n_nodes=len(edges))
     return fit.nodes.in_data_units(fitted.precision) if fitted is not None and fitted.converged else None
 
 
@@ -136,16 +131,21 @@ def _lay_out(sample: Sample, settings: Settings) -> tuple[Nodes, PooledCovarianc
         _require_settings_of_nodes(settings)
     columns = choose_node_columns(sample.pooled, sample.location, levels)
     pooled = keep_columns(sample.pooled, columns.kept)
-    if not levels.blocks:
-        unit = pooled.deviations if settings.scale == "correlation" else np.ones(len(pooled.columns))
-        units = np.outer(unit, unit)
-        return Nodes(pooled.columns, np.arange(len(unit)), units, columns, levels), pooled, pooled.covariance / units
+    names, labels = pooled.columns, np.arange(len(pooled.columns))
+    if levels.blocks:
+        names = tuple(dict.fromkeys(levels.nodes[place] for place in columns.kept))
+        labels = np.array([names.index(levels.nodes[place]) for place in columns.kept], dtype=np.intp)
+    debiased, units = _rescale(pooled, labels, None if levels.blocks else settings.scale)
+    return Nodes(names, labels, units, columns, levels), pooled, debiased
 
-    own = [levels.nodes[place] for place in columns.kept]
-    names = tuple(dict.fromkeys(own))
-    labels = np.array([names.index(name) for name in own], dtype=np.intp)
-    whitened, root = whiten_nodes(pooled.covariance, labels)
-    return Nodes(names, labels, root, columns, levels), pooled, whitened
+
+def _rescale(pooled: PooledCovariance, labels: IndexArray, scale: str | None) -> tuple[FloatArray, FloatArray]:
+    """Return the covariance on the scale of the penalty, and the units that lead to it; None is of nodes of blocks."""
+    if scale is None:
+        return whiten_nodes(pooled.covariance, labels)
+    unit = pooled.deviations if scale == "correlation" else np.ones(len(labels))
+    units = np.outer(unit, unit)
+    return pooled.covariance / units, units
 
 
 def _require_settings_of_nodes(settings: Settings) -> None:
@@ -180,8 +180,7 @@ def _weights(
 
 def _null_errors(pooled: PooledCovariance, nodes: Nodes) -> FloatArray:
     """Return the errors of the entries between unrelated numbers, on the scale of the penalty."""
-    d = pooled.deviations
-    return null_standard_errors(pooled) * nodes.rescale(np.outer(d, d))
+    return null_standard_errors(pooled) * nodes.rescale(np.outer(pooled.deviations, pooled.deviations))
 
 
 def _select(
@@ -232,11 +231,9 @@ def _select(
 
 def _say_if_drawn(sample: Sample, selection: Selection) -> Selection:
     """Return a selection that says where its parts of the rows are none, but draws."""
-    return (
-        selection
-        if sample.has_rows
-        else replace(selection, rule=f"{selection.rule}, on parts drawn from the law of the errors")
-    )
+    if sample.has_rows:
+        return selection
+    return replace(selection, rule=f"{selection.rule}, on parts drawn from the law of the errors")
 
 
 def _alphas(settings: Settings, matrix: FloatArray, weights: FloatArray | None, nodes: Nodes) -> FloatArray:

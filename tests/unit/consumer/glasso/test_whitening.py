@@ -48,6 +48,15 @@ def test_the_root_leads_back():
     assert root[3, 3] == pytest.approx(1.0 / np.sqrt(s[3, 3]))
 
 
+@pytest.mark.parametrize("unit", [1e-8, 1e7, 1e9])
+def test_units_of_single_columns_do_not_matter(unit):
+    """Where units within a node are far apart, as of millions and of their gaps, the norms are the same."""
+    s, units = np.cov(_columns(0).T), np.array([unit, 1.0, 1.0, 1.0, 1.0, unit, 1.0])
+    whitened, root = whiten_nodes(s * np.outer(units, units), NODES)
+    np.testing.assert_allclose(_edges(whitened), _edges(whiten_nodes(s, NODES)[0]), atol=1e-6)
+    np.testing.assert_allclose((root @ root)[0, 0] * unit**2, np.linalg.inv(s[:3, :3])[0, 0], rtol=1e-6)
+
+
 def test_a_node_without_variance_is_named():
     """A block that is not positive definite is refused with the node's name."""
     s = np.eye(4)
