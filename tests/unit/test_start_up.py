@@ -113,3 +113,20 @@ def test_second_moments_are_read_without_pandas(tmp_path: Path, table: pd.DataFr
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "numpy" in done.stdout.split()
     assert "pandas" not in done.stdout.split()
+
+
+PLAN = """
+import sys
+from dp_publish.cli.main import cli
+cli.main(["plan", {table!r}, "--mu", "1"], standalone_mode=False)
+print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
+"""
+
+
+def test_a_forecast_loads_no_compiler(tmp_path: Path, table: pd.DataFrame) -> None:
+    """What is planned, and so what is refused, takes none of the 40 to 70 MB that numba and LLVM need."""
+    table.to_parquet(tmp_path / "t.parquet")
+    script = PLAN.format(table=str(tmp_path / "t.parquet"))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "mu" in done.stdout
+    assert "numba" not in done.stdout.splitlines()[-1].split()

@@ -32,7 +32,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
-from dp_bundle.base.kernels import njit
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.manifest.columns import Cell, Column, Noise, cells_of
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
@@ -107,6 +106,8 @@ class ContinuousNoise(RowNoise):
 
     def add(self, values: pa.Array, column: Column, keystream: Keystream) -> tuple[NDArray[Any], int]:
         """Snap the values to the grid, and add rounded Gaussian noise."""
+        from dp_publish.sampling._kernels import add_steps
+
         noise, limits = column.cell_noise, _steps_within(column)
         bounds = column.bounds or (limits[0] * noise.granularity, limits[1] * noise.granularity)
         draws = sample_rounded_gaussian(noise.sigma / noise.granularity, len(values), keystream)
@@ -223,31 +224,3 @@ def rung_above(sigma: float) -> float:
     """Return the lowest rung that is not below sigma."""
     mantissa, exponent = math.frexp(sigma)
     return math.ldexp(_MANTISSAS[bisect_left(_MANTISSAS, mantissa)], exponent)
-
-
-@njit(nogil=True)
-def add_steps(values, bounds, granularity, limits, draws, noisy):  # type: ignore[no-untyped-def]
-    """Put values on the grid, clip and add noise; return how many lie outside the bounds.
-
-    Parameters
-    ----------
-    values : ndarray of float64
-        No NaN.
-    bounds : tuple of two floats
-        Outside of which values are counted.
-    granularity : float
-        The grid's step, a power of two.
-    limits : tuple of two floats
-        What values are clipped to, in steps.
-    draws : ndarray of int64
-        The noise in steps.
-    noisy : ndarray of float64
-        Overwritten by the result; it may share the memory of `draws`.
-    """
-    n_outside, per_step = 0, 1 / granularity
-    for i in range(values.size):
-        value = values[i]
-        n_outside += (value < bounds[0]) | (value > bounds[1])
-        steps = np.minimum(np.maximum(np.rint(value * per_step), limits[0]), limits[1])
-        noisy[i] = (steps + draws[i]) * granularity
-    return n_outside

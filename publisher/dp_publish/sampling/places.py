@@ -218,7 +218,7 @@ def add_to_cells(counts: NDArray[np.int64], values: NDArray[np.float64], grid: C
     grid : Grid or FloatGrid
         The column's cells.
     """
-    from dp_publish.sampling._search_kernels import tally
+    from dp_publish.sampling._kernels import tally
 
     tally(counts, grid.places_of(values))
 

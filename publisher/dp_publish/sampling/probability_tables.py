@@ -41,7 +41,6 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.base.kernels import njit
 from dp_publish.sampling.keystream import Keystream
 
 _HEAD_BITS = 31
@@ -185,6 +184,8 @@ def _table(weights: list[int]) -> ProbabilityTable:
 
 def fill_symmetric(out: NDArray[np.int64], table: ProbabilityTable, rng: Keystream) -> None:
     """Overwrite `out` with k or -k, where the magnitude k is drawn from the table and both signs are equally likely."""
+    from dp_publish.sampling._kernels import invert
+
     words = np.empty(min(CHUNK, out.size), dtype=np.uint32)
     spare = np.empty(_N_SPARE, dtype=np.uint64)
     for start in range(0, out.size, CHUNK):
@@ -193,34 +194,4 @@ def fill_symmetric(out: NDArray[np.int64], table: ProbabilityTable, rng: Keystre
         done = 0
         while done < part.size:
             rng.fill(spare)
-            done = _invert(words, spare, table.head, table.mid, table.low, table.guide, table.shift, part, done)
-
-
-@njit(nogil=True)
-def _invert(words, spare, head, mid, low, guide, shift, out, start):  # type: ignore[no-untyped-def]
-    """Overwrite out[start:], and return its size, or where the spare words ran out."""
-    n_spent = 0
-    for i in range(start, out.size):
-        word = words[i]
-        value = np.int64(guide[word >> shift])
-
-        if value < 0:  # thresholds begin with the cell's bits: compare 31 bits of u, and all of them in case of a tie
-            value = ~value
-            u = word >> np.uint32(1)
-            while value < head.size and head[value] < u:
-                value += 1
-            if value < head.size and head[value] == u:
-                if n_spent + 2 > spare.size:
-                    return i
-                u_mid, u_low = spare[n_spent], spare[n_spent + 1]
-                n_spent += 2
-                while (
-                    value < head.size
-                    and head[value] == u
-                    and (mid[value] < u_mid or (mid[value] == u_mid and low[value] <= u_low))
-                ):
-                    value += 1
-
-        sign = -np.int64(word & np.uint32(1))
-        out[i] = (value ^ sign) - sign
-    return out.size
+            done = invert(words, spare, table.head, table.mid, table.low, table.guide, table.shift, part, done)

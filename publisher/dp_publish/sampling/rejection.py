@@ -37,18 +37,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_bundle.base.kernels import njit
 from dp_publish.sampling.keystream import Keystream
 from dp_publish.sampling.probability_tables import CHUNK, block_table, fill_symmetric
 
 _MAX_TABLE_SIGMA = 256.0  # in blocks; at least half of it is what is used
-_MARGIN = 2.0**-31
-_UNIT = 2.0**-32
-_OPEN = 1 << 62  # subtracted from a block's number while its first proposal is not accepted
 
 
 def fill_large(out: NDArray[np.int64], sigma: float, rng: Keystream, *, discrete: bool) -> None:
     """Overwrite `out` with discrete, or rounded, Gaussian values; sigma at least 256."""
+    from dp_publish.sampling._kernels import OPEN, propose, settle, value_in_block
+
     n_bits = math.frexp(sigma / _MAX_TABLE_SIGMA)[1]
     table = block_table(math.ldexp(sigma, -n_bits))
     mask = np.uint32((0xFFFFFFFF << (32 - n_bits)) & 0xFFFFFFFF) if discrete else np.uint32(0xFFFFFFFF)
@@ -61,62 +59,18 @@ def fill_large(out: NDArray[np.int64], sigma: float, rng: Keystream, *, discrete
         part = out[start : start + CHUNK]
         fill_symmetric(part, table, rng)
         rng.fill(words[: part.size])
-        _propose(part, words, *parameters)
+        propose(part, words, *parameters)
 
-        end, i = _settle(part, words, part.size, 0, *parameters)
+        end, i = settle(part, words, part.size, 0, *parameters)
         while i < end:  # one decision after another that the bounds leave open
-            block, word = int(part[i]) + _OPEN, int(words[i])
+            block, word = int(part[i]) + OPEN, int(words[i])
             if accept_exactly(block, word, sigma, n_bits, rng, discrete=discrete):
-                part[i] = _place(np.int64(block), np.uint64(word), *parameters)[0]
+                part[i] = value_in_block(np.int64(block), np.uint64(word), *parameters)[0]
             else:
                 end -= 1
                 part[i], words[i] = part[end], words[end]
-            end, i = _settle(part, words, end, i, *parameters)
+            end, i = settle(part, words, end, i, *parameters)
         start += end
-
-
-@njit(nogil=True, inline="always")
-def _place(block, word, n_bits, mask, half, width, curvature):  # type: ignore[no-untyped-def]
-    """Return the value that a word puts into a block, g, U, and whether the value is allowed."""
-    sign = block >> 63
-    m = np.abs(block) - 1
-    magnitude = (m << n_bits) + ((np.int64(word >> np.uint64(63 - n_bits)) + half) >> 1)
-    t = np.float64(np.uint32(word >> np.uint64(32)) & mask) * (width * _UNIT)
-    g = t * (2.0 * width * np.float64(m) + t) * curvature
-    u = np.float64(np.uint32(word)) * _UNIT
-    allowed = magnitude + sign * (1 - half) >= 0
-    return (magnitude ^ sign) - sign, g, u, allowed
-
-
-@njit(nogil=True)
-def _propose(values, words, n_bits, mask, half, width, curvature):  # type: ignore[no-untyped-def]
-    """Replace block numbers by values where 1 - g <= exp(-g) is enough to accept, and mark the others."""
-    for i in range(values.size):
-        value, g, u, allowed = _place(values[i], words[i], n_bits, mask, half, width, curvature)
-        values[i] = value if (u + g <= 1.0 - _MARGIN) & allowed else values[i] - _OPEN
-
-
-@njit(nogil=True)
-def _settle(values, words, end, start, n_bits, mask, half, width, curvature):  # type: ignore[no-untyped-def]
-    """Decide on the marked values in values[start:end], replacing rejected ones by the last; words move along.
-
-    Returns the new end, and where the bounds do not decide, or the end.
-    """
-    i = start
-    while i < end:
-        if values[i] > -(_OPEN >> 1):
-            i += 1
-            continue
-        value, g, u, allowed = _place(values[i] + _OPEN, words[i], n_bits, mask, half, width, curvature)
-        upper = 1.0 - g + 0.5 * g * g
-        if not allowed or u >= upper + _MARGIN:
-            end -= 1
-            values[i], words[i] = values[end], words[end]
-        elif u <= upper - g * g * g / 6.0 - _MARGIN:
-            values[i] = value
-        else:
-            return end, i
-    return end, i
 
 
 def accept_exactly(block: int, word: int, sigma: float, n_bits: int, rng: Keystream, *, discrete: bool) -> bool:
