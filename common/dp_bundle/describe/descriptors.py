@@ -52,10 +52,6 @@ class _Field(NamedTuple):
     unit: str = ""
 
 
-def _readme(release: Release, members: Sequence[DataMember]) -> bytes:
-    return make_readme(release, len(members)).encode()
-
-
 def _datapackage(release: Release, members: Sequence[DataMember]) -> bytes:
     dataset = release.dataset
     people = {"creator": dataset.creator, "contact": dataset.contact}
@@ -291,7 +287,7 @@ _CROISSANT_CONTEXT: dict[str, Any] = {  # the one that the specification gives, 
 }
 
 DESCRIPTORS: dict[str, Callable[[Release, Sequence[DataMember]], bytes]] = {
-    "README.md": _readme,
+    "README.md": lambda release, members: make_readme(release, len(members)).encode(),
     "datapackage.json": _datapackage,
     "croissant.json": _croissant,
 }

@@ -118,7 +118,8 @@ def joint_graphical_lasso(
     problem = JointProblem(s, alpha * _pack(unit), n, _coupling(kind, coupling, difference_weights, n, p))
     solution = solve_jointly(problem, tol=tol, max_iter=max_iter, start=start)
     if solution is None:
-        raise NoSolutionError(alpha, lambda: max(map(_smallest_alpha, s, unit)))
+        pairs = zip(s, unit, strict=True)
+        raise NoSolutionError(alpha, lambda: max(smallest_solvable_alpha(c, weights=w) for c, w in pairs))
     return solution
 
 
@@ -258,7 +259,3 @@ def _together(found: list[Solution], n: FloatArray) -> JointSolution:
         max(each.n_iter for each in found),
         next((each.status for each in found if not each.converged), Status.OPTIMAL),
     )
-
-
-def _smallest_alpha(covariance: FloatArray, weights: FloatArray) -> float:
-    return smallest_solvable_alpha(covariance, weights=weights)

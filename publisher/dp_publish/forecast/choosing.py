@@ -61,7 +61,7 @@ def choose_release(
         return (_changed(policy, "rows", find="all") if unknown else policy), ""
 
     row = forecast_drawn(prepared.policy, kinds, n_rows)
-    if _shows_rows(policy, _numbers_of(found), n_rows):
+    if _shows_rows(policy, dict.fromkeys([*found.looked, *found.typed], "continuous"), n_rows):
         seen = row.moments.clearest
         shows = "" if seen is None else f" would show partial correlations from about {seen:.2g} on"
         more = f"; second moments (--release covariance){shows}" if shows else ""
@@ -86,11 +86,6 @@ def _typed_rows(policy: Policy, found: Candidates) -> Policy:
         for name, section in gaps.items()
     }
     return policy.model_copy(update={"columns": {**policy.columns, **dropped, **described}})
-
-
-def _numbers_of(found: Candidates) -> dict[str, str]:
-    """Return the columns that rows may hold without words: of a text file, all."""
-    return dict.fromkeys([*found.looked, *found.typed], "continuous")
 
 
 def _shows_rows(policy: Policy, kinds: dict[str, str], n_rows: int) -> bool:

@@ -49,6 +49,7 @@ from dp_publish.policy.column_survey import (
     Glance,
     find_regrettable,
     glance_at_readable,
+    point_out_constants,
     point_out_names,
     quote_header,
     survey_columns,
@@ -423,6 +424,8 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
     for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
     raise_all(find_unreadable(table, policy, kinds if table.layout is None else dict.fromkeys(kinds, "text")))
+    for note in point_out_constants(table, kinds):
+        tell(note)
     if not anyway:
         refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
         for doubt in doubt_words(prepared):
@@ -435,9 +438,11 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     if not looked:
         return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
     if is_open(plan.policy):
-        gone = find_candidates(plan.table, plan.policy).left_out
+        found = find_candidates(plan.table, plan.policy)
+        same = point_out_constants(plan.table, found.names)
         sized = [forecast_first_rows(plan)] if plan.policy.privacy.is_moments and len(plan.kinds) > 1 else []
-        return [*remarks, *([f"left out: {reasons(gone)}"] if gone else []), *sized]
+        gone = [f"left out: {reasons(found.left_out)}"] if found.left_out else []
+        return [*remarks, *gone, *same, *sized]
     seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
     notes = remarks + survey_columns(seen, plan.policy, kinds)
     refused = [

@@ -18,7 +18,7 @@ from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import counted, listed
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.data.rows import batch_rows
-from dp_publish.data.kinds import ColumnType
+from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
@@ -38,6 +38,7 @@ _SHOWN = 5  # columns
 _NAMES = 20  # of a first line
 _SAME = 0.99  # share of the values that are one and the same, which is then the median
 
+_COSTLY = "Such a column costs privacy and shows next to nothing: set drop = true in the policy to leave it out"
 _Floats = NDArray[np.float64]
 
 
@@ -129,6 +130,16 @@ def quote_header(table: Table, policy: Policy, names: Collection[str], *, sure: 
     return [f"columns {are} published under these names, from the first line of the file: {shown}{more}"]
 
 
+def point_out_constants(table: Table, names: Collection[str]) -> list[str]:
+    """Return the warning about columns whose first rows are all the same, of which nothing is declared."""
+    batch = next(table.read(dict.fromkeys(names, AS_IT_IS), batch_rows(len(names))), None)
+    if batch is None or batch.num_rows < _LEAST_ROWS:
+        return []
+    same = [name for name, cells in zip(names, batch.columns, strict=True) if cells[1:].equals(cells[:-1])]
+    where = f"columns that are the same in all of the first {batch.num_rows:,} rows"
+    return [f"{where}: {listed(same)}. {_COSTLY}"] if same else []
+
+
 def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
     """Return the warnings about the columns that are about to be published.
 
@@ -147,10 +158,7 @@ def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list
     if numbers:
         notes.append(_about_identifiers(numbers, f"whole numbers that are all different {where}"))
     if constant:
-        notes.append(
-            f"columns that hardly vary {where}: {listed(constant)}. Such a column costs privacy and shows next to "
-            "nothing: set drop = true in the policy to leave it out"
-        )
+        notes.append(f"columns that hardly vary {where}: {listed(constant)}. {_COSTLY}")
     if seen.padded:
         notes.append(
             f"whole numbers that begin with zeros, as codes of places do, in the first rows: {listed([*seen.padded])}. "

@@ -132,7 +132,7 @@ class DiscreteNoise(RowNoise):
         """Add discrete Gaussian noise."""
         steps, (low, high) = to_numpy(values), _steps_within(column)
         draws = sample_discrete_gaussian(column.cell_noise.sigma, len(steps), keystream)
-        return np.clip(steps, low, high) + draws, _count_outside(steps, low, high)
+        return np.clip(steps, low, high) + draws, int(np.count_nonzero((steps < low) | (steps > high)))
 
     def sigma_for(self, reach: float, mu: float) -> float:
         """Return the least sigma with which a number that moves by so many whole steps is mu-GDP."""
@@ -214,10 +214,6 @@ def _steps_within(column: Column) -> tuple[int, int]:
 def _steps(bounds: Bounds, granularity: float) -> tuple[int, int]:
     step = Fraction(granularity)  # exact: a quotient of floats could underflow past a bound
     return math.ceil(Fraction(bounds[0]) / step), math.floor(Fraction(bounds[1]) / step)
-
-
-def _count_outside(values: NDArray[Any], low: float, high: float) -> int:
-    return int(np.count_nonzero((values < low) | (values > high)))
 
 
 def rung_above(sigma: float) -> float:

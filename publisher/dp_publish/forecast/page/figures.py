@@ -262,7 +262,7 @@ def strengths_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
     hidden = f"how many of the {len(plan.kinds)} columns have a variance that cannot be told from the noise."
     for what, form, read, about in (
         ("seen", ".2g", attrgetter("seen"), seen),
-        ("error", _FORM, _error, "the standard error of a correlation near zero."),
+        ("error", _FORM, lambda shown: float(f"{shown.error:.2g}"), "the standard error of a correlation near zero."),
         ("hidden", "d", attrgetter("drowned"), hidden),
     ):
         for each in _sources(plan.focus):
@@ -287,11 +287,6 @@ def needed_table(plan: Plan, positions: Sequence[Position]) -> PageTable:
     targets = " and ".join(f"{rho:g}" for rho in TARGETS)
     about = f"How many rows it takes to see partial correlations of {targets}; there are {plan.n_rows:,}."
     return PageTable("rows-needed", about, columns)
-
-
-def _error(shown: Sight) -> float:
-    """Return a number of two significant digits, which `_FORM` spells without an exponent."""
-    return float(f"{shown.error:.2g}")
 
 
 def noise_table(plan: Plan) -> PageTable:

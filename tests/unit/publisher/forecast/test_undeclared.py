@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from tests.conftest import Run
 
@@ -67,6 +71,32 @@ def test_words_that_are_hardly_told_are_warned_of_and_decide_nothing(
     told = command("dp-publish", data, "--mu", mu)
     assert told.returncode == 0
     assert "may be left" not in told.stderr
+
+
+def of_every_type(n_rows: int) -> pa.Table:
+    """Return numbers that differ, and of every type that may be published a column that does not."""
+    rng, moment = np.random.default_rng(3), datetime.datetime(2020, 1, 2)
+    values: list[tuple[Any, pa.DataType]] = [(1.5, pa.float32()), (3, pa.uint64()), (True, pa.bool_())]
+    values += [(decimal.Decimal("1.5"), pa.decimal256(40, 2)), (moment, pa.timestamp("ns", "UTC"))]
+    values += [(moment.date(), pa.date32()), ("a", pa.large_string()), ("a", pa.string_view())]
+    same = {f"same {place}": pa.array([value] * n_rows, kind) for place, (value, kind) in enumerate(values)}
+    words = pa.array(["a"] * n_rows).dictionary_encode()
+    gaps = pa.array([1.0, None] * (n_rows // 2))
+    return pa.table({"x": rng.normal(size=n_rows), "y": rng.normal(size=n_rows), "gaps": gaps, **same, "same 8": words})
+
+
+@pytest.mark.parametrize(("suffix", "n_rows"), [("csv", 200), ("parquet", 200), ("csv", 10)])
+def test_columns_that_are_all_the_same_are_pointed_out(
+    suffix: str, n_rows: int, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever plans and looks, or publishes, reads of them, whatever their type; of a few rows nothing is said."""
+    monkeypatch.chdir(tmp_path)
+    data = write(of_every_type(n_rows).to_pandas(types_mapper=pd.ArrowDtype), tmp_path / f"t.{suffix}")
+    for words in (["plan", data, "--look"], [data, "--mu", "30", "--release", "covariance"]):
+        said = " ".join(f"{(done := command('dp-publish', *words)).stdout} {done.stderr}".split())
+        found = re.findall(r"columns that are the same in all of the first 200 rows: ([^.]*)\. Such", said)
+        shown = "'same 0', 'same 1', 'same 2', 'same 3', 'same 4', 'same 5', 'same 6', 'same 7' and 1 more"
+        assert found == ([shown] if n_rows == 200 else [])
 
 
 @pytest.mark.slow
