@@ -192,16 +192,16 @@ class TwoRound(Mechanism):
     def check_strength(self) -> None:
         """Refuse a mu for one row outside [1e-3, 1e6], one column or too many, and rows that may come and go."""
         check_mu(self.row_mu)
-        other = 'release = "covariance"' if self.columns else 'mechanism = "gaussian"'
+        n_columns = self.scaling.n_features
+        of_scores = 'release = "covariance"' if n_columns > 1 else 'release = "rows"'
+        other = of_scores if self.columns else 'mechanism = "gaussian"'
         if self.row_mu < _LEAST_MU:
             raise PrivacyError(
                 f"two rounds take a mu of at least {_LEAST_MU:g} for one row, not {self.row_mu:.6g}: give a weaker "
                 f"guarantee, or {other}"
             )
-        if not self.takes(self.scaling.n_features):
-            raise PrivacyError(
-                f"two rounds take 2 to {_MOST_COLUMNS} columns, not {self.scaling.n_features}: give {other}"
-            )
+        if not self.takes(n_columns):
+            raise PrivacyError(f"two rounds take 2 to {_MOST_COLUMNS} columns, not {n_columns}: give {other}")
         if not self.neighbours.n_rows_public:
             raise PrivacyError(
                 "two rounds need the number of rows, which add-remove neighbours protect: give mechanism = "

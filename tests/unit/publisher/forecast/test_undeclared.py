@@ -73,6 +73,18 @@ def test_words_that_are_hardly_told_are_warned_of_and_decide_nothing(
     assert "may be left" not in told.stderr
 
 
+def test_who_follows_the_advice_for_scores_of_one_column_publishes_it(
+    tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One column has no second moments with another, of its scores or of itself, and rows that help."""
+    monkeypatch.chdir(tmp_path)
+    data = write(mixed(3000, 0, 0, 1), tmp_path / "one.csv")
+    refused = command("dp-publish", data, "--release", "copula")
+    assert refused.returncode != 0
+    (kind,) = re.findall(r'2 to 2048 columns, not 1: give release = "(\w+)"', refused.stderr)
+    assert command("dp-publish", data, "--release", kind).returncode == 0
+
+
 def of_every_type(n_rows: int) -> pa.Table:
     """Return numbers that differ, and of every type that may be published a column that does not."""
     rng, moment = np.random.default_rng(3), datetime.datetime(2020, 1, 2)
