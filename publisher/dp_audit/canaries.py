@@ -239,9 +239,7 @@ def rows_alike(policy: Policy, n_columns: int) -> int:
 def crowd_rows(policy: Policy) -> int:
     """Return how many rows of each crowd there are: more than an entity may have; none without entities."""
     unit = policy.privacy.entity
-    if unit is None or unit.max_rows > _LARGEST_CROWD:
-        return 0
-    return 2 * unit.max_rows + 3
+    return 0 if unit is None or unit.max_rows > _LARGEST_CROWD else 2 * unit.max_rows + 3
 
 
 def coin_unit(policy: Policy) -> Unit:

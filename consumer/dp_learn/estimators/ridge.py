@@ -319,9 +319,7 @@ class DebiasedRidgeRegression(RegressorMixin, TargetEstimator):  # type: ignore[
         if not pooled.has_error_law:
             return math.nan
         error = gradient_error(pooled, len(units) - 1, coefficients, units)
-        if error == 0.0:
-            return 0.0
-        return error * error / self.alpha_ if self.alpha_ > 0.0 else math.inf
+        return 0.0 if error == 0.0 else error * error / self.alpha_ if self.alpha_ > 0.0 else math.inf
 
 
 def _spectral_error(pooled: PooledCovariance) -> float:

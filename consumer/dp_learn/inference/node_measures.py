@@ -45,6 +45,7 @@ _AT_ONCE = 32  # draws
 LEAST_SCORE, CLEAR = 5.0, 0.75  # of edges, and the share of edges that have it
 LARGEST_OPTIMISM = 0.05  # of log(1 - R^2) of a node that nothing explains
 LARGEST_OF_TWO_ROUNDS = 0.0075  # the part of the noise on second moments in two rounds, whose correlations it makes low
+_MOST_WEIGHT = 99.0  # the logarithm, which is enough for any limit to be passed
 _BY_EXPLAINED = 1.5  # the power of 1 - R^2 that optimism falls with, without noise 0 and with much of it 2
 _Z = normal_quantile(0.975)
 Intervals = tuple[FloatArray, FloatArray, FloatArray]  # estimates and the ends of their intervals, NaN where unknown
@@ -254,12 +255,12 @@ def estimate_predictability(
     log, tails = np.log(unexplained_shares(covariance, labels)), float(ratio.mean())
     optimism = -tails * drawn.mean(axis=0)
     middle, margin = log + optimism, _Z * drawn.std(axis=0) * np.sqrt(ratio)
-    weight = np.exp(_BY_EXPLAINED * middle)
+    weight = np.exp(np.minimum(_BY_EXPLAINED * middle, _MOST_WEIGHT))
     too_biased = of_sampling is not None and np.mean((optimism - of_sampling) * weight) > LARGEST_OF_TWO_ROUNDS
     if too_biased or np.mean(optimism * weight) > LARGEST_OPTIMISM:
         return unknown, unknown, unknown
     estimate = 1.0 - np.exp(log) / np.exp(drawn).mean(axis=0) ** tails
-    low, high = (np.clip(1.0 - np.exp(end), 0.0, 1.0) for end in (middle + margin, middle - margin))
+    low, high = (1.0 - np.exp(np.minimum(end, 0.0)) for end in (middle + margin, middle - margin))
     return estimate, low, high
 
 

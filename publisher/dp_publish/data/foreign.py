@@ -216,9 +216,7 @@ class ForeignFile:
 
     def _text(self, name: str, cell: str | None, labels: Mapping[str, str]) -> str | None:
         """Return a cell of text by its label, if it has one; nothing for blanks and gaps."""
-        if not cell or cell.isspace() or self._is_gap(name, cell):
-            return None
-        return labels.get(cell, cell)
+        return None if not cell or cell.isspace() or self._is_gap(name, cell) else labels.get(cell, cell)
 
     def _moments(self, name: str, numbers: pa.Array, shown: str) -> pa.Array:
         """Return what numbers mean that count from the family's first day: days, or ticks of which a second has some.

@@ -386,7 +386,7 @@ def find_unreadable(table: Table, policy: Policy, kinds: Mapping[str, str]) -> l
     refusing = [name for name in kinds if policy.sought is None and policy.column(name).missing == "refuse"]
     gaps: Counter[str] = Counter()
     try:
-        for batch in table.read(dict(kinds), batch_rows(len(kinds))):
+        for batch in table.read(dict(kinds), batch_rows(len(kinds))) if kinds else ():
             for name in refusing:
                 gaps[name] += pc.sum(pc.is_null(batch.column(name), nan_is_null=True)).as_py() or 0
     except DataError as error:

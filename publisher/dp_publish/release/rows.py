@@ -72,13 +72,14 @@ class RowsMaker:
             making.drawing()
         bounds = {name: (low, high) for name, (low, high) in found.items()}
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
+        kinds: dict[str, str] = {column.name: column.kind for column in columns}
         if math.isfinite(self._shares.centers_sigma):
             sigma = self._shares.centers_sigma
-            centers = making.once("centers", lambda: _search_centers(columns, self.work, self._kinds, sigma, keystream))
+            centers = making.once("centers", lambda: _search_centers(columns, self.work, kinds, sigma, keystream))
             columns = tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
             making.drawing()
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
-        parts = self.work.write(self._kinds, columns, making)
+        parts = self.work.write(kinds, columns, making)
         self.work.require_unchanged()
         conditional = conditional_mu(columns) if guarantee is None else None
         report = self.work.report

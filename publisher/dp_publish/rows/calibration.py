@@ -24,6 +24,7 @@ from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.columns import Ball, Column, Noise, RandomizedResponse, mu_of_gap
 from dp_bundle.manifest.sources import Source
+from dp_bundle.privacy.noise import MAX_SIGMA
 from dp_publish.accounting.conversions import ROUND_UP, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
 from dp_publish.accounting.curve import epsilon_of_unit
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, Strength
@@ -264,6 +265,9 @@ def _set_column(
             if beside is None
             else _sigma_beside(policy, beside, shares)
         )
+        if found is not None and 1.01 * sigma > MAX_SIGMA and not noise.is_gaussian:  # that of whole numbers
+            kind, noise = "continuous", ROW_NOISE["continuous"]
+            sigma = _sigma(policy, name, noise, _reach(policy, name, bounds), shares, deviation)
         if wide and privacy.sigma is None:
             sigma = rung_above(sigma)
         noise.require(block or name, sigma, bounds)

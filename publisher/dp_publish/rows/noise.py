@@ -200,9 +200,10 @@ def _require_grid(
         if low < high and max(-low, high) <= _EXACT:
             return
     limits = "" if bounds is None else f" within {list(bounds)}"
+    other = ', or, for a number, kind = "continuous"' if kind == "integer" else ""
     raise PrivacyError(
         f"noise of sigma {sigma:.6g} does not go with {kind} values{limits}: choose another strength, or bounds "
-        "nearer to zero"
+        f"nearer to zero{other}"
     )
 
 

@@ -95,7 +95,6 @@ _OFFSETS = (0.05, 0.01)  # of the mean from the center, squared, over the radius
 _MOST_COLUMNS = 2048
 _LEAST_WIDTH = 1e-250  # of bounds
 _LEAST_MU = 1e-3  # of one row: that of a step is still one that Gaussian noise takes
-_SAME = 1e-9  # relative difference of a number from itself, computed in another order
 _TAILS = 1.15  # of forecast noise: real columns have longer tails than normal ones
 _MOST_LOST = 0.1  # of all pairs: with more, a release is judged by those that are lost
 _LOST_VARIANCE = 0.3  # of a correlation of which a column's center is lost

@@ -93,6 +93,7 @@ def test_too_much_noise_leaves_cells_empty() -> None:
         (np.diag([1.0, -1.0]), few),
         (np.eye(2), np.where(np.arange(20).reshape(10, 2) == 3, np.nan, few)),
         (np.eye(2), few - 0.1),
+        (np.eye(2), few * 1e6),  # of rows with few, far values
     ):
         assert np.isnan(estimate_predictability(matrix, np.arange(2), drawn, np.ones(2))).all()
     assert np.isfinite(estimate_predictability(np.eye(2), np.arange(2), few, np.ones(2))).all()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from tests.conftest import Run
 
+from dp_bundle import open_bundle
 from dp_publish.ledger.ledger import Ledger
 
 
@@ -83,6 +84,43 @@ def test_who_follows_the_advice_for_scores_of_one_column_publishes_it(
     assert refused.returncode != 0
     (kind,) = re.findall(r'2 to 2048 columns, not 1: give release = "(\w+)"', refused.stderr)
     assert command("dp-publish", data, "--release", kind).returncode == 0
+
+
+@pytest.mark.parametrize("words", [["t.csv"], ["plan", "t.csv", "--look"]])
+def test_rows_of_nothing_but_words_are_refused_with_what_they_are(
+    words: list[str], tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no column of a text file holds numbers, rows are refused as where some do, and nothing is booked."""
+    monkeypatch.chdir(tmp_path)
+    write(mixed(40, 2, 3, 0), tmp_path / "t.csv")
+    assert command("dp-publish", "policy", "t.csv").returncode == 0
+    done = command("dp-publish", *words, "--release", "rows", "--mu", "3")
+    assert "line 2, columns 'word 0', 'word 1': each value is not a number" in " ".join(
+        f"{done.stdout}{done.stderr}".split()
+    )
+    assert Ledger().books().entries == {}
+
+
+@pytest.mark.parametrize("missing", ["", 'missing = "midpoint"'])
+def test_whole_numbers_in_billions_are_published(
+    missing: str, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the bounds that are found need more noise than whole numbers take, they are published as numbers."""
+    monkeypatch.chdir(tmp_path)
+    common, own = np.random.default_rng(6).normal(size=(2, 5000))
+    frame = pd.DataFrame({"product": np.exp(25 + common), "people": np.exp(15 + common + 0.1 * own)}).astype("int64")
+    frame["bytes"] = np.arange(5000) * 2**50  # up to 2^62
+    frame = frame.astype({"people": "Int64"})
+    frame.loc[::9, "people"] = pd.NA if missing else 0
+    frame.to_parquet("t.parquet")
+    Path("t.policy.toml").write_text("".join(f"[columns.{name}]\n{missing}\n" for name in frame))
+    done = command("dp-publish", "t.parquet", "--release", "rows", "--mu", "9", "--anyway")
+    assert done.returncode == 0, done.stderr
+    with open_bundle("t.bundle.tar") as bundle:
+        kinds = {column.name: column.kind for column in bundle.release.columns}
+        found = bundle.to_pandas()[["product", "people"]].corr().iloc[0, 1]
+    assert (kinds["product"], kinds["people"], kinds["bytes"]) == ("continuous", "integer", "continuous")
+    assert found == pytest.approx(0.5, abs=0.2)
 
 
 def of_every_type(n_rows: int) -> pa.Table:
