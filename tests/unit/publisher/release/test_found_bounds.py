@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from tests.unit.publisher.release.conftest import Publish, nothing_happened, private, rows_of
 
-from dp_bundle.base.errors import MissingValuesError, PrivacyError
+from dp_bundle.base.errors import MissingValuesError
 from dp_bundle.bundle.reading import open_bundle
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import publishing as release
@@ -48,7 +48,7 @@ def test_bounds_are_found_and_paid_for(publish_here: Publish, monkeypatch: pytes
     "place", [(rows_release, "guarantee_of_rows"), (rows_release, "set_noise"), (release, "write_bundle")]
 )
 def test_fault_after_the_search_stays_paid_for(
-    place: tuple[ModuleType, str], publish_here: Publish, monkeypatch: pytest.MonkeyPatch
+    place: tuple[ModuleType, str], tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong once bounds were found may show them, up to the guarantee and beyond, so that it counts."""
 
@@ -56,9 +56,11 @@ def test_fault_after_the_search_stays_paid_for(
         raise OverflowError("bounds of 1024")
 
     monkeypatch.setattr(*place, fail)
-    with pytest.raises(OverflowError):
+    with pytest.raises(OverflowError) as caught:
         publish_here(pd.DataFrame({"x": [900.0] * 1000}), private(mu=1.0))
     assert [entry.state for entry in Ledger().entries()] == ["reserved"]
+    assert "it stays on the books as spent" in caught.value.__notes__[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
 def test_failure_after_the_search_that_tells_nothing_is_free(tmp_path: Path, publish_here: Publish) -> None:
@@ -97,14 +99,19 @@ def test_bounds_are_found_in_what_the_cap_leaves(publish_here: Publish, monkeypa
     assert receipt.release.n_rows == 302
 
 
-def test_found_bounds_that_the_strength_does_not_go_with_are_told_to_be_spent(
-    tmp_path: Path, publish_here: Publish
-) -> None:
-    """The error shows noisy bounds, which cannot be taken back: whoever reads it learns that they were paid for."""
-    frame = pd.DataFrame({"n": np.random.default_rng(4).integers(-(10**12), 10**12, 300)})
-    with pytest.raises(PrivacyError, match="does not go with integer values") as caught:
-        publish_here(frame, private(mu=0.1))
-    (entry,) = Ledger().entries("d")
-    assert (entry.state, entry.cost.mu["row"]) == ("reserved", pytest.approx(0.1))
-    assert "it stays on the books as spent" in caught.value.__notes__[0]
-    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+def test_bounds_too_wide_for_discrete_noise_get_noise_of_numbers(publish_here: Publish) -> None:
+    """Nothing is lost where whole numbers would need a sigma beyond 10^9, and gaps are filled as those of numbers."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"n": rng.integers(-(10**12), 10**12, 300), "m": rng.integers(0, 99, 300)})
+    receipt = publish_here(frame, private({"m": {"bounds": [0, 99]}}, mu=0.1))
+    assert [(column.kind, column.is_gaussian) for column in receipt.release.columns] == [
+        ("continuous", True),
+        ("integer", False),
+    ]
+    n = receipt.release.columns[0]
+    assert n.cell_mu == pytest.approx(0.1 * np.sqrt(0.9 / 2), rel=1e-6)
+    assert rows_of(receipt).dtypes.astype(str).to_dict() == {"n": "float64", "m": "int64"}
+    assert [(entry.state, entry.cost.mu["row"]) for entry in Ledger().entries("d")] == [
+        ("published", pytest.approx(0.1, rel=1e-6))
+    ]
+    assert receipt.release.guarantee.rho == pytest.approx(0.1**2 / 2, rel=1e-6)
