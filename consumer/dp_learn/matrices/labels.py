@@ -155,17 +155,13 @@ def _order(name: str, labels: list[str], columns: Sequence[str] | None, what: st
     wrong = {
         "missing": [label for label in columns if label not in set(labels)],
         "unknown": [label for label in labels if label not in set(columns)],
-        "there twice": [label for label, count in {**Counter(labels), **_twice(columns)}.items() if count > 1],
+        "there twice": [label for label, count in (Counter(labels) | Counter(columns)).items() if count > 1],
     }
     said = [f"{_listed(found)} {'is' if len(found) == 1 else 'are'} {why}" for why, found in wrong.items() if found]
     if said:
         raise ParameterError(name, f"labelled by the {what} ({'; '.join(said)})")
     place = {label: index for index, label in enumerate(labels)}
     return [place[label] for label in columns]
-
-
-def _twice(columns: Sequence[str]) -> dict[str, int]:
-    return {label: count for label, count in Counter(columns).items() if count > 1}
 
 
 def _listed(labels: Sequence[str]) -> str:

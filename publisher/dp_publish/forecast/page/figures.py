@@ -115,7 +115,7 @@ def _draw_needed(plan: Plan, rows: Sequence[ForecastRow], chosen: ForecastRow) -
     powers = range(*_decades([*_values(rows, "needed"), plan.n_rows]))
     ticks = [10.0**power for power in powers][:: max(1, len(powers) // 6)]
     made.yaxis.ticker = FixedTicker(ticks=ticks)
-    made.yaxis.major_label_overrides = {tick: _short(tick) for tick in ticks}
+    made.yaxis.major_label_overrides = {n: describe_count(round(n)) if n >= 1 else f"{n:g}" for n in ticks}
     return Figure(
         "needed",
         f"How many rows it takes to see {TARGETS[0]:g}",
@@ -240,10 +240,6 @@ def error_ticks(values: Sequence[float]) -> list[float]:
     powers = range(*_decades(values))
     between = (1, 1.5, 2, 3, 5, 7) if max(values) < 10 * min(values) else (1,)
     return [each * 10.0**power for power in powers for each in between][:: max(1, len(powers) // 6)]
-
-
-def _short(rows: float) -> str:
-    return describe_count(round(rows)) if rows >= 1 else f"{rows:g}"
 
 
 def _or_nan(value: float | None) -> float:

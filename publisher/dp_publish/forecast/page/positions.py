@@ -40,11 +40,14 @@ class Position:
 
 
 def positions_of(plan: Plan) -> list[Position]:
-    """Return the strengths of a plan's tables and some between them, by increasing mu; at least one."""
+    """Return the strengths of a plan's tables and some between them, by increasing mu; at least one, or raise why."""
     between = _BETWEEN_DISCRETE if _is_discrete(plan) else _BETWEEN
     more = [mu for mu in between if not any(math.isclose(mu, row.mu, rel_tol=1e-6) for row in plan.rows)]
     rows, _ = _forecast(plan, more)
-    return [found for row in sorted([*plan.rows, *rows], key=lambda row: row.mu) if (found := _position(plan, row))]
+    found = [at for row in sorted([*plan.rows, *rows], key=lambda row: row.mu) if (at := _position(plan, row))]
+    if not found:
+        protection_of(plan.policy, plan.kinds, lambda: plan.n_rows)  # which says why
+    return found
 
 
 def start_of(plan: Plan, positions: list[Position]) -> int:
