@@ -124,7 +124,7 @@ print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
 
 
 def test_a_forecast_loads_no_compiler(tmp_path: Path, table: pd.DataFrame) -> None:
-    """What is planned, and so what is refused, takes none of the 40 to 70 MB that numba and LLVM need."""
+    """What is planned, and so what is refused, takes none of the 60 to 90 MB that numba and LLVM need."""
     table.to_parquet(tmp_path / "t.parquet")
     script = PLAN.format(table=str(tmp_path / "t.parquet"))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -38,7 +38,7 @@ _SHOWN = 5  # columns
 _NAMES = 20  # of a first line
 _SAME = 0.99  # share of the values that are one and the same, which is then the median
 
-_COSTLY = "Such a column costs privacy and shows next to nothing: set drop = true in the policy to leave it out"
+_COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing: set drop = true in the policy"
 _Floats = NDArray[np.float64]
 
 

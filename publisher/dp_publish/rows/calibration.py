@@ -265,7 +265,7 @@ def _set_column(
             if beside is None
             else _sigma_beside(policy, beside, shares)
         )
-        if found is not None and 1.01 * sigma > MAX_SIGMA and not noise.is_gaussian:  # that of whole numbers
+        if found is not None and 1.01 * sigma > MAX_SIGMA and not noise.is_gaussian:  # up to a rung more
             kind, noise = "continuous", ROW_NOISE["continuous"]
             sigma = _sigma(policy, name, noise, _reach(policy, name, bounds), shares, deviation)
         if wide and privacy.sigma is None:
