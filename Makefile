@@ -41,9 +41,10 @@ test-long: .venv/installed-dev
 test-power: .venv/installed-dev
 	$(BIN)/python -m pytest -m power tests/accidents
 
-# Has bundles verified by minisign, and by the reader in JavaScript, whose library for Parquet comes from npm, and results
-# read by R.
-test-tools: .venv/installed-dev examples/reader-node/node_modules/installed
+# Has bundles verified by minisign, and results read by R.
+test-tools: .venv/installed-dev
+	@command -v minisign > /dev/null || { echo "these tests need minisign: install it (apt-get install minisign)" >&2; exit 1; }
+	@Rscript -e 'library(qgraph); library(igraph); library(jsonlite)' > /dev/null 2>&1 || { echo "these tests need R with qgraph, igraph and jsonlite: install them (apt-get install r-cran-qgraph r-cran-igraph r-cran-jsonlite)" >&2; exit 1; }
 	$(BIN)/python -m pytest -m tools $(call marked,tools,tests) $(WORKERS)
 
 # Opens every page in this machine's Chromium, without network, those of the site as it was last built;
@@ -111,7 +112,7 @@ dist: .venv/installed-dev
 
 clean:
 	rm -rf .venv .venv-minimum .venv-newest .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf examples/reader-node/node_modules tests/browser/node_modules tests/browser/pictures
+	rm -rf tests/browser/node_modules tests/browser/pictures
 	rm -rf docs/_build docs/_made docs/explained docs/reference/api
 
 .venv/installed: pyproject.toml
@@ -132,13 +133,6 @@ tests/browser/node_modules/installed: tests/browser/package-lock.json
 
 .venv/installed-reproduce: .venv/installed-dev benchmarks/reproduction/requirements.txt
 	$(call install,.venv,-r benchmarks/reproduction/requirements.txt)
-	touch $@
-
-examples/reader-node/node_modules/installed: examples/reader-node/package-lock.json
-	@command -v npm > /dev/null || { echo "the reader in JavaScript needs npm: install it (apt-get install npm)" >&2; exit 1; }
-	@command -v minisign > /dev/null || { echo "these tests need minisign: install it (apt-get install minisign)" >&2; exit 1; }
-	@Rscript -e 'library(qgraph); library(igraph); library(jsonlite)' > /dev/null 2>&1 || { echo "these tests need R with qgraph, igraph and jsonlite: install them (apt-get install r-cran-qgraph r-cran-igraph r-cran-jsonlite)" >&2; exit 1; }
-	cd examples/reader-node && npm ci --silent
 	touch $@
 
 .venv-minimum/installed: .venv/installed
