@@ -130,7 +130,7 @@ def _value(parameter: click.Parameter, rng: random.Random) -> str | bytes:
         return rng.choice(_TEXTS)
     if isinstance(parameter.type, click.Choice):
         return str(rng.choice([*parameter.type.choices, *parameter.type.choices, ""]))
-    if parameter.name in {"out", "picture"} or (parameter.name == "file" and not parameter.type.exists):  # type: ignore[attr-defined]
+    if parameter.name == "out" or (parameter.name == "file" and not parameter.type.exists):  # type: ignore[attr-defined]
         return rng.choice(_OUTPUTS)
     if isinstance(parameter.type, click.Path) or parameter.name == "key":
         return rng.choice(_FILES[:5]) if rng.random() < 0.5 else rng.choice(_FILES)

@@ -105,7 +105,7 @@ def test_totals_for_changes_count_releases_of_cells(first: str, weekly: Path, co
 @pytest.mark.slow
 def test_plan_of_changes_speaks_of_rows_alone(weekly: Path, command: Run) -> None:
     """Second moments are no release for changes, so that a plan compares nothing with them, nor does its page."""
-    planned = command("dp-publish", "plan", weekly.name, "--report", "plan.html", "--picture", "plan.png")
+    planned = command("dp-publish", "plan", weekly.name, "--report", "plan.html")
     assert planned.returncode == 0
     page = Path("plan.html").read_text()
     for words in ("moments", "covariance"):

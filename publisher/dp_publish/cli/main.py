@@ -313,15 +313,6 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     "columns without a spread in the policy.",
 )
 @option(
-    "--series",
-    "n_releases",
-    applies=ALWAYS,
-    type=int,
-    metavar="N",
-    help="Also say what N such releases cost together, one a period: somebody in one of them, and in all.",
-)
-@option("--picture", applies=ALWAYS, type=NewPath(), help="Also draw the forecast to this .png file.")
-@option(
     "--report",
     applies=ALWAYS,
     type=NewPath(),
@@ -341,8 +332,6 @@ def plan_command(
     data: Place,
     policy_file: Path | None,
     spread: float,
-    n_releases: int | None,
-    picture: Path | None,
     report: Path | None,
     ledger_place: str | None,
     look: bool,
@@ -359,9 +348,7 @@ def plan_command(
     \b
     Example:
       dp-publish plan wine.parquet --report wine.plan.html
-      dp-publish plan wine.parquet --picture wine.plan.png
       dp-publish plan wine.parquet --look
-      dp-publish plan october.parquet --series 12
     """
     step("forecasting", quiet=quiet)
     from dp_publish.cli.messages.plan import describe_plan, plan_document
@@ -369,25 +356,13 @@ def plan_command(
     from dp_publish.forecast.refusal import describe_first_rows
 
     if report is not None:
-        from dp_publish.forecast.page.report import PAGE
+        from dp_publish.forecast.page.report import require_page
 
-        PAGE.require(report)
+        require_page(report)
     plan = make_plan(data, policy_file, _plain_name(data), privacy, spread=spread, max_memory=max_memory)
-    document, of_series = plan_document(plan), list[str]()
-    if n_releases is not None:
-        from dp_publish.cli.messages.series import describe_series, series_document, series_of
-
-        series = series_of(plan, n_releases)
-        document["series"], of_series = series_document(series), list(describe_series(plan, series))
     notes = describe_first_rows(plan, looked=look)
     for sentence in notes:
         tell(sentence, quiet=quiet)
-    if picture is not None:
-        from dp_publish.forecast.picture import draw_plan
-
-        step("drawing the picture", quiet=quiet)
-        draw_plan(plan, picture)
-        tell(f"wrote {picture}", quiet=quiet)
     if report is not None:
         from dp_publish.desk.account import spending_of
         from dp_publish.forecast.page.command_lines import Asked
@@ -398,9 +373,9 @@ def plan_command(
         step("drawing the page", quiet=quiet)
         used = used_policy(data, policy_file)
         account = spending_of(open_ledger(ledger_place), plan.policy)
-        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account, of_series))
+        write_page(plan, report, Asked(_whole_name(data), typed_options(), used, notes, look, account))
         tell(f"wrote {report}", quiet=quiet)
-    answer(describe_plan(plan, looked=look, more=of_series), document, as_json=as_json, quiet=quiet)
+    answer(describe_plan(plan, looked=look), plan_document(plan), as_json=as_json, quiet=quiet)
 
 
 @cli.command("desk")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -27,8 +27,8 @@ _PRINTED = {
 }
 
 
-def describe_plan(plan: Plan, *, looked: bool = False, more: Sequence[str] = ()) -> str:
-    """Return the forecast for a person to read, and more sentences; it says whether rows were read."""
+def describe_plan(plan: Plan, *, looked: bool = False) -> str:
+    """Return the forecast for a person to read; it says whether rows were read."""
     read = "rows were read to see what stands in the way" if looked else "no value was read"
     raw = raw_names(plan.kinds, plan.policy.sources)
     size = f"{counted(plan.n_rows, 'row')}, {count_columns(len(plan.kinds), len(raw))}"
@@ -56,8 +56,7 @@ def describe_plan(plan: Plan, *, looked: bool = False, more: Sequence[str] = ())
     ]
     several = [SEVERAL_CELLS] if plan.unit == "change" else []
     found = [*describe_findings(plan), *several, *plan.notes, *_paper_sentences(plan)]
-    last = ["", *_folded(more)] if more else []
-    return "\n".join([*tables, "", *_folded(legend), "", *_folded(found), *last])
+    return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
 
 
 def _folded(texts: Iterable[str]) -> list[str]:
@@ -78,14 +77,14 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "assumed_spread": plan.spread,
         "own_mu": None if plan.own is None else plan.own.mu,
-        "forecast": [numbers_of(row) for row in plan.rows],
-        "forecast_if_narrower": [{"spread": spread, **numbers_of(row)} for spread, row in plan.narrower.items()],
+        "forecast": [_numbers_of(row) for row in plan.rows],
+        "forecast_if_narrower": [{"spread": spread, **_numbers_of(row)} for spread, row in plan.narrower.items()],
         "notes": plan.notes,
         "paper_figures_not_a_guarantee": {"at_mu": plan.focus.mu, **plan.paper},
     }
 
 
-def numbers_of(row: ForecastRow) -> dict[str, Any]:
+def _numbers_of(row: ForecastRow) -> dict[str, Any]:
     """Return one strength's numbers for a machine to read; what is no number is null."""
     both = {"rows": row.rows, "moments": row.moments}
     numbers = {name: value for name, value in asdict(row).items() if name not in (*both, "least_rows_for_moments")}

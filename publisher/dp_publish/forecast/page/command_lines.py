@@ -17,8 +17,8 @@ from dp_publish.policy.choices import STRENGTHS
 from dp_publish.policy.model import Privacy
 
 _STRENGTHS = frozenset(f"--{name.replace('_', '-')}" for name in (*STRENGTHS, "delta"))
-_OF_PLANS = frozenset({"--spread", "--series", "--picture", "--report", "--look"})
-_WITHOUT_EFFECT = frozenset({"--json", "--quiet", "--picture"})
+_OF_PLANS = frozenset({"--spread", "--report", "--look"})
+_WITHOUT_EFFECT = frozenset({"--json", "--quiet"})
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,6 @@ class Asked:
         Whether the first rows were read.
     account : Spending
         What the ledger has of the dataset.
-    series : sequence of str
-        What a series of such releases costs, under its first sentence; empty where that was not asked for.
     """
 
     data: str
@@ -71,7 +69,6 @@ class Asked:
     notes: Sequence[str] = ()
     looked: bool = False
     account: Spending = field(default_factory=Spending)
-    series: Sequence[str] = ()
 
     @property
     def command(self) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dp_bundle.base.quoting import quote
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import quote, quote_path
 from dp_bundle.describe.sentences import count_columns, describe_unprotected
+from dp_bundle.files.new_files import write_whole
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.document import Page, render_page
 from dp_publish.forecast.findings import describe_findings
-from dp_publish.forecast.own_file import OwnFile
 from dp_publish.forecast.page.command_lines import Asked, changes_before_moments
 from dp_publish.forecast.page.figures import (
     DRAWN_ALPHAS,
@@ -39,7 +43,28 @@ from dp_publish.policy.coded_columns import raw_names
 
 _TEMPLATES = Path(__file__).with_name("templates")
 _MARK = b'<meta name="generator" content="dpgraph plan'  # by which an earlier page is known
-PAGE = OwnFile("--report", "a report is an HTML file", (".html", ".htm"), lambda start: _MARK in start)
+_START = 4096  # bytes, in which a page has its mark
+
+
+def require_page(path: Path) -> None:
+    """Refuse a path that no page can have, before any work is done.
+
+    Raises
+    ------
+    DpGraphError
+        There is anything at it but an earlier page, or its name ends in something else.
+    """
+    ours = not os.path.lexists(path)
+    with contextlib.suppress(OSError):
+        if stat.S_ISREG(path.lstat().st_mode):
+            with path.open("rb") as file:
+                ours = _MARK in file.read(_START)
+    if not ours:
+        raise DpGraphError(
+            f"there is something at {quote_path(path)} that dp-publish plan did not write: give another --report"
+        )
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise DpGraphError(f"a report is an HTML file: give --report a name that ends in .html, not {quote_path(path)}")
 
 
 def write_page(plan: Plan, path: Path, asked: Asked) -> None:
@@ -50,17 +75,21 @@ def write_page(plan: Plan, path: Path, asked: Asked) -> None:
     plan : Plan
         The forecast.
     path : Path
-        The file to write; see `OwnFile.require`.
+        The file to write; see `require_page`.
     asked : Asked
         What was typed, and told.
 
     Raises
     ------
     DpGraphError
-        It cannot be written there.
+        There is something else at the path by now, or it cannot be written.
     """
-    PAGE.require(path)
-    PAGE.write(path, make_page(plan, asked).encode())
+    content = make_page(plan, asked).encode()
+    require_page(path)
+    try:
+        write_whole(path, content, replace=os.path.lexists(path))
+    except OSError as error:
+        raise DpGraphError(f"{quote_path(path)} cannot be written: {error.strerror}") from error
 
 
 def make_page(plan: Plan, asked: Asked) -> str:

@@ -220,7 +220,7 @@ def test_a_private_key_is_not_taken_for_a_public_one(bundle: Receipt, command: R
     [
         ("dp-publish", ["people.parquet", "--out", "-"]),
         ("dp-publish", ["policy", "people.parquet", "--out", "-"]),
-        ("dp-publish", ["plan", "people.parquet", "--picture", "-"]),
+        ("dp-publish", ["plan", "people.parquet", "--report", "-"]),
         ("dp-publish", ["ledger", "backup", "-"]),
         ("dp-bundle", ["export", "people.bundle.tar", "--out", "-"]),
         ("dp-learn", ["people.bundle.tar", "--out", "-"]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -224,42 +223,6 @@ def test_plan_refuses_what_it_cannot_forecast(
 
     assert finished.returncode == 2
     assert sentence in finished.stderr
-
-
-@pytest.mark.slow
-def test_picture_replaces_only_an_earlier_one(people: Path, command: Run, tmp_path: Path) -> None:
-    """Neither the private table nor anything else that plan did not draw goes for a picture; its own picture does."""
-    without_integers = PEOPLE.replace("bounds = [0, 30]", "drop = true")  # whose exact curve takes long
-    people.with_name("people.policy.toml").write_text(without_integers)
-    (tmp_path / "other.png").write_bytes(b"\x89PNG\r\n another")
-    (tmp_path / "link.png").symlink_to(tmp_path / "nowhere.png")
-    (tmp_path / "folder.png").mkdir()
-    os.mkfifo(tmp_path / "pipe.png")
-    before = people.read_bytes()
-    for name in (people.name, "other.png", "link.png", "folder.png", "pipe.png"):
-        finished = command("dp-publish", "plan", people, "--picture", name)
-        assert (finished.returncode, finished.stdout) == (1, "")
-        assert (
-            finished.stderr
-            == f"error: there is something at {name} that dp-publish plan did not write: give another --picture\n"
-        )
-    assert people.read_bytes() == before
-    assert (tmp_path / "other.png").read_bytes() == b"\x89PNG\r\n another"
-    assert not (tmp_path / "nowhere.png").exists()
-
-    for _ in range(2):
-        finished = command("dp-publish", "plan", people, "--quiet", "--picture", "plan.png")
-        assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
-        assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_a_picture_is_a_png_by_its_name(people: Path, command: Run, tmp_path: Path) -> None:
-    """A name that promises another format is refused, and no file is written."""
-    finished = command("dp-publish", "plan", people, "--picture", "plan.pdf")
-    assert (finished.returncode, finished.stdout) == (1, "")
-    assert finished.stderr == "error: a picture is a PNG file: give --picture a name that ends in .png, not plan.pdf\n"
-    assert not (tmp_path / "plan.pdf").exists()
 
 
 def test_a_plan_of_normal_scores_names_them(planned: Callable[..., Any]) -> None:
