@@ -5,13 +5,12 @@ BIN := .venv/bin
 # index that pip is set up for. What is never imported is not compiled; all else is at its first import.
 PIP := -m pip install --quiet --no-compile --disable-pip-version-check
 install = { [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --system-certs --python $(1)/bin/python $(2); } || $(1)/bin/python $(PIP) $(2)
-# Tests by the libraries of portals, which are many, and in a browser, which has one of its own.
+# Three tiers of tests: what a contributor runs; what CI adds (slow, data, browser); all else, before a release (long,
+# tools, power, other versions). The libraries of portals are many, and a browser needs one of its own.
 OTHERS := tests/unit/common/vocabularies tests/browser
-# The tests that need neither those, nor minutes, nor real tables, nor a browser, nor tools of others, nor root.
-QUICK_TESTS := -m "not slow and not long and not data and not browser and not tools and not power" \
-	$(OTHERS:%=--ignore %)
+QUICK := -m "not slow and not long and not data and not browser and not tools and not power" $(OTHERS:%=--ignore %)
 # The files that have tests of a mark; only they are imported to find them.
-marked = $$(grep -rlE --include "test_*.py" 'mark\.($(1))\b' $(2))
+marked = $$(grep -rlE --include "test_*.py" 'mark\.($(1))\b' tests)
 # A worker begins with tests that stand together, which share what they need, and takes from the others when it is through.
 WORKERS := -n logical --dist worksteal
 # The matrices are small, and threads wait for each other on a busy machine.
@@ -19,53 +18,62 @@ export OPENBLAS_NUM_THREADS ?= 1
 # Without compiled files, every process of the tests would compile all of them for itself, for a minute.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow test-long test-power test-tools test-browser test-minimum test-newest lint format docs site
-.PHONY: reproduce bench dist clean
+.PHONY: demo test test-long coverage lint format docs site reproduce bench dist clean
+.PHONY: test-slow test-browser test-minimum test-newest test-tools test-power
 
 demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
+# No test takes two seconds.
 test: .venv/installed
-	$(BIN)/python -m pytest $(QUICK_TESTS) $(WORKERS)
+	$(BIN)/python -m pytest $(QUICK) $(WORKERS)
 
-# Has bundles and their descriptions read by the libraries of portals, too.
+# All that `.ci/run` leaves out: before a release, on a machine with Chromium, npm, minisign and R, as root.
+test-long: .venv/installed-dev .venv/installed-docs tests/browser/node_modules/installed
+	.ci/stage coverage
+	.ci/stage test-minimum
+	.ci/stage test-newest
+	.ci/stage test-tools
+	.ci/stage test-power
+	rm -rf docs/_build docs/_made docs/explained docs/reference/api && .ci/stage site
+	$(BIN)/python -m pytest -m long $(call marked,long) $(WORKERS)
+
+# Lines that the quick tests run through; less than 90 % is an error.
+coverage: .venv/installed-dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q $(QUICK) $(WORKERS)
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report --skip-covered --sort cover
+
+# Statistics, the real tables, and what the libraries of portals make of bundles.
 test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser" $(WORKERS) \
-		$(call marked,slow|data,tests) tests/unit/common/vocabularies
+	$(BIN)/python -m pytest -m "(slow or data) and not long and not browser and not tools" $(WORKERS) \
+		$(call marked,slow|data) tests/unit/common/vocabularies
 
-# What takes longer than CI may: claims of the slow tests at other sizes, or many times over.
-test-long: .venv/installed-dev
-	$(BIN)/python -m pytest -m long $(call marked,long,tests) $(WORKERS)
+# Opens every kind of page in this machine's Chromium, without network, those of the site as it was last built;
+# axe-core comes from npm.
+test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_build/html/index.html
+	$(BIN)/python -m pytest -m "browser and not long" tests/browser $(WORKERS)
 
-# Takes the power from a disk of its own; only root may mount one, and a container may be without loop devices.
-test-power: .venv/installed-dev
-	$(BIN)/python -m pytest -m power tests/accidents
-
-# Has bundles verified by minisign, and results read by R.
+# Bundles verified by minisign, and results read by R.
 test-tools: .venv/installed-dev
 	@command -v minisign > /dev/null || { echo "these tests need minisign: install it (apt-get install minisign)" >&2; exit 1; }
 	@Rscript -e 'library(qgraph); library(igraph); library(jsonlite)' > /dev/null 2>&1 || { echo "these tests need R with qgraph, igraph and jsonlite: install them (apt-get install r-cran-qgraph r-cran-igraph r-cran-jsonlite)" >&2; exit 1; }
-	$(BIN)/python -m pytest -m tools $(call marked,tools,tests) $(WORKERS)
+	$(BIN)/python -m pytest -m tools $(call marked,tools) $(WORKERS)
 
-# Opens every page in this machine's Chromium, without network, those of the site as it was last built;
-# axe-core comes from npm.
-test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_build/html/index.html
-	$(BIN)/python -m pytest -m browser tests/browser $(WORKERS)
+# Takes the power from a disk of its own; only root may mount one, and a container may be without loop devices.
+test-power: .venv/installed-dev
+	@why=$$($(BIN)/python -c 'from tests.accidents.power import why_not; print(why_not() or "")'); \
+	if [ -z "$$why" ]; then $(BIN)/python -m pytest -m power tests/accidents; else echo "NOT RUN: test-power, as $$why" >&2; fi
 
-# The quick suite with the least versions of everything, but for the tests that do not depend on them and most of those of
-# whole commands, whose parts are tested; of the cases of a unit's test the first. Tools of the tests are as new as they
-# come, and may warn of that. Here nothing is installed that `make test` does without, so that all of its tests are found,
-# those that are not run as well. Kernels have a folder of their own, as each version of numba throws away those of others.
+# The quick suite with the least versions of everything; tools of the tests are as new as they come, and may warn of that.
+# Kernels have a folder of their own, as each version of numba throws away those of others.
 test-minimum: .venv-minimum/installed
-	NUMBA_CACHE_DIR=$(CURDIR)/.venv-minimum/kernels .venv-minimum/bin/python -m pytest $(QUICK_TESTS) $(WORKERS) --first-cases -o filterwarnings=default \
-		$(patsubst %,--deselect %,$(filter-out %/unit/ %/contract/ %/e2e/ %/golden/ %/__pycache__/,$(wildcard tests/*/)) \
-			$(filter-out %/test_commands.py,$(wildcard tests/e2e/test_*.py)))
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-minimum/kernels .venv-minimum/bin/python -m pytest $(QUICK) $(WORKERS) -o filterwarnings=default
 
-# The quick suite's commands, formats and everything that both sides share with the newest Python on this machine;
-# of the cases of a unit's test the first.
+# The quick suite with the newest Python on this machine.
 test-newest: .venv-newest/installed
-	.venv-newest/bin/python -m pytest $(QUICK_TESTS) $(WORKERS) --first-cases \
-		tests/unit/common tests/unit/publisher/cli tests/unit/publisher/test_*.py tests/unit/consumer/test_*.py tests/contract tests/e2e tests/golden
+	.venv-newest/bin/python -m pytest $(QUICK) $(WORKERS)
 
 lint: .venv/installed-lint
 	$(BIN)/ruff check .
@@ -111,7 +119,7 @@ dist: .venv/installed-dev
 	cd dist && sha256sum * > SHA256SUMS
 
 clean:
-	rm -rf .venv .venv-minimum .venv-newest .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-minimum .venv-newest .venv-dist demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage*
 	rm -rf tests/browser/node_modules tests/browser/pictures
 	rm -rf docs/_build docs/_made docs/explained docs/reference/api
 

@@ -46,9 +46,8 @@ WITHOUT = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run draw new noise, or be a look at whether other versions of what we depend on do."""
+    """Let a run draw new noise."""
     parser.addoption("--fresh-noise", action="store_true", help="draw new noise, not the same in every run of a test")
-    parser.addoption("--first-cases", action="store_true", help="run each unit test with its first parameters alone")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -62,18 +61,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the first case of each test of a unit, if that is asked for, and refuse marks that make would not find."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse marks that make would not find."""
     texts = {path: path.read_text() for path in {item.path for item in items}}
     for item in items:
         for name in {"slow", "data", "long", "tools"} & {mark.name for mark in item.iter_markers()}:
             if f"mark.{name}" not in texts[item.path] and item.path.parent.name != "vocabularies":
                 raise pytest.UsageError(f"{item.path} has a test of mark.{name}, which the Makefile finds by that text")
-    if config.getoption("first_cases"):
-        first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
-        kept = [item for item in items if "/unit/" not in item.nodeid or item is first[item.nodeid.partition("[")[0]]]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-        items[:] = kept
 
 
 @pytest.fixture(autouse=True)
