@@ -16,9 +16,8 @@ import hashlib
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,10 +26,6 @@ from dp_bundle.privacy.discrete_mu import largest_mu_for_rho
 from dp_publish.accounting.conversions import Cost, rho_for_mu
 from dp_publish.ledger.budget import Account, Entry
 
-BOOKED = (  # one is in the line of every release, and neither in any text within a line, where quotes are escaped
-    '"event":"reserved"',
-    '"event":"restored"',
-)
 _Text: TypeAlias = Annotated[str, Field(min_length=0)]  # of Unicode, which a str alone may not be
 _Name: TypeAlias = Annotated[str, Field(min_length=1)]
 _Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -48,9 +43,9 @@ class _Change(BaseModel):
     manifest_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     file: _Text | None = None
     excepted_delta: _Amount = 0.0
-    budgets: dict[_Name, _Amount] = {}
-    changes: dict[str, Annotated[_Amount, Field(gt=0)] | None] = {}
-    rho: dict[_Name, _Amount] = {}
+    budgets: dict[_Name, _Amount] = Field(default_factory=dict)
+    changes: dict[str, Annotated[_Amount, Field(gt=0)] | None] = Field(default_factory=dict)
+    rho: dict[_Name, _Amount] = Field(default_factory=dict)
     state: Literal["lost", "reserved", "cancelled", "sealed", "published"] = "reserved"
 
 
@@ -77,12 +72,15 @@ class Books:
         Every release by dataset, number, and a mark, which is empty except for a second release of the same number.
     budgets : dict of str to dict of str to float
         By dataset and unit of privacy.
+    newest : str or None
+        The time of the release that was booked last, or put back; None if there is none.
     """
 
     lines: list[str] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
     entries: dict[tuple[str, int, str], Entry] = field(default_factory=dict)
     budgets: dict[str, dict[str, float]] = field(default_factory=dict)
+    newest: str | None = None
 
     @property
     def head(self) -> str:
@@ -131,7 +129,7 @@ class Books:
             known = self.entries.get(place)
             if known is not None and not _same(known, entry):
                 place = (place[0], place[1], entry.manifest_sha256 or entry.created)
-            self.entries[place] = entry
+            self.entries[place], self.newest = entry, entry.created
             self.budgets.setdefault(place[0], {}).update(content.get("budgets", {}))
         else:
             self.entries[place] = replace(self.entries[place], state=content["event"], **_whereabouts(content))
@@ -142,37 +140,12 @@ class OpenLog(ABC):
 
     Parameters
     ----------
-    read : callable
-        Reads and checks all of it.
+    books : Books
+        All that the log adds up to.
     """
 
-    def __init__(self, read: Callable[[], Books]) -> None:
-        self._read = read
-
-    @cached_property
-    def books(self) -> Books:
-        """All that the log adds up to."""
-        return self._read()
-
-    @property
-    def head(self) -> str:
-        """The hash of the last line."""
-        return self.books.head
-
-    @property
-    def newest(self) -> str | None:
-        """The time of the release that was booked last, or put back; None if there is none."""
-        booked = (line for line in reversed(self.books.lines) if any(word in line for word in BOOKED))
-        return next((read_event(line)["time"] for line in booked), None)
-
-    def account(self, dataset: str, partition: str | None = None) -> Account:  # noqa: ARG002  all of them, here
-        """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
-        return self.books.account(dataset)
-
-    def state(self, dataset: str, number: int) -> str | None:
-        """Return the state of a release, if there is one."""
-        entry = self.books.entries.get((dataset, number, ""))
-        return None if entry is None else entry.state
+    def __init__(self, books: Books) -> None:
+        self.books = books
 
     def append(self, content: dict[str, Any]) -> bool:
         """Append an event, with a mark; return False, and append nothing, if somebody else has appended since."""

@@ -65,9 +65,7 @@ class Account:
         By unit, the sum of mu^2 over releases without a partition, or, for an entity, over all; and, by "rho:" and the
         unit, that of 2 rho.
     parts : dict of str to dict of str to int
-        The same for partitions: for all of them, or for the one that is about to get a release.
-    largest : dict of str to int
-        By unit, the largest sum of any partition.
+        The same for every partition.
     budgets : dict of str to float
         By unit.
     """
@@ -83,7 +81,6 @@ class Account:
     excepted: int = 0
     sums: dict[str, int] = field(default_factory=dict)
     parts: dict[str, dict[str, int]] = field(default_factory=dict)
-    largest: dict[str, int] = field(default_factory=dict)
     budgets: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -116,19 +113,12 @@ class Account:
             partition = None if unit.startswith(_ENTITY) else entry.partition
             self._spend(unit, partition, exact(mu, squared=True))
             self._spend(f"{_RHO}{unit}", partition, exact(roots[unit], squared=True))
-        if entry.state == "published":
-            self.publish(entry.number, entry.manifest_sha256 or "")
+        if entry.state == "published" and (self.previous is None or entry.number > self.previous[0]):
+            self.previous = (entry.number, entry.manifest_sha256 or "")
 
     def _spend(self, unit: str, partition: str | None, amount: int) -> None:
         sums = self.sums if partition is None else self.parts.setdefault(partition, {})
         sums[unit] = sums.get(unit, 0) + amount
-        if partition is not None:
-            self.largest[unit] = max(self.largest.get(unit, 0), sums[unit])
-
-    def publish(self, number: int, manifest_sha256: str) -> None:
-        """Count a release as published."""
-        if self.previous is None or number > self.previous[0]:
-            self.previous = (number, manifest_sha256)
 
     def mu(self, unit: str) -> float | None:
         """Return the mu of all releases together, or None where one of them does not protect the unit."""
@@ -139,7 +129,7 @@ class Account:
         return rho_for_mu(self._root(f"{_RHO}{unit}")) if self.units.get(unit, 0) == self.releases else None
 
     def _root(self, name: str) -> float:
-        return root(self.sums.get(name, 0) + self.largest.get(name, 0))
+        return root(self.sums.get(name, 0) + max((sums.get(name, 0) for sums in self.parts.values()), default=0))
 
     @property
     def excepted_delta(self) -> float:

@@ -131,7 +131,7 @@ class Ledger:
             if job is not None and (found := _find(log.books, dataset, job)) is not None:
                 return None, lambda _: (found, None)
 
-            newest, account = log.newest, log.account(dataset, partition)
+            newest, account = log.books.newest, log.books.account(dataset)
             entry = Entry(dataset, partition, account.number + 1, created, cost)
             after = deepcopy(account)
             after.add(entry)
@@ -186,10 +186,7 @@ class Ledger:
 
     def books(self) -> Books:
         """Return all that the log adds up to; a ledger that is not there and never was is empty."""
-        if not self._log.is_there():
-            return Books()
-        with self._log.open(whole=True) as log:
-            return log.books
+        return self._log.books() if self._log.is_there() else Books()
 
     def total(self, dataset: str, unit: str) -> Cumulative | None:
         """Return the total cost of a dataset's releases in a unit of privacy; None if there are none."""
@@ -210,7 +207,7 @@ class Ledger:
         if not self._log.is_there():
             return {}
         with self._log.open() as log:
-            return log.account(dataset).entities
+            return log.books.account(dataset).entities
 
     def rebuild(self) -> tuple[Path | None, int]:
         """Make a ledger readable that was altered, damaged or rolled back, and complete as far as the copy is.
@@ -253,7 +250,8 @@ class Ledger:
         dataset, number = reservation.dataset, reservation.lineage.number
 
         def decide(log: OpenLog) -> tuple[dict[str, Any], Callable[[str], None]]:
-            if log.state(dataset, number) not in after:
+            known = log.books.entries.get((dataset, number, ""))
+            if known is None or known.state not in after:
                 raise PrivacyError(f"release {number} of {dataset!r} is not reserved in the ledger {self.place}")
             return {**content, "dataset": dataset, "number": number}, lambda _: None
 
@@ -272,7 +270,7 @@ class Ledger:
             with self._log.open() as log:
                 content, result = decide(log)
                 if content is None or log.append(content):
-                    return result(log.head)
+                    return result(log.books.head)
         raise self._busy()
 
     def _busy(self) -> DpGraphError:

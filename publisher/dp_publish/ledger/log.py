@@ -22,25 +22,15 @@ from typing import Any
 from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_bundle.files.new_files import locked, make_private_folder, write_whole
 from dp_bundle.files.ownership import home_folder
-from dp_publish.ledger.books import BOOKED, Books, OpenLog, chain, encode_line, read_books, read_event
-from dp_publish.ledger.budget import Account
-from dp_publish.ledger.checkpoint import (
-    advance,
-    append_to_copy,
-    checkpoint_all,
+from dp_publish.ledger.books import Books, OpenLog, chain, encode_line, read_books
+from dp_publish.ledger.copies import (
     copies_of,
     extend_copy,
-    file_state,
     has_all,
-    is_current,
     lock_of,
-    read_account,
     read_copy,
-    read_state,
     require_own_ledger,
     rewrite_copy,
-    state_of_copies,
-    write_stamp,
 )
 
 _SCHEMA = """
@@ -75,35 +65,33 @@ class LocalLog:
         """Return True if there is a file, or a copy with lines."""
         return self.path.exists() or bool(read_copy(self.copy))
 
-    @contextlib.contextmanager
-    def open(self, *, whole: bool = False) -> Iterator[Log]:
-        """Hold the log alone; what is appended is kept if the block ends without an error.
+    def books(self) -> Books:
+        """Read and check the log."""
+        with self.open() as log:
+            return log.books
 
-        Parameters
-        ----------
-        whole : bool
-            Whether to read and check all of it, even if the checkpoint is up to date.
+    @contextlib.contextmanager
+    def open(self) -> Iterator[OpenLocalLog]:
+        """Read the log, and hold it alone; what is appended is kept if the block ends without an error.
 
         Raises
         ------
         PrivacyError
-            The log was altered, or lacks lines that the copy has.
+            The log was altered, or lacks lines that a copy has.
         DpGraphError
             One of the files cannot be used.
         """
-        path, copy = self.path, self.copy
         with self._held():
-            states = file_state(path), state_of_copies(copy)
-            with _connected(path) as connection:
-                log = Log(connection, path, copy, None if whole else is_current(connection, path, *states))
-                yield log
-                sound = log.appended and (not log.is_whole or checkpoint_all(connection, log.books))
-            if log.is_whole:
-                extend_copy(copy, log.books.lines)
-            elif log.appended:
-                append_to_copy(copy, log.appended)
-            if sound:
-                write_stamp(path, state_of_copies(copy), log.line, log.head)
+            with _connected(self.path) as connection:
+                books = Books()
+                _read(books, connection, self.path)
+                if not has_all(books.lines, copies_of(self.copy, books.first).values()):
+                    raise PrivacyError(
+                        f"the ledger {self.path} lacks lines that it had before, here or at another place, as if an "
+                        f"old copy had been put in its place, so what has been spent is not known: {_remedy(self.path)}"
+                    )
+                yield OpenLocalLog(books, connection)
+            extend_copy(self.copy, books.lines)
 
     def rebuild(self) -> tuple[Path | None, int]:
         """Make the log readable again, and complete as far as the copy is; see `Ledger.rebuild`.
@@ -113,19 +101,21 @@ class LocalLog:
         with self._held():
             aside, salvaged = _salvage(self.path) if self.path.exists() else (None, [])
             with _connected(self.path) as connection:
-                log = Log(connection, self.path, None)
+                books = Books()
+                _read(books, connection, self.path)
+                log = OpenLocalLog(books, connection)
                 for line in salvaged:
                     log.append_line(line)
-                before = len(log.books.lines)
+                before = len(books.lines)
                 kept = _put_back_copies(log, self.copy)
-                n_lines = len(log.books.lines) - before
+                n_lines = len(books.lines) - before
             for path_of_copy in kept:
-                rewrite_copy(path_of_copy, log.books.lines)
+                rewrite_copy(path_of_copy, books.lines)
         return aside, n_lines
 
     def backup(self, target: Path) -> None:
         """Copy the file while nobody writes to it."""
-        with self.open(whole=True):
+        with self.open():
             content = self.path.read_bytes()
         write_whole(target, content, mode=0o600, replace=False)
 
@@ -147,95 +137,44 @@ class LocalLog:
             raise DpGraphError(f"the ledger {path} cannot be used ({error}): {_way_out(path, error)}") from error
 
 
-class Log(OpenLog):
-    """An open log in a file, which may know from its checkpoint what it adds up to.
+class OpenLocalLog(OpenLog):
+    """An open log in a file.
 
     Parameters
     ----------
+    books : Books
+        What it adds up to.
     connection : sqlite3.Connection
-        The log's file.
-    path, copy : Path, Path or None
-        The log's file and its copy.
-    end : (int, str), optional
-        Number and hash of the last line, if the checkpoint is known to be up to date.
+        The file.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, path: Path, copy: Path | None, end: tuple[int, str] | None = None
-    ) -> None:
-        super().__init__(self._read_whole)
-        self.connection = connection
-        self.appended: list[str] = []
-        self._path, self._copy = path, copy
-        self.line, self._head = end or (len(self.books.lines), self.books.head)
-
-    @property
-    def is_whole(self) -> bool:
-        """True once all of it has been read."""
-        return "books" in vars(self)
-
-    @property
-    def head(self) -> str:
-        """The hash of the last line."""
-        return self._head
-
-    @property
-    def newest(self) -> str | None:
-        """The time of the release that was booked last, or put back; None if there is none."""
-        if self.is_whole:
-            return super().newest
-        last = "SELECT content FROM log WHERE instr(content, ?) OR instr(content, ?) ORDER BY line DESC LIMIT 1"
-        found = self.connection.execute(last, BOOKED).fetchone()
-        return None if found is None else read_event(found[0])["time"]
-
-    def account(self, dataset: str, partition: str | None = None) -> Account:
-        """Return what a dataset's releases add up to: all of them, or those of one partition and of none."""
-        account = None if self.is_whole else read_account(self.connection, dataset, partition)
-        return account if account is not None else super().account(dataset)
-
-    def state(self, dataset: str, number: int) -> str | None:
-        """Return the state of a release, if there is one."""
-        state = None if self.is_whole else read_state(self.connection, dataset, number)
-        return state if state is not None else super().state(dataset, number)
+    def __init__(self, books: Books, connection: sqlite3.Connection) -> None:
+        super().__init__(books)
+        self._connection = connection
 
     def append(self, content: dict[str, Any]) -> bool:
         """Append an event, with a mark if it is the first; that always succeeds, as nobody else can."""
-        return self.append_line(encode_line(content)) if self.line else super().append(content)
+        return self.append_line(encode_line(content)) if self.books.lines else super().append(content)
 
     def append_line(self, line: str) -> bool:
         """Append an event that is a line already."""
-        digest = chain(self.head, line)
-        self.connection.execute("INSERT INTO log (content, sha256) VALUES (?, ?)", (line, digest))
-        if self.is_whole:
-            self.books.add(line)
-        elif not advance(self.connection, self.line + 1, digest, read_event(line)):
-            _ = self.books  # the line included, from which the checkpoint is then made anew
-        self.line, self._head = self.line + 1, digest
-        self.appended.append(line)
+        self.books.add(line)
+        self._connection.execute("INSERT INTO log (content, sha256) VALUES (?, ?)", (line, self.books.head))
         return True
 
-    def _read_whole(self) -> Books:
-        books = Books()
-        _read(books, self.connection, self._path)
-        if not has_all(books.lines, copies_of(self._copy, books.first)):
-            raise PrivacyError(
-                f"the ledger {self._path} lacks lines that it had before, here or at another place, as if an old copy "
-                f"had been put in its place, so what has been spent is not known: {_remedy(self._path)}"
-            )
-        return books
 
-
-def _put_back_copies(log: Log, copy: Path | None) -> list[Path]:
+def _put_back_copies(log: OpenLocalLog, copy: Path | None) -> set[Path]:
     """Append what the copies hold beyond the log, and return them; the first lines may show that there are more."""
-    done: list[Path] = []
-    while waiting := [path for path in copies_of(copy, log.books.first) if path not in done]:
-        kept, before = read_books(read_copy(waiting[0])), log.books.lines
+    done: set[Path] = set()
+    while waiting := {path: lines for path, lines in copies_of(copy, log.books.first).items() if path not in done}:
+        path, lines = next(iter(waiting.items()))
+        kept, before = read_books(lines), log.books.lines
         if before == kept.lines[: len(before)]:
             for line in kept.lines[len(before) :]:
                 log.append_line(line)
         elif before[: len(kept.lines)] != kept.lines:
             log.put_back(kept)
-        done.append(waiting[0])
+        done.add(path)
     return done
 
 

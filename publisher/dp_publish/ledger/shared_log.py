@@ -23,15 +23,15 @@ from dp_bundle.base.errors import DpGraphError, PrivacyError, StoreError
 from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.places import Store
 from dp_publish.ledger.books import Books, OpenLog, read_books, read_event
-from dp_publish.ledger.checkpoint import (
+from dp_publish.ledger.copies import (
     copies_of,
     extend_copy,
     has_all,
     lock_of,
+    read_copies,
     read_copy,
     require_own_ledger,
     rewrite_copy,
-    sizes_of,
 )
 from dp_publish.ledger.log import LocalLog
 
@@ -61,11 +61,16 @@ class SharedLog:
         with self._in_our_words():
             return bool(self._store.names()) or bool(read_copy(self._copy))
 
-    @contextlib.contextmanager
-    def open(self, *, whole: bool = False) -> Iterator[OpenSharedLog]:
-        """Read the log: what is new since the copy was written, or all of it."""
+    def books(self) -> Books:
+        """Read and check all of the log."""
         with self._in_our_words():
-            yield OpenSharedLog(self._store, self._copy, self._read(whole=whole), self._rolled_back())
+            return self._read(whole=True)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[OpenSharedLog]:
+        """Read what is new of the log since the copy was written."""
+        with self._in_our_words():
+            yield OpenSharedLog(self._read(whole=False), self._store, self._copy, self._rolled_back())
 
     def rebuild(self) -> tuple[None, int]:
         """Create the objects that are missing, as far as the copy has them, and append what only other copies have.
@@ -116,9 +121,10 @@ class SharedLog:
 
     def _merge(self) -> int:
         """Append what was booked at another place on an older state of this log, and make all copies those of this."""
-        log = OpenSharedLog(self._store, self._copy, self._read(whole=True, alone=True), None)
-        copies, n_before = copies_of(self._copy, log.books.first)[1:], len(log.books.lines)
-        if not all(log.put_back(read_books(read_copy(copy))) for copy in copies):
+        log = OpenSharedLog(self._read(whole=True, alone=True), self._store, self._copy, None)
+        copies, n_before = copies_of(self._copy, log.books.first), len(log.books.lines)
+        del copies[self._copy]
+        if not all(log.put_back(read_books(lines)) for lines in copies.values()):
             raise DpGraphError(f"somebody else writes to the ledger {self.place}: try again")
         for copy in copies:
             rewrite_copy(copy, log.books.lines)
@@ -132,8 +138,8 @@ class SharedLog:
         places are looked at unless it is to be read alone.
         """
         require_own_ledger(self._copy)
-        sizes = sizes_of(self._copy)
-        kept, n_events = read_copy(self._copy), self._count()
+        copies = read_copies(self._copy)
+        kept, n_events = copies[self._copy], self._count()
         if n_events < len(kept):
             raise self._rolled_back()
         start = 0 if whole else max(0, len(kept) - 1)
@@ -151,7 +157,7 @@ class SharedLog:
                 raise self._altered(number) from error
             if not follows or (number <= len(kept) and kept[number - 1] != line):
                 raise self._altered(number)
-        if not alone and not has_all(books.lines, copies_of(self._copy, books.first)[1:], sizes):
+        if not alone and not has_all(books.lines, (each for each in copies.values() if each[:1] == books.lines[:1])):
             raise self._rolled_back()
         keep(self._copy, books.lines, None if alone else self._rolled_back())
         return books
@@ -161,7 +167,7 @@ class SharedLog:
         first = self._find(1)
         line = first.decode("utf-8", "replace").partition("\n")[2] if first is not None else None
         line = line if line is not None else next(iter(read_copy(self._copy)), None)
-        return max(map(read_copy, copies_of(self._copy, line)), key=len)
+        return max(copies_of(self._copy, line).values(), key=len)
 
     def _count(self) -> int:
         """Return the number of events, after checking that none is missing, and that nothing else lies among them."""
@@ -230,18 +236,18 @@ class OpenSharedLog(OpenLog):
 
     Parameters
     ----------
+    books : Books
+        What it added up to.
     store : Store
         Where it is.
     copy : Path
         The copy of its lines.
-    books : Books
-        What it added up to.
     refusal : PrivacyError or None
         What is raised where somebody went on with an older state of this log, at another place.
     """
 
-    def __init__(self, store: Store, copy: Path, books: Books, refusal: PrivacyError | None) -> None:
-        super().__init__(lambda: books)
+    def __init__(self, books: Books, store: Store, copy: Path, refusal: PrivacyError | None) -> None:
+        super().__init__(books)
         self._store, self._copy, self._refusal = store, copy, refusal
 
     def append_line(self, line: str) -> bool:
@@ -249,7 +255,7 @@ class OpenSharedLog(OpenLog):
         read_event(line)
         if not self.books.lines:
             begin_log(self._store)
-        ours = _object(self.head, line)
+        ours = _object(self.books.head, line)
         if self._store.create(_name(len(self.books.lines) + 1), ours) != ours:
             return False
         self.books.add(line)
@@ -286,7 +292,7 @@ def keep(copy: Path, lines: list[str], refusal: PrivacyError | None) -> None:
         The given one: a copy of this log has other lines.
     """
     with locked(lock_of(copy), _PATIENCE):
-        for kept in map(read_copy, copies_of(copy, lines[0] if lines else None)):
+        for kept in copies_of(copy, lines[0] if lines else None).values():
             if refusal is not None and kept[: len(lines)] != lines[: len(kept)]:
                 raise refusal
         kept = read_copy(copy)

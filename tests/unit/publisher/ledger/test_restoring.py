@@ -14,14 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import Run, make_policy
 from tests.unit.publisher.ledger.conftest import ROW, execute
 
-from dp_bundle import open_bundle
 from dp_bundle.base.errors import KeyStoreError, MissingValuesError, PrivacyError, UntrustedKeyError
-from dp_bundle.describe.readme import make_readme
-from dp_bundle.describe.sentences import describe_total
 from dp_bundle.trust.signing import public_key_of
 from dp_publish import Policy, Receipt, publish
-from dp_publish.cli.messages.ledger import describe_surprises
-from dp_publish.ledger import log as log_of_ledger
 from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.restoring import cost_of_release, restore
@@ -65,33 +60,16 @@ def forget(home: Path) -> None:
         (home / name).unlink()
 
 
-def test_rolled_back_ledger_is_refused_and_restored(home: Path, release: Publish) -> None:
-    """A backup put in the ledger's place is noticed at its next use, and the copy beside the key completes it."""
-    release()
-    roll_back = keep(home, "ledger.sqlite")
-    for _ in range(2):
-        release(mu=2.0, budget_mu=5.0)
-    before = Ledger().books()
-    roll_back()
-
-    for use in (Ledger().entries, lambda: Ledger().reserve("d", ROW), lambda: Ledger().reserve("other", ROW)):
-        with pytest.raises(PrivacyError, match="dp-publish ledger restore") as caught:
-            use()
-        assert "\n" not in str(caught.value)
-    done = restore(Ledger(), [])
-    assert (done.put_back, done.n_lines) == ([], 6)
-    assert Ledger().books() == before
-    assert Ledger().budgets("d") == {"row": 5.0}
-    assert release(mu=0.1).release.lineage.number == 4
-
-
-@pytest.mark.parametrize("loss", ["deleted", "damaged", "altered", "of another"])
+@pytest.mark.parametrize("loss", ["rolled back", "deleted", "damaged", "altered", "of another"])
 def test_lost_ledger_is_refused_and_restored(loss: str, home: Path, release: Publish, tmp_path: Path) -> None:
-    """Neither without its file, nor with a broken or a strange one, does the ledger begin anew."""
-    for _ in range(2):
-        release()
-    before, path = Ledger().entries(), Ledger().path
-    if loss == "deleted":
+    """Neither without its file, nor with an old, a broken or a strange one, does the ledger begin anew."""
+    release(mu=1.0, budget_mu=5.0)
+    roll_back, path = keep(home, "ledger.sqlite"), Ledger().path
+    release()
+    before = Ledger().books()
+    if loss == "rolled back":
+        roll_back()
+    elif loss == "deleted":
         path.unlink()
     elif loss == "damaged":
         path.write_bytes(b"this is no database" * 1000)
@@ -102,57 +80,46 @@ def test_lost_ledger_is_refused_and_restored(loss: str, home: Path, release: Pub
         other.reserve("other", ROW)
         shutil.copy(other.path, path)
 
-    with pytest.raises(Exception, match="ledger restore"):
-        Ledger().entries("d")
+    for use in (Ledger().entries, lambda: Ledger().reserve("d", ROW), lambda: Ledger().reserve("other", ROW)):
+        with pytest.raises(Exception, match="dp-publish ledger restore") as caught:
+            use()
+        assert "\n" not in str(caught.value)
     done = restore(Ledger(), [])
-    assert Ledger().entries("d") == before
-    assert (done.damaged is not None) == (loss in ("damaged", "altered"))
-    assert [entry.dataset for entry in Ledger().entries()].count("other") == (1 if loss == "of another" else 0)
-    assert release().release.lineage.number == 3
+    assert (done.put_back, done.damaged is not None) == ([], loss in ("damaged", "altered"))
+    assert (Ledger().entries("d"), Ledger().budgets("d")) == (before.of("d"), {"row": 5.0})
+    if loss == "of another":
+        assert [entry.dataset for entry in Ledger().entries()].count("other") == 1
+    else:
+        assert Ledger().books() == before
+    assert release(mu=0.1).release.lineage.number == 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "privacy",
-    [
-        {"mu": 1.0},
-        {"rho": 0.3, "unit": "cell"},
-        {"mu": 1.0, "unit": {"entity": "who", "max_rows": 3}},
-        {"mu": 1.0, "bounds": False},
-        {"mu": 1.0, "bounds": False, "unit": "cell"},
-        {"mu": 1.0, "bounds": False, "unit": {"entity": "who", "max_rows": 3}},
-        {"mu": 1.0, "gaps": True},
-        {"mu": 1.0, "gaps": True, "bounds": False},
-        {"mu": 1.0, "gaps": True, "bounds": False, "unit": {"entity": "who", "max_rows": 3}},
-        {"mu": 1.0, "l2_radius": 2.0},
-        {"snr_db": 20.0},
-        {"sigma": 3.0},
-        {"mu": 1.0, "release": "covariance", "mechanism": "gaussian", "unit": {"entity": "who", "max_rows": 3}},
-        {"mu": 1.0, "release": "covariance", "mechanism": "gaussian", "neighbours": "add-remove"},
-        {"epsilon": 1.0, "release": "covariance", "mechanism": "laplace"},
-        {"epsilon": 1.0, "release": "covariance", "mechanism": "laplace", "unit": {"entity": "who", "max_rows": 3}},
-        {"epsilon": 1.0, "release": "covariance", "mechanism": "laplace", "neighbours": "add-remove"},
-        {"epsilon": 1.0, "delta": 1e-4, "release": "covariance", "mechanism": "wishart", "neighbours": "add-remove"},
-        {"epsilon": 30.0, "release": "covariance", "mechanism": "wishart-difference", "neighbours": "add-remove"},
-        {"epsilon": 30.0, "release": "covariance", "mechanism": "wishart-difference"},
-        {"epsilon": 2.0, "release": "covariance", "mechanism": "eigenvectors", "neighbours": "add-remove"},
-        {"rho": 2.0, "unit": "cell"},
-        {"epsilon": 3.0, "delta": 1e-6, "unit": {"entity": "who", "max_rows": 3}},
-        {"rho": 2.0, "bounds": False, "found": True},
-    ],
-    ids=str,
-)
+ENTITY = {"entity": "who", "max_rows": 3}
+STRENGTHS = [
+    {"mu": 1.0, "unit": ENTITY},
+    {"mu": 1.0, "bounds": False, "unit": "cell"},
+    {"mu": 1.0, "bounds": False, "unit": ENTITY},
+    {"sigma": 3.0},
+    {"rho": 2.0, "unit": "cell"},
+    {"rho": 2.0, "bounds": False, "found": True},
+    {"epsilon": 3.0, "delta": 1e-6, "unit": ENTITY},
+    {"mu": 1.0, "release": "covariance", "mechanism": "gaussian", "unit": ENTITY},
+    {"epsilon": 1.0, "release": "covariance", "mechanism": "laplace", "neighbours": "add-remove"},
+    {"epsilon": 1.0, "delta": 1e-4, "release": "covariance", "mechanism": "wishart", "neighbours": "add-remove"},
+    {"epsilon": 30.0, "release": "covariance", "mechanism": "wishart-difference"},
+    {"epsilon": 2.0, "release": "covariance", "mechanism": "eigenvectors", "neighbours": "add-remove"},
+]
+
+
+@pytest.mark.parametrize("privacy", STRENGTHS, ids=str)
 def test_bundle_tells_what_it_cost(privacy: dict[str, Any], release: Publish) -> None:
     """What bounds and noise of a bundle say of its cost, in every unit, is what the ledger had booked."""
     privacy = dict(privacy)
-    bare = not privacy.pop("bounds", True) or "l2_radius" in privacy
-    columns: dict[str, Any] = (
-        {name: {"kind": "continuous"} for name in BOUNDS} if bare else {n: {"bounds": b} for n, b in BOUNDS.items()}
-    )
+    columns: dict[str, Any] = {name: {"bounds": bounds} for name, bounds in BOUNDS.items()}
+    if not privacy.pop("bounds", True):
+        columns = {name: {"kind": "continuous"} for name in BOUNDS}
     if privacy.pop("found", False):  # of whole numbers, too
         columns = {}
-    if privacy.pop("gaps", False):
-        columns = {name: {**entry, "kind": "continuous", "missing": "center"} for name, entry in columns.items()}
     document = {"dataset": {"name": "d"}, "privacy": privacy, "columns": columns}
     made = release(Policy.model_validate(document)).release
     (booked,) = (entry.cost for entry in Ledger().entries())
@@ -162,14 +129,10 @@ def test_bundle_tells_what_it_cost(privacy: dict[str, Any], release: Publish) ->
     assert (found.unit, found.continuous) == (booked.unit, booked.continuous)
     assert found.excepted_delta == pytest.approx(booked.excepted_delta, abs=0)
     assert found.rho == pytest.approx(booked.rho, rel=1e-9)
+    assert made.lineage.ledger_head == Ledger().books().heads[0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "privacy",
-    [{"mu": 3.0}, {"rho": 4.5}, {"sigma": 0.5}, {"mu": 3.0, "unit": "cell"}, {"rho": 4.5, "found": True}],
-    ids=str,
-)
+@pytest.mark.parametrize("privacy", [{"mu": 3.0}, {"sigma": 0.5}, {"rho": 4.5, "found": True}], ids=str)
 def test_whole_numbers_are_put_back_with_their_mu_and_nothing_seems_lost(
     privacy: dict[str, Any], home: Path, release: Publish, tmp_path: Path
 ) -> None:
@@ -210,7 +173,7 @@ def test_bundles_restore_the_size_of_changes(home: Path, release: Publish, tmp_p
     restore(Ledger(), [tmp_path / "out"])
     (after,) = Ledger().entries()
     assert after.cost.changes == before.cost.changes == {"n": 1, "x": None}
-    with pytest.raises(PrivacyError, match="max_change of column 'n' was 1 in release 1 of 'd' and is 2 here"):
+    with pytest.raises(PrivacyError, match="max_change"):
         release(of_changes(2))
     release(of_changes(1))
 
@@ -247,11 +210,8 @@ def test_restoring_tells_of_budgets_that_no_bundle_holds(home: Path, release: Pu
     release(mu=1.0, budget_mu=3.0)
     (home / "ledger.sqlite").unlink()
     assert restore(Ledger(), [tmp_path / "out"]).without_budget == []
-
     forget(home)
-    done = restore(Ledger(), [tmp_path / "out"])
-    assert done.without_budget == ["d"]
-    assert "the ledger has none for d: give budget_mu in the policy again" in describe_surprises(done)[-1]
+    assert restore(Ledger(), [tmp_path / "out"]).without_budget == ["d"]
 
 
 def test_totals_of_bundles_count_what_is_lost(home: Path, release: Publish) -> None:
@@ -351,18 +311,7 @@ def test_file_alone_is_the_whole_ledger(tmp_path: Path, home: Path) -> None:
     shutil.copy(ledger.path, tmp_path / "copy.sqlite")
     reader.close()
     assert Ledger(tmp_path / "copy.sqlite").entries() == ledger.entries()
-    assert {path.name for path in home.iterdir()} == {"ledger.sqlite", "ledger.sqlite.stamp", "keys"}
-
-
-def test_ledger_of_an_earlier_version_goes_on(home: Path) -> None:
-    """A ledger with a write-ahead log and without a copy is taken over, in one file and with a copy."""
-    ledger = Ledger()
-    ledger.reserve("wine", ROW)
-    ledger.copy.unlink()
-    execute(ledger.path, "PRAGMA journal_mode = WAL")
-    assert ledger.reserve("wine", ROW).lineage.number == 2
-    assert execute(ledger.path, "PRAGMA journal_mode") == [("delete",)]
-    assert ledger.copy.read_text().splitlines() == ledger.books().lines
+    assert {path.name for path in home.iterdir()} == {"ledger.sqlite", "keys"}
 
 
 @pytest.mark.parametrize("cut", [1, 30])
@@ -383,19 +332,10 @@ def test_copy_with_a_line_too_many_is_refused() -> None:
     ledger.reserve("wine", ROW)
     with ledger.copy.open("a") as file:
         file.write("anything\n")
-    with pytest.raises(PrivacyError, match="lacks lines that it had before"):
+    with pytest.raises(PrivacyError, match="lacks lines"):
         ledger.reserve("wine", ROW)
     restore(ledger, [])
     assert ledger.reserve("wine", ROW).lineage.number == 2
-
-
-def test_bundle_states_the_ledgers_head(release: Publish) -> None:
-    """The head in a bundle is the hash of the line that reserved it."""
-    made = release()
-    books = Ledger().books()
-    assert made.release.lineage.ledger_head == books.heads[0]
-    with open_bundle(made.path) as bundle:
-        assert bundle.release.lineage.ledger_head == books.heads[0]
 
 
 def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: Run) -> None:
@@ -410,9 +350,7 @@ def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: 
     refused = command("dp-publish", "ledger")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "dp-publish ledger restore" in refused.stderr
-    restored = command("dp-publish", "ledger", "restore").stdout.splitlines()
-    assert restored[0] == "put back 3 lines of the log, from the copy beside the key"
-    assert restored[-1].startswith("the ledger holds every release")
+    assert "put back 3 lines" in command("dp-publish", "ledger", "restore").stdout
     assert "mu = 2.23607 over 2 releases" in command("dp-publish", "ledger", "d").stdout
 
     roll_back()
@@ -427,32 +365,6 @@ def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: 
 def test_a_replaced_public_key_is_named_when_a_ledger_is_restored(release: Publish, home: Path) -> None:
     """And not the publisher's own bundles as those of somebody else."""
     made = release()
-    stranger = public_key_of(Ed25519PrivateKey.generate())
-    (home / "keys" / "publisher.pub").write_bytes(stranger.to_pem())
-    with pytest.raises(KeyStoreError, match="is not the public half of"):
+    (home / "keys" / "publisher.pub").write_bytes(public_key_of(Ed25519PrivateKey.generate()).to_pem())
+    with pytest.raises(KeyStoreError):
         restore(Ledger(), [Path(made.path)])
-
-
-def test_a_total_in_one_unit_is_not_denied_for_lack_of_another(release: Publish) -> None:
-    """Rows have a total, though one release of them protects no entity."""
-    release(unit="row", mu=1.0)
-    made = release(unit={"entity": "who", "max_rows": 2}, mu=2.0)
-    said = describe_total(made.release)
-    assert said.startswith("2 releases of this dataset: at least one of them guarantees nothing per")
-    assert "all of them" not in said
-    assert "without a guarantee in all" not in make_readme(made.release, 1)
-
-
-def test_a_long_ledger_is_read_once_to_be_shown(
-    release: Publish, key: Ed25519PrivateKey, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many datasets it has: a shared one is downloaded each time."""
-    for name in "abc":
-        release(make_policy(BOUNDS, name=name, unit="row", mu=1.0, budget_mu=4.0))
-    read, opened = log_of_ledger._read, []
-    monkeypatch.setattr(log_of_ledger, "_read", lambda *words: (opened.append(words), read(*words)))
-    shown = command("dp-publish", "ledger").stdout
-    assert sum("mu = 1 over 1 release, of a budget of 4" in line for line in shown.splitlines()) == 3
-    assert len(opened) == 1
-    restore(Ledger(), [])
-    assert len(opened) <= 6

@@ -34,27 +34,24 @@ def folder(tmp_path: Path, home: Path) -> Path:
 
 
 def test_books_are_those_of_a_local_ledger(folder: Path, tmp_path: Path) -> None:
-    """Entries, totals and budgets are as in an SQLite file, and a backup is such a file with the same heads."""
+    """Entries, totals, budgets and heads, each the SHA-256 of an object, are those of the backup, an SQLite file."""
     ledger = open_ledger(f"file://{folder}")
     ledger.backup(tmp_path / "backup.sqlite")
     local = Ledger(tmp_path / "backup.sqlite")
     assert [(entry.number, entry.state) for entry in ledger.entries()] == [(1, "published"), (3, "reserved")]
     assert (ledger.entries(), ledger.budgets("wine")) == (local.entries(), {"row": 3.0})
     assert ledger.total("wine", "row") == local.total("wine", "row")
-    assert ledger.books().heads == local.books().heads
     with pytest.raises(FileExistsError):
         ledger.backup(tmp_path / "backup.sqlite")
 
-
-def test_digests_of_objects_are_the_heads(folder: Path) -> None:
-    """Each object begins with the SHA-256 of the one before it, which is what bundles state as the ledger's head."""
-    ledger = open_ledger(f"{folder}/")
     paths = sorted(folder.glob("*.txt"))[1:]
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
-    assert digests == ledger.books().heads
+    assert digests == ledger.books().heads == local.books().heads
     assert [path.read_text().split("\n")[0] for path in paths] == ["", *digests[:-1]]
-    assert ledger.reserve("wine", ROW).lineage.ledger_head == ledger.books().head
-    assert ledger.reserve("wine", ROW).lineage.previous == "a" * 64
+    marks = {line.partition('"mark":"')[2][:32] for line in ledger.books().lines}
+    assert len(marks) == len(paths)
+    lineage = ledger.reserve("wine", ROW).lineage
+    assert (lineage.ledger_head, lineage.previous) == (ledger.books().head, "a" * 64)
 
 
 def _shift(folder: Path) -> None:
@@ -83,43 +80,37 @@ def _edit(name: str, before: bytes, after: bytes) -> Callable[[Path], None]:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "gap": (lambda folder: (folder / "00000002.txt").unlink(), "lacks event 2"),
+    "gap": (lambda folder: (folder / "00000002.txt").unlink(), "event 2"),
     "no beginning": (lambda folder: (folder / "00000000.txt").unlink(), "00000000.txt is missing"),
-    "rewritten": (_edit("00000004.txt", b'"row":1.0', b'"row":0.5'), "altered at event 4"),
-    "rewritten last": (_edit("00000006.txt", b'"row":1.0', b'"row":0.5'), "altered at event 6"),
-    "broken hash": (_edit("00000003.txt", b"\n{", b"0\n{"), "altered at event 3"),
-    "no event": (lambda folder: (folder / "00000005.txt").write_bytes(b"\xff"), "altered at event 5"),
-    "cut short": (lambda folder: (folder / "00000006.txt").unlink(), "lacks events that it had"),
-    "closed up": (_shift, "lacks events that it had"),
-    "two ledgers": (_mix, "altered at event 4"),
-    "something else": (lambda folder: (folder / "notes.txt").write_text("x"), "notes.txt is no event"),
-    "another version": (_edit("00000000.txt", b"version 1", b"version 2"), "of this version begins with"),
+    "rewritten": (_edit("00000004.txt", b'"row":1.0', b'"row":0.5'), "event 4"),
+    "rewritten last": (_edit("00000006.txt", b'"row":1.0', b'"row":0.5'), "event 6"),
+    "broken hash": (_edit("00000003.txt", b"\n{", b"0\n{"), "event 3"),
+    "no event": (lambda folder: (folder / "00000005.txt").write_bytes(b"\xff"), "event 5"),
+    "cut short": (lambda folder: (folder / "00000006.txt").unlink(), "lacks events"),
+    "closed up": (_shift, "lacks events"),
+    "two ledgers": (_mix, "event 4"),
+    "something else": (lambda folder: (folder / "notes.txt").write_text("x"), "notes.txt"),
+    "another version": (_edit("00000000.txt", b"version 1", b"version 2"), "version"),
 }
 
 
-@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES)
-def test_every_damage_is_refused(damage: Callable[[Path], object], message: str, folder: Path) -> None:
-    """A gap, a rewritten object, a broken hash, a lost end, or two ledgers under one prefix stop every reader."""
+@pytest.mark.parametrize("case", DAMAGES)
+def test_every_damage_is_refused(case: str, folder: Path, tmp_path: Path) -> None:
+    """A gap, a rewritten object, a broken hash or another ledger's events show anywhere; a lost end where it was seen.
+
+    A reservation reads what is new since the copy, and sees what it would build on.
+    """
+    damage, message = DAMAGES[case]
     damage(folder)
     with pytest.raises(DpGraphError, match=message) as caught:
         open_ledger(f"{folder}/").entries()
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("case", ["gap", "no beginning", "rewritten", "broken hash", "no event", "two ledgers"])
-def test_most_damages_show_without_a_copy(case: str, folder: Path, tmp_path: Path) -> None:
-    """A machine that has never seen the ledger refuses all but a lost end, which no chain shows."""
-    DAMAGES[case][0](folder)
-    with pytest.raises(DpGraphError):
-        Ledger(log=SharedLog(open_store(folder), tmp_path / "new.log")).entries()
-
-
-@pytest.mark.parametrize("case", ["gap", "cut short", "no beginning", "rewritten last", "two ledgers"])
-def test_no_release_is_reserved_on_a_damaged_ledger(case: str, folder: Path) -> None:
-    """A reservation reads what is new since the copy, and sees what it would build on."""
-    DAMAGES[case][0](folder)
-    with pytest.raises(DpGraphError):
-        open_ledger(f"{folder}/").reserve("wine", ROW)
+    if case not in ("rewritten", "broken hash", "no event"):
+        with pytest.raises(DpGraphError):
+            open_ledger(f"{folder}/").reserve("wine", ROW)
+    if case not in ("rewritten last", "cut short", "closed up"):
+        with pytest.raises(DpGraphError):
+            Ledger(log=SharedLog(open_store(folder), tmp_path / "new.log")).entries()
 
 
 def test_missing_objects_come_back_from_the_copy(folder: Path) -> None:
@@ -130,7 +121,7 @@ def test_missing_objects_come_back_from_the_copy(folder: Path) -> None:
     assert ledger.rebuild() == (None, 2)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     DAMAGES["rewritten"][0](folder)
-    with pytest.raises(PrivacyError, match="altered at event 4"):
+    with pytest.raises(PrivacyError, match="event 4"):
         ledger.rebuild()
 
 
@@ -142,15 +133,6 @@ def test_other_machines_go_on(folder: Path, tmp_path: Path) -> None:
     assert numbers == [4, 5, 6, 7]
     assert ours.entries() == theirs.entries()
     assert (tmp_path / "ours.log").read_text() == (tmp_path / "theirs.log").read_text()
-
-
-def test_the_same_release_twice_in_a_second_is_two(folder: Path) -> None:
-    """Events that say the same at the same time differ by their marks, so that neither is taken for the other."""
-    ledger = open_ledger(f"{folder}/")
-    numbers = {ledger.reserve("wine", ROW).lineage.number for _ in range(3)}
-    assert numbers == {4, 5, 6}
-    marks = [line.partition('"mark":"')[2][:32] for line in ledger.books().lines]
-    assert len(set(marks)) == len(marks) == 9
 
 
 class Replacing:
@@ -180,7 +162,7 @@ class Replacing:
 def test_storage_that_replaces_is_refused(tmp_path: Path) -> None:
     """Where an object can be replaced by one that was to be created only, no ledger is begun."""
     store = Replacing()
-    with pytest.raises(DpGraphError, match="replaces objects"):
+    with pytest.raises(DpGraphError, match="replaces"):
         Ledger(log=SharedLog(store, tmp_path / "copy.log")).reserve("wine", ROW)  # type: ignore[arg-type]
     assert list(store.contents) == ["00000000.txt"]
 
@@ -223,13 +205,9 @@ def test_eight_at_once(place: str, tmp_path: Path, request: pytest.FixtureReques
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_eight_at_once_in_a_failing_bucket(
-    seed: int, s3: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_eight_at_once_in_a_failing_bucket(s3: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same where a tenth of all requests fail in each of three ways, and each first creation's answer is lost."""
     monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.005)
-    s3._random.seed(seed)
     s3.break_everything()
     new_ledger = _on(open_store(f"s3://{s3.bucket}/ledger"), tmp_path)
     _check_five(_eight_at_once(new_ledger), new_ledger(0))
