@@ -46,8 +46,9 @@ WITHOUT = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run draw new noise."""
+    """Let a run draw new noise, or write the file of messages again."""
     parser.addoption("--fresh-noise", action="store_true", help="draw new noise, not the same in every run of a test")
+    parser.addoption("--update-messages", action="store_true", help="write tests/messages.txt as the commands are")
 
 
 @pytest.hookimpl(wrapper=True)
