@@ -107,8 +107,8 @@ MEANINGS = {
 
 MANIFEST_HEAD = """# The manifest
 
-The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest of
-version 8 has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
+The signed payload of a bundle, field by field: the JSON Schema that `dp-bundle schema` prints, as tables. A manifest
+has every field; the last column is the value of a field where there is nothing to say. Beyond what a schema
 can say, a reader checks that the guarantee follows from the noise ([the file format](../bundle-format.md)).
 The schema itself is [manifest-v8.schema.json](../manifest-v8.schema.json). (`make docs` writes this page.)
 """

@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-VERSIONS = ("1", "2", "3", "4", "5", "6", "7", "8")
+VERSION = "8"
 NAME = re.compile(rb"([A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)?)\0*")
 TYPE = b"application/vnd.in-toto+json"
 ENVELOPE = b'{"payload":"%s","payloadType":"' + TYPE + b'","signatures":[{"keyid":"ed25519:%s","sig":"%s"}]}\n'
@@ -85,14 +85,14 @@ def open_envelope(envelope, key):
 
 
 def read_statement(payload):
-    """Return the signed JSON, if it is in its one spelling and of a version that this page knows."""
+    """Return the signed JSON, if it is in its one spelling and of the version that this page knows."""
     try:
         statement = json.loads(payload)
         version, kind = statement["predicate"]["format_version"], statement["predicateType"]
         spelled = json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise RefusedError("P2: the payload is not that of a release") from error
-    require(version in VERSIONS and kind == f"dpgraph:release/v{version}", "P3: the format version is not known")
+    require(version == VERSION and kind == f"dpgraph:release/v{VERSION}", "P3: it has another format version")
     require(spelled.encode("utf-8", "replace") == payload, "P2: the payload is not in its one spelling")
     return statement
 

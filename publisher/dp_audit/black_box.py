@@ -129,7 +129,7 @@ def attack_from_outside(
     checks = [_check_attack("attack", bound, stated, delta, n)]
     if isinstance(small, SpectralMechanism):
         checks.append(_check_low_bits(small, stated, min(n // 4, _MOST_BY_BITS), alpha, keystream))
-        checks.append(_check_first_vector(small, released, tables, stated, alpha, noise.step, keystream))
+        checks.append(_check_first_vector(small, released, tables, stated, alpha, noise.granularity, keystream))
     if isinstance(small, Wishart) and isinstance(noise, WishartNoise):
         checks.append(check_wishart(released, tables, noise, small, alpha))
     if isinstance(noise, WishartDifferenceNoise):

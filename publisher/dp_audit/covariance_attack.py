@@ -97,12 +97,12 @@ def attack_moments(
         keystream = new_keystream()
         runs += [mechanism.draw(tables[int(coin)], keystream) for coin in part]
     stated, upper = runs[0].noise, np.triu_indices(d)
-    noisy = np.array([run.matrix[upper] for run in runs]) / stated.step
+    noisy = np.array([run.matrix[upper] for run in runs]) / stated.granularity
 
     # what of them is noise, in steps
     corner = scaling.constant and mechanism.neighbours.n_rows_public  # the corner's entry is exact
     free = np.arange(len(upper[0]) - bool(corner))
-    diagonal, scales = (upper[0] == upper[1])[free], law.scales(stated, d)[upper][free] / stated.step
+    diagonal, scales = (upper[0] == upper[1])[free], law.scales(stated, d)[upper][free] / stated.granularity
 
     def in_steps(table: ExactMoments) -> _Floats:
         return _in_steps(table, stated)[upper][free]
@@ -143,7 +143,7 @@ def _corners(p: int) -> _Floats:
 
 def _in_steps(table: ExactMoments, stated: MatrixNoise) -> _Floats:
     """Return the exact sums, rounded to the grid half upwards, in its steps."""
-    step = Fraction(stated.step) * 4**GRID_BITS
+    step = Fraction(stated.granularity) * 4**GRID_BITS
     rounded = [math.floor(Fraction(int(entry)) / step + Fraction(1, 2)) for entry in table.steps.flat]
     return np.array(rounded, dtype=np.float64).reshape(table.steps.shape)
 

@@ -163,10 +163,10 @@ def check_wishart(
     released: list[_Floats], tables: list[ExactMoments], noise: WishartNoise, mechanism: Wishart, alpha: float
 ) -> Check:
     """Check that the noise's diagonal has the chi-squared law stated, and that its degrees of freedom suffice."""
-    m, unit = noise.degrees_of_freedom, noise.step / noise.scale
+    m, unit = noise.degrees_of_freedom, noise.granularity / noise.scale
     laws: _Laws = dict.fromkeys(((0, 0), (1, 1)), lambda steps: np.asarray(stats.chi2.cdf((steps + 0.5) * unit, m)))
     faults = []
-    if not _follow(released, tables, noise.step, laws, alpha):
+    if not _follow(released, tables, noise.granularity, laws, alpha):
         faults = [f"the noise on the diagonal is not chi-squared with the {m:g} degrees of freedom stated"]
 
     epsilon, delta = mechanism.strength.epsilon, mechanism.strength.delta
@@ -181,11 +181,11 @@ def check_wishart_difference(
     released: list[_Floats], tables: list[ExactMoments], noise: WishartDifferenceNoise, epsilon: float, alpha: float
 ) -> Check:
     """Check that the noise has the law stated, and that its scale suffices for these two tables."""
-    m, unit = noise.degrees_of_freedom, noise.step / noise.scale
+    m, unit = noise.degrees_of_freedom, noise.granularity / noise.scale
     on = chi_squared_difference(m, unit)
     laws: _Laws = {(0, 0): on, (1, 1): on, (0, 1): chi_squared_difference(2 * m, 2 * unit)}
     faults = []
-    if not _follow(released, tables, noise.step, laws, alpha):
+    if not _follow(released, tables, noise.granularity, laws, alpha):
         faults = ["the noise is not the difference stated of two Wishart matrices"]
 
     moved = float(np.linalg.norm(tables[1].matrix - tables[0].matrix, "nuc"))

@@ -166,7 +166,7 @@ def _noise_of_sums(step: NoisySums, turn: Turn) -> _Floats:
 
 def _off_grid(released: NoisyMoments) -> int:
     """Return how many entries are not on the grid, without the constant's own, which has no noise."""
-    steps = released.matrix[np.triu_indices(len(released.matrix))][:-1] / (released.noise.step or 1.0)
+    steps = released.matrix[np.triu_indices(len(released.matrix))][:-1] / released.noise.granularity
     return int(np.count_nonzero(steps != np.rint(steps)))
 
 

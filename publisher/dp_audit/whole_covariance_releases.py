@@ -220,7 +220,7 @@ def _limit(policy: Policy, mechanism: Mechanism, law: EntryLaw | None) -> Limit:
 
     def in_nuclear_norm(published: Published, moved: NDArray[np.float64]) -> float:
         noise = _stated(published).noise
-        nuclear = _least_nuclear_norm(moved, noise.step)
+        nuclear = _least_nuclear_norm(moved, noise.granularity)
         if isinstance(noise, WishartDifferenceNoise):
             return nuclear / (2 * noise.scale)
         return nuclear / noise.scale if isinstance(noise, WishartNoise) else math.inf
@@ -272,7 +272,7 @@ def _check_differences(released: list[Published], exact: NDArray[np.float64], n_
     """Check that entries without a common coordinate carry independent noise of the difference of Wisharts stated."""
     stated, first = _stated(released[0]), np.arange(0, len(exact) - 1, 2)
     degrees, scale = (stated.parameters[name] for name in ("degrees_of_freedom", "scale"))
-    step = stated.noise.step
+    step = stated.noise.granularity
     noise = np.rint(np.array([one.values - exact for one in released]) / step)
     on, beside = noise[:, np.arange(n_free), np.arange(n_free)], noise[:, first, first + 1]
 

@@ -69,12 +69,12 @@ def archived(contents: Members) -> bytes:
     return file.getvalue()
 
 
-def good(base: str = "v3") -> bytes:
+def good(base: str = "rows") -> bytes:
     """Return a stored bundle, signed by `KEY`."""
     return archived(_members(base))
 
 
-def archive(change: Callable[[bytearray], bytes | bytearray | None], base: str = "v3") -> Make:
+def archive(change: Callable[[bytearray], bytes | bytearray | None], base: str = "rows") -> Make:
     """Change the bytes of the archive, in place or by returning others."""
 
     def make() -> bytes:
@@ -85,7 +85,7 @@ def archive(change: Callable[[bytearray], bytes | bytearray | None], base: str =
     return make
 
 
-def members(change: Callable[[Members], Members], *, sign: bool, base: str = "v3") -> Make:
+def members(change: Callable[[Members], Members], *, sign: bool, base: str = "rows") -> Make:
     """Change the members; if asked to, name and sign them as they are then."""
 
     def make() -> bytes:
@@ -103,7 +103,7 @@ def members(change: Callable[[Members], Members], *, sign: bool, base: str = "v3
     return make
 
 
-def payload(old: bytes, new: bytes, base: str = "v3") -> Make:
+def payload(old: bytes, new: bytes, base: str = "rows") -> Make:
     """Replace bytes of the payload, which must be there, and sign it."""
 
     def make() -> bytes:
@@ -115,7 +115,7 @@ def payload(old: bytes, new: bytes, base: str = "v3") -> Make:
     return make
 
 
-def statement(change: Callable[[dict[str, Any]], None], base: str = "v3") -> Make:
+def statement(change: Callable[[dict[str, Any]], None], base: str = "rows") -> Make:
     """Change the release that is stated, and sign it in its one spelling."""
 
     def make() -> bytes:
@@ -139,7 +139,7 @@ def data(change: Callable[[pa.Table], pa.Table], name: str, base: str, **options
     return rewritten(rewrite, name, base)
 
 
-def footer(change: Callable[[Fields], None], name: str = "data/part-00000.parquet", base: str = "v3") -> Make:
+def footer(change: Callable[[Fields], None], name: str = "data/part-00000.parquet", base: str = "rows") -> Make:
     """Change the footer of a data member, and describe and sign it."""
 
     def rewrite(content: bytes) -> bytes:

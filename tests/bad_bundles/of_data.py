@@ -11,8 +11,8 @@ from tests.fuzz.compact import BINARY, I32, I64, LIST, STRUCT, Fields, Values
 __all__ = ["CASES"]
 
 _PART, _MATRIX, _TRANSFORM = "data/part-00000.parquet", "data/covariance.parquet", "data/transform.parquet"
-_ROWS, _MOMENTS, _TWO, _VECTORS = "v3", "v3-covariance", "v3-two-round-covariance", "v3-eigenvectors-covariance"
-_MIXED, _COPULA, _MARGINS = "v4-mixed", "v8-copula-two-round-covariance", "data/margins.parquet"
+_ROWS, _MOMENTS, _TWO, _VECTORS = "rows", "covariance", "two-round", "eigenvectors"
+_MIXED, _COPULA, _MARGINS = "mixed", "copula", "data/margins.parquet"
 _REST = ["low", "high", "count"]
 _HISTOGRAMS = "does not hold the histograms that its manifest describes"
 Columns = dict[str, list[Any]]

@@ -12,10 +12,10 @@ __all__ = ["CASES"]
 
 Predicate = dict[str, Any]
 _GAUSSIAN, _VECTORS, _WISHART, _TWO = (
-    "v3-covariance",
-    "v3-eigenvectors-covariance",
-    "v3-wishart-difference-covariance",
-    "v3-two-round-covariance",
+    "covariance",
+    "eigenvectors",
+    "wishart-difference",
+    "two-round",
 )
 
 
@@ -194,12 +194,12 @@ def _of_column(name: str, change: Callable[[Predicate], None]) -> Callable[[Pred
 
 
 _S = "the signed manifest is not sound"
-_COPULA = "v8-copula-two-round-covariance"
+_COPULA = "copula"
 _SCORES, _SIGMA = {"name": "scores"}, "second_moments.margins.sigma"
-_ASINH = "v6-asinh-two-round-covariance"
-_FOUND = "v7-found-two-round-covariance"
+_ASINH = "asinh"
+_FOUND = "found"
 _DATE = {"name": "proline", "kind": "date", "columns": ["proline"], "levels": [], "other": None, "gaps": None}
-_MIXED, _CHANGES, _GAPS = "v4-mixed", "v4-changes", "v5-gaps"
+_MIXED, _CHANGES, _GAPS = "mixed", "changes", "gaps"
 
 CASES = [
     Case("two columns of one name", "C1", statement(_same_name), "the same name"),
@@ -339,10 +339,10 @@ CASES = [
         r"not a multiple of 2\^-32",
     ),
     Case("levels of another list", "B4", statement(_replaced_by_two, _MIXED), "of another length"),
-    Case("changes of second moments", "K1", statement(_per_change, "v4-covariance"), "no unit of privacy"),
-    Case("changes of another unit", "B5", statement(put("columns.0.max_change", 1.0), "v4"), "and is no count"),
+    Case("changes of second moments", "K1", statement(_per_change, "covariance"), "no unit of privacy"),
+    Case("changes of another unit", "B5", statement(put("columns.0.max_change", 1.0)), "and is no count"),
     Case("change of nothing", "B5", statement(put("columns.0.missing", "midpoint"), _CHANGES), "have no gaps"),
-    Case("changes that nothing limits", "B5", statement(_per_change, "v4"), "how far one person changes them"),
+    Case("changes that nothing limits", "B5", statement(_per_change), "how far one person changes them"),
     Case("gaps that nothing indicates", "B6", statement(put("columns.0.missing", "indicator"), _GAPS), "not there"),
     Case(
         "indicator with gaps", "B6", statement(put("columns.2.missing", "midpoint"), _GAPS), "the indicator of its gaps"

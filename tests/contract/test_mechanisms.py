@@ -264,7 +264,7 @@ def test_release_is_what_the_mechanism_says_of_it(name: str, neighbours: Neighbo
     assert (noisy.matrix[-1, -1] == n_rows * noisy.scaling.constant**2) == neighbours.n_rows_public
 
     free = noisy.matrix[np.triu_indices(len(noisy.matrix))][: -1 if neighbours.n_rows_public else None]
-    assert not np.remainder(free, noisy.noise.step).any()
+    assert not np.remainder(free, noisy.noise.granularity).any()
     assert 0 < mechanism.for_forecast().correlation_noise(1000, 0.2) < math.inf
     assert state_moments(mechanism, noisy).distribution == mechanism.noise.distribution
 

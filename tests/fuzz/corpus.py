@@ -20,7 +20,7 @@ def corpus(target: str) -> dict[str, tuple[bytes, targets.Seed]]:
         return {name: (seed.archive, seed) for name, seed in seeds.items()}
     if target == "manifest":
         return {name: (seed.payload, seed) for name, seed in seeds.items()}
-    honest = {name: (seed.member, seed) for name, seed in seeds.items() if seed.release.format_version != "1"}
+    honest = {name: (seed.member, seed) for name, seed in seeds.items()}
     label = triangle_of_one_label(triangle.release.labels, triangle.member)
     return honest | {name: (make(), one) for name, make in PARTS.items()} | {"one label": (label, triangle)}
 

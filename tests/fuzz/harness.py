@@ -15,7 +15,7 @@ def main() -> None:
     with atheris.instrument_imports(include=["dp_bundle"]):
         targets = importlib.import_module("tests.fuzz.targets")
     target = sys.argv.pop(1)
-    seeds = [seed for seed in targets.seeds() if seed.release.format_version != "1"]
+    seeds = targets.seeds()
 
     def read(content: bytes) -> None:
         if target != "member":

@@ -139,7 +139,7 @@ def read_manifest(payload: bytes) -> bool:
     except BundleError:
         return False
     release = statement.predicate
-    if release.format_version != "1" and statement.to_bytes() != payload:
+    if statement.to_bytes() != payload:
         raise ContradictionError("two spellings of one manifest")
     names = release.moment_names if release.kind == "covariance" else ["data/part-00000.parquet"]
     described = [DataMember(name, 1, "0" * 64) for name in names]

@@ -1,7 +1,6 @@
-"""Make the stored bundles of the format versions in use: `python tests/golden/make.py`, once per format version.
+"""Make the stored bundles of today's format, one of each kind: `python tests/golden/make.py`.
 
-A bundle of rows, and of second moments by four mechanisms; what is stored already stays as it is. Each is
-signed with a key made for the purpose and thrown away; only its public half is kept, as a test key.
+They are signed with a key that is made for the purpose and thrown away; only its public half is kept, as a test key.
 """
 
 import datetime
@@ -17,7 +16,6 @@ from sklearn.datasets import load_wine
 
 from dp_bundle import Bundle, open_bundle
 from dp_bundle.data.margins import middle_scores
-from dp_bundle.manifest.base import FORMAT_VERSION, PLAIN_VERSION
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import public_key_of
 from dp_learn import estimate_moments
@@ -25,202 +23,125 @@ from dp_learn.covariance.sources import CovarianceSource, bundle_source
 from dp_publish import Policy, publish
 
 FOLDER = Path(__file__).parent
-BOUNDS = {"alcohol": [10, 16], "hue": [0, 2], "proline": [0, 2000]}
-ROWS = {"unit": "row", "mu": 30.0}
-COVARIANCE = {"unit": "row", "mu": 2.0, "release": "covariance", "mechanism": "gaussian", "neighbours": "add-remove"}
-EIGENVECTORS = {"unit": "row", "epsilon": 4.0, "release": "covariance", "mechanism": "eigenvectors"}
-DIFFERENCE = {"unit": "row", "epsilon": 4.0, "release": "covariance", "mechanism": "wishart-difference"}
-TWO_ROUND = {"unit": "row", "mu": 10.0, "release": "covariance", "mechanism": "two-round"}
-MIXED = {"unit": "cell", "mu": 6.0}
-MIXED_COVARIANCE = {"unit": "row", "mu": 10.0, "release": "covariance", "mechanism": "gaussian"}
-CHANGES = {"unit": "change", "mu": 1.0}
-GAPS = {"unit": "cell", "mu": 5.0}
-GAPS_COVARIANCE = {"unit": "row", "mu": 12.0, "release": "covariance", "mechanism": "gaussian"}
-GAPS_TWO_ROUND = {"unit": "row", "mu": 20.0, "release": "covariance", "mechanism": "two-round"}
-ASINH_TWO_ROUND = {"unit": "row", "mu": 15.0, "release": "covariance", "mechanism": "two-round"}
-FOUND = {"unit": "row", "mu": 12.0}
-FOUND_TWO_ROUND = {"unit": "row", "mu": 30.0, "release": "covariance"}
-COPULA = {"unit": "row", "mu": 12.0, "release": "copula"}
-VERSIONS = {id(ASINH_TWO_ROUND): "6", id(FOUND): "7", id(FOUND_TWO_ROUND): "7", id(COPULA): FORMAT_VERSION}
-KINDS = {
-    "-found": FOUND,
-    "-found-two-round-covariance": FOUND_TWO_ROUND,
-    "-gaps-two-round-covariance": GAPS_TWO_ROUND,
-    "-gaps": GAPS,
-    "-gaps-covariance": GAPS_COVARIANCE,
-    "-mixed": MIXED,
-    "-changes": CHANGES,
-    "-mixed-covariance": MIXED_COVARIANCE,
-    "": ROWS,
-    "-covariance": COVARIANCE,
-    "-eigenvectors-covariance": EIGENVECTORS,
-    "-wishart-difference-covariance": DIFFERENCE,
-    "-two-round-covariance": TWO_ROUND,
-    "-asinh-two-round-covariance": ASINH_TWO_ROUND,
-    "-copula-two-round-covariance": COPULA,
+MOMENTS = {"unit": "row", "release": "covariance"}
+KINDS: dict[str, dict[str, Any]] = {
+    "rows": {"unit": "row", "mu": 30.0},
+    "mixed": {"unit": "cell", "mu": 6.0},
+    "gaps": {"unit": "cell", "mu": 5.0},
+    "changes": {"unit": "change", "mu": 1.0},
+    "found": {"unit": "row", "mu": 12.0},
+    "covariance": {**MOMENTS, "mu": 2.0, "mechanism": "gaussian", "neighbours": "add-remove"},
+    "eigenvectors": {**MOMENTS, "epsilon": 4.0, "mechanism": "eigenvectors"},
+    "wishart-difference": {**MOMENTS, "epsilon": 4.0, "mechanism": "wishart-difference"},
+    "two-round": {**MOMENTS, "mu": 10.0, "mechanism": "two-round"},
+    "asinh": {**MOMENTS, "mu": 15.0, "mechanism": "two-round"},
+    "copula": {"unit": "row", "mu": 12.0, "release": "copula"},
 }
+LEVELS = {"kind": "ordered", "levels": ["low", "middle", "high"]}
+DAYS = {"kind": "date", "bounds": [datetime.date(2020, 1, 1), datetime.date(2026, 1, 1)]}
 
 
 def main() -> None:
-    """Write each bundle-NAME.tar that is not there, its public test key, and what a reader must find in it."""
+    """Write each bundle-KIND.tar, the test key, and what a reader must find in each."""
+    key = Ed25519PrivateKey.generate()
+    (FOLDER / "test-key.pub").write_bytes(public_key_of(key).to_pem())
     for kind, privacy in KINDS.items():
-        name = f"v{VERSIONS.get(id(privacy), PLAIN_VERSION)}{kind}"
-        path = FOLDER / f"bundle-{name}.tar"
-        if path.exists():
-            continue
-        key = Ed25519PrivateKey.generate()
-        _publish(path, privacy, key)
-        (FOLDER / f"test-key-{name}.pub").write_bytes(public_key_of(key).to_pem())
+        path = FOLDER / f"bundle-{kind}.tar"
+        path.unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["DPGRAPH_HOME"] = home
+            _publish(kind, privacy, path, key, Path(home))
         with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-            guarantee = bundle.release.guarantee
-            found = {
-                "manifest_sha256": bundle.manifest_sha256,
-                **(_rows(bundle) if bundle.release.kind == "rows" else _second_moments(bundle)),
-                "rho": guarantee.rho if guarantee else None,
-            }
-        (FOLDER / f"expected-{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+            (FOLDER / f"expected-{kind}.json").write_text(json.dumps(facts(bundle), indent=1) + "\n")
 
 
-def _publish(path: Path, privacy: dict[str, Any], key: Ed25519PrivateKey) -> None:
-    table: pd.DataFrame = load_wine(as_frame=True).data[list(BOUNDS)].astype({"proline": int})
-    columns: dict[str, Any] = {name: {"bounds": bounds, "unit": "u"} for name, bounds in BOUNDS.items()}
-    if privacy in (MIXED, MIXED_COVARIANCE):
-        table, columns = _mixed(table, columns)
-    elif privacy in (GAPS, GAPS_COVARIANCE, GAPS_TWO_ROUND):
-        table, columns = _with_gaps(table, columns)
-    elif privacy is ASINH_TWO_ROUND:
-        asinh = {"transform": "asinh"}
-        columns |= {"alcohol": columns["alcohol"] | asinh}
-        columns |= {"proline": columns["proline"] | asinh | {"center": 700.0, "scale": 200.0}}
-    elif privacy is COPULA:
-        table, columns = _of_all_cells(table, columns)
-    elif privacy is CHANGES:
+def _publish(kind: str, privacy: dict[str, Any], path: Path, key: Ed25519PrivateKey, home: Path) -> None:
+    table = load_wine(as_frame=True).data[["alcohol", "hue", "proline"]].astype({"proline": int})
+    columns: dict[str, Any] = {
+        "alcohol": {"bounds": [10, 16], "unit": "u"},
+        "hue": {"bounds": [0, 2], "unit": "u"},
+        "proline": {"bounds": [0, 2000], "unit": "u"},
+    }
+    if kind in ("mixed", "gaps", "copula", "found"):
+        table, columns = _of_all_cells(kind, table, columns)
+    elif kind == "asinh":
+        columns["alcohol"] |= {"transform": "asinh"}
+        columns["proline"] |= {"transform": "asinh", "center": 700.0, "scale": 200.0}
+    elif kind == "changes":
         table = table[["proline"]].assign(hue=(100 * table["hue"]).astype(int))
         columns = {name: {"bounds": [0, 2000], "max_change": 1} for name in table}
-    dataset = {"name": "wine", "license": "CC-BY-4.0"}
-    policy = Policy.model_validate({"dataset": dataset, "privacy": privacy, "columns": columns})
-    with tempfile.TemporaryDirectory() as home:
-        os.environ["DPGRAPH_HOME"] = home
-        data: pd.DataFrame | Path = table
-        if privacy in (FOUND, FOUND_TWO_ROUND):  # of a text file, of which nothing is declared
-            data = Path(home) / "wine.csv"
-            _mixed(table, columns)[0].drop(columns="maker").to_csv(data, index=False)
-            policy = policy.model_copy(update={"columns": {}, "find": "all" if privacy is FOUND else ""})
-        publish(data, policy, out=path, key=key)
+
+    policy: dict[str, Any] = {"dataset": {"name": "wine", "license": "CC-BY-4.0"}, "privacy": privacy}
+    if kind == "found":  # of a text file, of which nothing is declared
+        table.to_csv(home / "wine.csv", index=False)
+        publish(home / "wine.csv", Policy.model_validate({**policy, "find": "all"}), out=path, key=key)
+    else:
+        publish(table, Policy.model_validate({**policy, "columns": columns}), out=path, key=key)
 
 
-def _mixed(table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table with a category by either mechanism, one of two, an ordered column, a date and gaps."""
-    size = pd.cut(table["proline"], [0, 500, 700, 1000, 2000], labels=["small", "middle", "large", "huge"])
+def _of_all_cells(kind: str, table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the table with levels, truth values, dates and gaps, as the kind of release has them."""
+    size = pd.cut(table["proline"], [0, 500, 700, 2000], labels=["small", "middle", "large"]).astype(str)
     table = table.assign(
-        size=size.astype(str).where(table["hue"] < 1.3, None),
-        maker=table["hue"].round(1).astype(str),
+        size=size,
         red=(table["hue"] > 1).map({True: "yes", False: "no"}),
         grade=pd.cut(table["alcohol"], [0, 12, 13, 20], labels=["low", "middle", "high"]).astype(str),
         made=pd.Timestamp(2020, 1, 1) + pd.to_timedelta(table["proline"], unit="D"),
     )
-    levels = ["small", "middle", "large"]
-    columns |= {
-        "size": {
-            "kind": "category",
-            "categories": levels,
-            "other": "other",
-            "missing": "category",
-            "mechanism": "randomized-response",
-        },
-        "maker": {"kind": "category", "categories": ["0.9", "1.0", "1.1"], "other": "other", "mechanism": "gaussian"},
-        "red": {"kind": "boolean", "levels": ["no", "yes"], "mechanism": "randomized-response"},
-        "grade": {"kind": "ordered", "levels": ["low", "middle", "high"]},
-        "made": {"kind": "date", "bounds": [datetime.date(2020, 1, 1), datetime.date(2026, 1, 1)]},
-    }
-    return table, columns
+    red: dict[str, Any] = {"kind": "boolean", "levels": ["no", "yes"]}
+    sizes: dict[str, Any] = {"kind": "category", "categories": ["small", "middle", "large"]}
+    if kind == "copula":
+        table = table.assign(hue=table["hue"].where(table["alcohol"] < 13.7), hundreds=table["proline"] // 100)
+        columns["hue"] |= {"missing": "indicator"}
+        columns |= {"red": red, "grade": LEVELS, "size": sizes, "hundreds": {"bounds": [0, 20]}}
+        return table.drop(columns="made"), columns
+    if kind == "gaps":
+        gaps = {"hue": table["alcohol"] < 13.5, "proline": table["hue"] < 1.2, "grade": table["hue"] > 0.8}
+        gaps["made"] = table["alcohol"] > 12.2
+        table = table.astype({"proline": "Int64"})
+        table = table.assign(**{name: table[name].where(kept) for name, kept in gaps.items()})
+        columns |= {"grade": LEVELS, "made": DAYS}
+        columns |= {name: {**columns[name], "missing": "indicator"} for name in gaps}
+        return table.drop(columns=["size", "red"]), columns
+
+    # A category by either mechanism, with values that are not listed.
+    table = table.assign(size=size.where(table["hue"] < 1.3), maker=table["hue"].round(1).astype(str))
+    of_makers = {"kind": "category", "categories": ["0.9", "1.0", "1.1"], "other": "other", "mechanism": "gaussian"}
+    replaced = {"mechanism": "randomized-response"}
+    columns |= {"size": sizes | replaced | {"other": "other", "missing": "category"}, "maker": of_makers}
+    columns |= {"red": red | replaced, "grade": LEVELS, "made": DAYS}
+    return table.drop(columns="maker") if kind == "found" else table, columns
 
 
-def _with_gaps(table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table with gaps that are published, in a number, a whole number, an ordered column and a date."""
-    grade = pd.cut(table["alcohol"], [0, 12, 13, 20], labels=["low", "middle", "high"]).astype(str)
-    made = pd.Timestamp(2020, 1, 1) + pd.to_timedelta(table["proline"], unit="D")
-    table = table.assign(
-        hue=table["hue"].where(table["alcohol"] < 13.5),
-        proline=table["proline"].astype("Int64").where(table["hue"] < 1.2),
-        grade=grade.where(table["hue"] > 0.8, None),
-        made=made.where(table["alcohol"] > 12.2),
-    )
-    indicated = {"missing": "indicator"}
-    columns |= {name: {**columns[name], **indicated} for name in ("hue", "proline")}
-    columns |= {
-        "grade": {"kind": "ordered", "levels": ["low", "middle", "high"], **indicated},
-        "made": {"kind": "date", "bounds": [datetime.date(2020, 1, 1), datetime.date(2026, 1, 1)], **indicated},
-    }
-    return table, columns
+def facts(bundle: Bundle) -> dict[str, Any]:
+    """Return what a reader finds in a bundle: its digest, its strength, and its numbers with what follows from them."""
+    release = bundle.release
+    found: dict[str, Any] = {"manifest_sha256": bundle.manifest_sha256, "n_rows": release.n_rows}
+    if release.guarantee is not None:
+        found["rho"] = release.guarantee.rho
+    if release.kind == "rows":
+        moments = estimate_moments(bundle)
+        shown = {"mean": moments.mean, "covariance": moments.covariance}
+        return found | {name: each.tolist() for name, each in shown.items()} | {"noise": release.noise_variance}
+
+    found |= {"labels": release.labels, "matrix": bundle.second_moments().tolist()}
+    if release.second_moments is not None and release.second_moments.first_round is not None:
+        source = bundle_source(bundle)
+        assert isinstance(source, CovarianceSource)
+        found |= {"first_round": bundle.first_round().tolist(), "transform": bundle.transform().tolist()}
+        found |= {"mean": source.mean.tolist(), "covariance": source.released.debiased.tolist()}
+    if release.margins is not None:
+        found["margins"] = [_margin(margin, release.n_rows, release.margins.sigma) for margin in bundle.margins()]
+    return found
 
 
-def _of_all_cells(table: pd.DataFrame, columns: dict[str, Any]) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the table with a number with gaps, few and many whole numbers, a truth value, a category and an order."""
-    mixed, described = _mixed(table, columns)
-    table = mixed.drop(columns=["made", "maker"]).assign(
-        hue=mixed["hue"].where(mixed["alcohol"] < 13.7), hundreds=mixed["proline"] // 100
-    )
-    table["size"] = table["size"].where(~table["size"].isin(["huge"]), "large").fillna("middle")
-    kept = {name: described[name] for name in ("alcohol", "hue", "proline", "red", "grade")}
-    kept["hue"] = {**kept["hue"], "missing": "indicator"}
-    kept["red"] = {"kind": "boolean", "levels": ["no", "yes"]}
-    kept["size"] = {"kind": "category", "categories": ["small", "middle", "large"]}
-    return table, {**kept, "hundreds": {"bounds": [0, 20]}}
-
-
-def _rows(bundle: Bundle) -> dict[str, Any]:
-    moments = estimate_moments(bundle)
-    return {
-        "n_rows": moments.n_rows,
-        "mean": moments.mean.tolist(),
-        "covariance": moments.covariance.tolist(),
-        "noise_variance": bundle.release.noise_variance,
-    }
-
-
-def _second_moments(bundle: Bundle) -> dict[str, Any]:
-    moments = bundle.release.second_moments
-    return {
-        "n_rows": bundle.release.n_rows,
-        "labels": bundle.release.labels,
-        "matrix": bundle.second_moments().tolist(),
-        "diagonal_variance": moments.diagonal_variance if moments else None,
-        "off_diagonal_variance": moments.off_diagonal_variance if moments else None,
-        **(_rounds(bundle) if moments and moments.first_round else {}),
-        **(_margins(bundle, moments.margins.sigma) if moments and moments.margins else {}),
-    }
-
-
-def _margins(bundle: Bundle, sigma: float) -> dict[str, Any]:
-    """Return the histograms, with what follows from each: the share of each cell, and the score of those with ends."""
-    found = []
-    for margin in bundle.margins():
-        shares = margin.shares(bundle.release.n_rows, sigma)
-        scores = middle_scores(shares[: margin.n_filled], bundle.release.n_rows) if margin.counts_numbers else None
-        found.append(
-            {
-                "name": margin.name,
-                "labels": list(margin.labels),
-                "has_gaps": margin.has_gaps,
-                "edges": margin.edges.tolist(),
-                "counts": margin.counts.tolist(),
-                "shares": shares.tolist(),
-                "scores": None if scores is None else scores.tolist(),
-            }
-        )
-    return {"margins": found}
-
-
-def _rounds(bundle: Bundle) -> dict[str, Any]:
-    source = bundle_source(bundle)
-    assert isinstance(source, CovarianceSource)
-    return {
-        "first_round": bundle.first_round().tolist(),
-        "transform": bundle.transform().tolist(),
-        "mean": source.mean.tolist(),
-        "covariance": source.released.debiased.tolist(),
-    }
+def _margin(margin: Any, n_rows: int, sigma: float) -> dict[str, Any]:
+    """Return a histogram, with what follows from it: the share of each cell, and the score of those with ends."""
+    shares = margin.shares(n_rows, sigma)
+    scores = middle_scores(shares[: margin.n_filled], n_rows).tolist() if margin.counts_numbers else None
+    stated = {"name": margin.name, "labels": list(margin.labels), "has_gaps": margin.has_gaps}
+    numbers = {"edges": margin.edges, "counts": margin.counts, "shares": shares}
+    return {**stated, **{name: each.tolist() for name, each in numbers.items()}, "scores": scores}
 
 
 if __name__ == "__main__":

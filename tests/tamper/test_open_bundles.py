@@ -49,7 +49,7 @@ def test_closing_twice_closes_nothing_of_others(bundle: Receipt, tmp_path: Path)
 
 def test_bundle_that_is_not_closed_is_closed_for_it() -> None:
     """A bundle that goes out of sight open leaves no descriptor behind."""
-    golden = Path(__file__).parents[1] / "golden" / "bundle-v1.tar"
+    golden = Path(__file__).parents[1] / "golden" / "bundle-rows.tar"
     gc.collect()  # of what other tests left
     before = len(list(Path("/proc/self/fd").iterdir()))
     with warnings.catch_warnings():

@@ -20,7 +20,7 @@ wrong and what to do.
       MemoryLimitError                   work that needs more memory than it may have
       BundleError                        do not trust this file: the one catch for everything untrusted
         BundleFormatError                not a bundle, damaged, or contradicting itself
-        UnsupportedVersionError          a format version this software does not know
+        UnsupportedVersionError          another format version than this software reads
         DigestMismatchError              a member's bytes are not the signed ones
         BadSignatureError                the signature does not belong to the manifest
         UntrustedKeyError                signed by a key that the reader does not trust
@@ -336,12 +336,12 @@ class BundleFormatError(BundleError):
 
 
 class UnsupportedVersionError(BundleError):
-    """A format version this software does not know."""
+    """A format version other than the one that this software reads."""
 
     def __init__(self, version: str, supported: str) -> None:
         self.version, self.supported = version, supported
         super().__init__(
-            f"the bundle has format version {version}, and this software reads {supported}: update dpgraph"
+            f"the bundle has format version {version}, and this dpgraph reads {supported}: use the one that made it"
         )
 
 

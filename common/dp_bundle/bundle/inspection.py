@@ -25,8 +25,6 @@ from dp_bundle.describe.sentences import (
 from dp_bundle.manifest.columns import Column, Scores
 from dp_bundle.manifest.release import Release
 
-_OLD_FORMAT = ["version 1, whose README and descriptions are not compared with the manifest: rely on these lines"]
-
 
 def bundle_facts(bundle: Bundle) -> dict[str, Any]:
     """Return the facts that a machine is given of every bundle."""
@@ -80,7 +78,6 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
         *_under("found", describe_discovery(release)),
         *_under("gaps", describe_gaps(release)),
         *_under("levels", describe_sources(release)),
-        *_under("format", _OLD_FORMAT if release.format_version == "1" else []),
         *_signers_words(release),
     ]
     read = "what was read there, and copies of the rest, are as they were signed"

@@ -196,7 +196,7 @@ class Bundle:
         from dp_bundle.data.row_reader import find_groups
 
         parts, release = ((name, self._views(name)) for name in self._row_members()), self.release
-        return find_groups(parts, release.columns, release.n_rows, version_1=release.format_version == "1")
+        return find_groups(parts, release.columns, release.n_rows)
 
     def part_tasks(self) -> list[PartTask]:
         """Return the parts of the rows as tasks for workers, who read them by `open_part`.
@@ -447,10 +447,9 @@ def open_part(task: PartTask) -> Iterator[Iterator[RowGroup]]:
             if digests.whole != task.sha256:
                 raise changed(task.part.name)
             new_view = partial(CheckedReader, source, task.part, digests)
-        version_1 = release.format_version == "1"
         name, columns = task.part.name, release.columns
         n_rows = release.n_rows + task.start  # whoever has the results of all parts counts their rows
-        yield part_groups(name, new_view, columns, n_rows, task.start, version_1=version_1)
+        yield part_groups(name, new_view, columns, n_rows, task.start)
 
 
 @contextlib.contextmanager

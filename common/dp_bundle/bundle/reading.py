@@ -32,7 +32,6 @@ from dp_bundle.trust.signing import ENVELOPE_END, Envelope, PublicKey, signer_of
 from dp_bundle.trust.store import TrustStore
 
 _WORTH_THREADS = 2**24  # bytes of a bundle
-_OLD_WORDS = 2**16  # bytes that a description of format version 1 may have beyond twice those of today
 
 
 def open_bundle(
@@ -183,7 +182,7 @@ def _verify(
     trust.require(signer_of(reader.read()))
 
     # 3. The manifest is an envelope in its one serialised form, and the signature is the signer's.
-    # 4. The payload is a release of a known format version, in its one spelling, that does not contradict itself; and
+    # 4. The payload is a release of this format version, in its one spelling, that does not contradict itself; and
     #    before all of it is looked at, no larger than the reader can work with.
     reader.seek(0)
     manifest = b"".join(reader.chunks())
@@ -201,7 +200,7 @@ def _verify(
     signed |= {subject.name: subject.digest["sha256"] for subject in statement.subject}
     members = source.scan(signed, partial(_largest_descriptions, release, statement.subject))
 
-    # 7. The descriptions (since format version 2) are in the words that the release gives.
+    # 7. The descriptions are in the words that the release gives.
     _check_descriptors(release, members, statement.subject)
 
     # 8. Every member's SHA-256 is the signed one. The digests of its parts are kept, for when they are read again.
@@ -249,17 +248,11 @@ def _largest_descriptions(release: Release, subjects: Sequence[Subject]) -> dict
     """Return the most bytes that each description of a release can have, whatever the sizes of its data members."""
     data = subjects[len(DESCRIPTORS) :]
     described = [DataMember(each.name, MAX_MEMBER_SIZE, each.digest["sha256"]) for each in data]
-    largest = {name: len(make(release, described)) for name, make in DESCRIPTORS.items()}
-    if release.format_version == "1":
-        return {name: 2 * size + _OLD_WORDS for name, size in largest.items()}
-    return largest
+    return {name: len(make(release, described)) for name, make in DESCRIPTORS.items()}
 
 
 def _check_descriptors(release: Release, members: list[Member], subjects: Sequence[Subject]) -> None:
     """Check that the descriptions of a release are those that it gives."""
-    if release.format_version == "1":  # whose descriptions were worded by the version that made it
-        return
-
     signed = {subject.name: subject.digest["sha256"] for subject in subjects}
     described = [DataMember(each.name, each.size, signed[each.name]) for each in members[1 + len(DESCRIPTORS) :]]
     for name, make in DESCRIPTORS.items():

@@ -123,8 +123,7 @@ def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME)
     if n_entries > file.seek(0, os.SEEK_END) + _LEAST_BYTES:
         raise BundleFormatError(f"{name} has fewer bytes than a matrix of {d} columns with noise")
 
-    statistics = release.format_version == "1"
-    shape = FileShape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(described.labels), statistics=statistics)
+    shape = FileShape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(described.labels))
     with in_our_words(name):
         parquet = open_parquet(name, file, shape, pre_buffer=False, read_dictionary=["row", "column"])
         if parquet.metadata.num_rows != n_entries:
@@ -204,9 +203,9 @@ def _check_values(values: NDArray[np.float64], rows: NDArray[np.intp], described
     """Check that entries are numbers, and on the grid."""
     if not np.isfinite(values).all():
         raise BundleFormatError(f"{described.name} holds a value that is not a number")
-    granularity = described.noisy.granularity if described.noisy is not None else None
-    if granularity is None:
+    if described.noisy is None:
         return
+    granularity = described.noisy.granularity
     if described.is_counted:
         values = values[rows < len(described.labels) - 1]
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite number of steps is no multiple

@@ -179,7 +179,7 @@ def _varint(content: bytes, position: int) -> tuple[int, int]:
     raise BundleFormatError("has a header with a number that is not in its one spelling")
 
 
-_EMPTY = Struct({})
+EMPTY = Struct({})
 
 
 @dataclass(frozen=True)
@@ -196,25 +196,17 @@ class FileShape:
         Names and types of its columns: numbers of 8 bytes, and text.
     labels : tuple of str
         The texts that may occur.
-    statistics : bool
-        Whether there may be statistics, as there are in format version 1.
     """
 
     n_rows: int
     group_rows: int
     schema: pa.Schema
     labels: tuple[str, ...] = ()
-    statistics: bool = False
 
     @property
     def longest_label(self) -> int:
         """The length of the longest text in bytes."""
         return max((len(label.encode()) for label in self.labels), default=0)
-
-    @property
-    def statistics_bytes(self) -> int:
-        """The most bytes that the text in the statistics of one column takes."""
-        return 2 * self.longest_label if self.statistics else 0
 
 
 class Chunk(NamedTuple):
@@ -264,17 +256,9 @@ def read_footer(file: BinaryIO, shape: FileShape) -> list[list[Chunk]]:
     return [group[1] for group in footer[4]]
 
 
-def statistics_form(shape: FileShape) -> Struct:
-    """Return the form of a column's statistics: format version 1 has smallest and largest values, version 2 nothing."""
-    if not shape.statistics:
-        return _EMPTY
-    value = BoundedBytes(max(_NUMBER, shape.longest_label))
-    return Struct({1: value, 2: value, 3: I64, 4: I64, 5: value, 6: value, 7: BOOL, 8: BOOL})
-
-
 def _largest_footer(shape: FileShape, n_groups: int) -> int:
     n_columns, names = len(shape.schema), sum(len(name.encode()) for name in shape.schema.names)
-    group = _PER_GROUP + n_columns * (_PER_CHUNK + shape.statistics_bytes) + names
+    group = _PER_GROUP + n_columns * _PER_CHUNK + names
     return _PER_FILE + n_columns * _PER_COLUMN + names + n_groups * group
 
 
@@ -282,14 +266,14 @@ def _file_form(shape: FileShape, most_groups: int) -> Struct:
     """Return the form of a footer."""
     n_columns = len(shape.schema)
     name = BoundedBytes(max(len(name.encode()) for name in shape.schema.names))
-    element = Struct({1: I32, 3: I32, 4: BoundedBytes(_PER_FILE + name.most), 5: I32, 6: I32, 10: Struct({1: _EMPTY})})
+    element = Struct({1: I32, 3: I32, 4: BoundedBytes(_PER_FILE + name.most), 5: I32, 6: I32, 10: Struct({1: EMPTY})})
 
     count = Struct({1: I32, 2: I32, 3: I32}, frozenset({1, 2, 3}))
     no_levels = Listing(I64, 0, 0)
     sizes = Struct({1: I64, 2: no_levels, 3: no_levels}, frozenset({1}))
     described: dict[int, Kind] = {1: I32, 2: Listing(I32, 1, 5), 3: Listing(name, 1, 1), 4: I32}
     described |= dict.fromkeys((5, 6, 7, 9, 11), I64)
-    described |= {12: statistics_form(shape), 13: Listing(count, 1, 5), 16: sizes}
+    described |= {12: EMPTY, 13: Listing(count, 1, 5), 16: sizes}
     columns = {column.encode(): index for index, column in enumerate(shape.schema.names)}
     types = [_TYPES[kind] for kind in shape.schema.types]
     about = Struct(described, frozenset({1, 2, 3, 4, 5, 6, 7, 9}))
@@ -298,7 +282,7 @@ def _file_form(shape: FileShape, most_groups: int) -> Struct:
         {1: Listing(chunk_form, n_columns, n_columns), 2: I64, 3: I64, 5: I64, 6: I64, 7: I16},
         frozenset({1, 2, 3, 5, 6}),
     )
-    order = Struct({1: _EMPTY}, frozenset({1}))
+    order = Struct({1: EMPTY}, frozenset({1}))
 
     def check_schema(found: list[dict[int, Any]]) -> None:
         if found != _elements(shape.schema):

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import BundleFormatError, DataError
-from dp_bundle.data.parquet_footer import BOOL, I32, Chunk, FileShape, Struct, read_footer, read_struct, statistics_form
+from dp_bundle.data.parquet_footer import BOOL, EMPTY, I32, Chunk, FileShape, Struct, read_footer, read_struct
 
 _DATA, _DICTIONARY = 0, 2  # types of pages
 _PLAIN, _LEVELS, _INDICES, _SPLIT = 0, 3, 8, 9  # encodings
@@ -89,17 +89,10 @@ def check_headers(file: BinaryIO, shape: FileShape) -> None:
     BundleFormatError
         They do not keep to the shape; the sentence lacks its subject, the file.
     """
-    groups, form = read_footer(file, shape), _form(shape)
+    groups, form = read_footer(file, shape), _FORM
     for chunks in groups:
         for kind, chunk in zip(shape.schema.types, chunks, strict=True):
             _check_chunk(file, chunk, shape, form, is_text=kind == pa.string())
-
-
-def _form(shape: FileShape) -> Struct:
-    """Return the form of a page's header."""
-    data = Struct({1: I32, 2: I32, 3: I32, 4: I32, 5: statistics_form(shape)}, frozenset({1, 2, 3, 4}))
-    dictionary = Struct({1: I32, 2: I32, 3: BOOL}, frozenset({1, 2}))
-    return Struct({1: I32, 2: I32, 3: I32, 5: data, 7: dictionary}, frozenset({1, 2, 3}), _page)
 
 
 def _page(found: dict[int, Any]) -> _Page:
@@ -113,10 +106,15 @@ def _page(found: dict[int, Any]) -> _Page:
     return _Page(found[1], own[2], own[1], found[2], found[3])
 
 
+_DATA_PAGE = Struct({1: I32, 2: I32, 3: I32, 4: I32, 5: EMPTY}, frozenset({1, 2, 3, 4}))
+_DICTIONARY_PAGE = Struct({1: I32, 2: I32, 3: BOOL}, frozenset({1, 2}))
+_FORM = Struct({1: I32, 2: I32, 3: I32, 5: _DATA_PAGE, 7: _DICTIONARY_PAGE}, frozenset({1, 2, 3}), _page)
+
+
 def _check_chunk(file: BinaryIO, chunk: Chunk, shape: FileShape, form: Struct, *, is_text: bool) -> None:
     """Check the pages of one column in one row group."""
     position, end = chunk.start, chunk.start + chunk.stored
-    most_pages, longest = chunk.n_values // _LEAST_VALUES + 3, _LONGEST_HEADER + shape.statistics_bytes
+    most_pages, longest = chunk.n_values // _LEAST_VALUES + 3, _LONGEST_HEADER
     found: Counter[tuple[int, int]] = Counter()
     n_values = size = 0
     while position < end and found.total() < most_pages:

@@ -23,7 +23,7 @@ from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.base.quoting import quote_name
 from dp_bundle.data.parquet_footer import FileShape
 from dp_bundle.data.parquet_pages import open_parquet
-from dp_bundle.data.rows import batch_rows, group_rows, part_schema
+from dp_bundle.data.rows import group_rows, part_schema
 from dp_bundle.manifest.columns import Column
 
 _TYPES = {pa.float64(): np.float64, pa.int64(): np.int64}
@@ -92,8 +92,6 @@ def find_groups(
     parts: Iterable[tuple[str, Callable[[], BinaryIO]]],
     columns: tuple[Column, ...],
     n_rows: int,
-    *,
-    version_1: bool = False,
 ) -> Iterator[RowGroup]:
     """Yield the row groups of all parts in order, each to be read by any thread.
 
@@ -105,8 +103,6 @@ def find_groups(
         What the manifest says of them.
     n_rows : int
         How many rows it promises in all.
-    version_1 : bool
-        Whether they are of format version 1, whose parts may have statistics, and larger row groups of many columns.
 
     Raises
     ------
@@ -116,7 +112,7 @@ def find_groups(
     """
     seen = 0
     for name, new_view in parts:
-        for group in part_groups(name, new_view, columns, n_rows, seen, version_1=version_1):
+        for group in part_groups(name, new_view, columns, n_rows, seen):
             yield group
             seen += group.n_rows
     require_all_rows(seen, n_rows)
@@ -128,8 +124,6 @@ def part_groups(
     columns: tuple[Column, ...],
     n_rows: int,
     start: int,
-    *,
-    version_1: bool = False,
 ) -> Iterator[RowGroup]:
     """Yield the row groups of one part, like `find_groups`, for a caller who counts the rows of all parts.
 
@@ -137,7 +131,7 @@ def part_groups(
     ----------
     name, new_view
         The part, and what opens a new view of it.
-    columns, n_rows, version_1
+    columns, n_rows
         As of `find_groups`.
     start : int
         The number of its first row.
@@ -147,8 +141,7 @@ def part_groups(
     BundleFormatError
         As `find_groups` does.
     """
-    rows = (batch_rows if version_1 else group_rows)(len(columns))
-    shape = FileShape(n_rows - start, rows, part_schema(columns), statistics=version_1)
+    shape = FileShape(n_rows - start, group_rows(len(columns)), part_schema(columns))
     with in_our_words(name), contextlib.closing(new_view()) as file:
         metadata = open_parquet(name, file, shape, pre_buffer=False).metadata
     for index in range(metadata.num_row_groups):

@@ -26,7 +26,6 @@ from dp_bundle.manifest.dataset import dataset_details
 from dp_bundle.manifest.release import Release
 
 _ACTIVE = re.compile(r"([\\`*\[\]<>&|$~])")
-_WHERE_SINCE = 3  # the edition of words that no longer names a package for an index to find
 _ONE_MATRIX = (
     "There are no rows here: the file holds the sum of products of all pairs of columns over the rows, with random",
     "noise, one line for each pair.",
@@ -74,7 +73,8 @@ def make_readme(release: Release, n_files: int, *, in_file: bool = True) -> str:
         *map(_inactive, describe_discovery(release)),
         *map(_inactive, describe_gaps(release, in_file=True)),
         "",
-        *_how_to_learn(release, in_file=in_file),
+        *_where_the_software_is(release),
+        *_LEARN,
         "",
     ]
 
@@ -110,19 +110,6 @@ def _noise(release: Release) -> list[str]:
     rounds = _TWO_ROUNDS if release.margins is None else _WITH_MARGINS
     held = _ONE_MATRIX if release.second_moments.first_round is None else rounds
     return [*held, *map(_inactive, describe_moments(release.second_moments, release.columns))]
-
-
-def _how_to_learn(release: Release, *, in_file: bool) -> list[str]:
-    if not in_file or release.wording >= _WHERE_SINCE:
-        return [*_where_the_software_is(release), *_LEARN]
-    return [
-        "dpgraph, a Python package under the Apache-2.0 licence, subtracts the noise and estimates the graph of the",
-        "columns. Trust the publisher once, by the fingerprint that she announces, and learn:",
-        "",
-        "    pip install dpgraph",
-        "    dp-bundle trust FINGERPRINT",
-        "    dp-learn THIS-FILE.tar",
-    ]
 
 
 def _where_the_software_is(release: Release) -> list[str]:

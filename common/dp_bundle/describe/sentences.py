@@ -36,8 +36,6 @@ REPLACEMENT = (
 _KNOWN_PUBLIC = {ORDER_PUBLIC, NUMBER_PUBLIC, TOGETHER_PUBLIC}
 _ROWS_TOGETHER = 10  # of a person, whose protection is stated for an example
 _NAMED = 8  # so many columns are named in a sentence
-_SEVERAL_SINCE = 2  # the edition of words since which files in a bundle have that sentence
-_UNIT_SINCE = 3  # that since which they say in which unit of privacy there is no total
 
 
 def describe_noise(column: Column) -> str:
@@ -200,8 +198,6 @@ def describe_moments(moments: SecondMoments | None, columns: Sequence[Column]) -
     )
     if moments.distribution is None:
         said = f"The noise of the {moments.mechanism} mechanism does not act entry by entry"
-        if moments.granularity is None:
-            said = f"An older version drew it in floating point, so that its epsilon may not hold. {said}"
         on, beside = moments.estimated_diagonal_error, moments.estimated_off_diagonal_error
         if on is None or beside is None:
             return [held, f"{said}."]
@@ -309,7 +305,7 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
         )
         lines.append(f"That is (epsilon, delta)-differential privacy with {points}.")
 
-    lines += describe_several(guarantee) if not in_file or release.wording >= _SEVERAL_SINCE else []
+    lines += describe_several(guarantee)
     if not guarantee.neighbours.n_rows_public:
         lines.append("The number of rows is protected as well: what is stated of it was read from the noisy release.")
     if guarantee.public:
@@ -411,8 +407,6 @@ def describe_total(release: Release, *, in_file: bool = False) -> str:
     releases = f"{total.releases} release(s)" if in_file else counted(total.releases, "release")
     cost = "cost" if in_file or total.releases != 1 else "costs"
     part = f" (this one is partition {quote(release.lineage.partition)})" if release.lineage.partition else ""
-    if total.rho is None and in_file and release.wording < _UNIT_SINCE:
-        return f"{releases} of this dataset{part}, without a guarantee in all."
     if total.rho is None:
         return f"{releases} of this dataset{part}: {_no_total(total)}."
     costs = {total.unit: total.rho, **total.other_units_rho}

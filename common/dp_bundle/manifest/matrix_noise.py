@@ -14,7 +14,7 @@ With standard deviations s on the diagonal and t off it, where an entry counts t
   corner is exact, all of this holds for the corner that makes the norm least, which for rows of equal length is 0.
   With fewer degrees of freedom than one more than the coordinates, the density has no bound, and there is no epsilon;
 - noise that does not act entry by entry: nothing of epsilon shows in it. Drawn to a finite precision, on a grid, it
-  excepts an event from its guarantee; an older version drew floating-point numbers and excepted none.
+  excepts an event from its guarantee.
 
 References
 ----------
@@ -47,13 +47,13 @@ class MatrixNoise:
         What manifests call it.
     label : str
         What a person calls it.
-    granularity : float or None
-        Entries are multiples of this power of two; None where they were drawn in floating point.
+    granularity : float
+        Entries are multiples of this power of two.
     """
 
     distribution: ClassVar[str | None] = None
     label: ClassVar[str] = ""
-    granularity: float | None
+    granularity: float
 
     @classmethod
     def parameter_names(cls) -> list[str]:
@@ -64,11 +64,6 @@ class MatrixNoise:
     def parameters(self) -> dict[str, float]:
         """The distribution's parameters, in the matrix's units."""
         return {name: getattr(self, name) for name in self.parameter_names()}
-
-    @property
-    def step(self) -> float:
-        """The granularity, or 1 where there is none."""
-        return self.granularity or 1.0
 
     @property
     def variances(self) -> tuple[float, float] | None:
@@ -99,7 +94,7 @@ class MatrixNoise:
 
     def check_guarantee(self, guarantee: Guarantee, rows: NoisyMatrix, n_features: int) -> None:  # noqa: ARG002
         """Refuse, by ValueError, a guarantee that this noise cannot give for rows within a matrix's limits."""
-        check_pure_epsilon(guarantee, excepted=self.granularity is not None)
+        check_pure_epsilon(guarantee, excepted=True)
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,7 @@ class RoundedGaussian(MatrixNoise):
     def variances(self) -> tuple[float, float]:
         """The exact variances after rounding."""
         on, beside = (
-            self.step**2 * rounded_gaussian_variance(sigma / self.step)
+            self.granularity**2 * rounded_gaussian_variance(sigma / self.granularity)
             for sigma in (self.diagonal_sigma, self.off_diagonal_sigma)
         )
         return on, beside
@@ -149,7 +144,7 @@ class DiscreteLaplace(MatrixNoise):
     @property
     def variances(self) -> tuple[float, float]:
         """The exact variance, twice."""
-        variance = self.step**2 * discrete_laplace_variance(self.scale / self.step)
+        variance = self.granularity**2 * discrete_laplace_variance(self.scale / self.granularity)
         return variance, variance
 
     def check_guarantee(self, guarantee: Guarantee, rows: NoisyMatrix, n_features: int) -> None:
@@ -170,7 +165,7 @@ class _Wishart(MatrixNoise):
     def variances(self) -> tuple[float, float]:
         """The variances, with that of rounding."""
         beside = self.matrices * self.degrees_of_freedom * self.scale**2
-        return 2 * beside + self.step**2 / 12, beside + self.step**2 / 12
+        return 2 * beside + self.granularity**2 / 12, beside + self.granularity**2 / 12
 
 
 @dataclass(frozen=True)
@@ -225,7 +220,7 @@ _KINDS: dict[str | None, type[MatrixNoise]] = {
 }
 
 
-def noise_of(distribution: str | None, granularity: float | None, parameters: Mapping[str, float]) -> MatrixNoise:
+def noise_of(distribution: str | None, granularity: float, parameters: Mapping[str, float]) -> MatrixNoise:
     """Return the noise that a manifest states, or raise ValueError if its parameters are none of its kind."""
     kind = _KINDS[distribution]
     if set(parameters) != set(kind.parameter_names()) or min(parameters.values(), default=1.0) <= 0:
@@ -286,13 +281,12 @@ class NoisyMatrix(Model):
     `off_diagonal_sigma`. `discrete-laplace`: a multiple k of `granularity` with probability proportional to
     exp(-|k| `granularity` / `scale`). `wishart`: `scale` G^T G, rounded, where G has `degrees_of_freedom` rows of
     standard normal numbers; `wishart-difference`: one such matrix less another. None: the noise does not act entry by
-    entry, and only its `granularity` is known. Without a granularity, the matrix comes from an older version that drew
-    it in floating point.
+    entry, and only its `granularity` is known.
     """
 
     radius: Positive
     constant: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    granularity: Positive | None = None
+    granularity: Positive
     distribution: Literal["rounded-gaussian", "discrete-laplace", "wishart", "wishart-difference"] | None = None
     parameters: dict[Name, Finite] = Field(default_factory=dict)
     diagonal_variance: Positive | None = None
@@ -319,9 +313,9 @@ class NoisyMatrix(Model):
         # all of the noise is stated
         known = self.distribution is not None
         variances = (self.diagonal_variance, self.off_diagonal_variance)
-        if any((value is not None) != known for value in variances) or (known and self.granularity is None):
-            raise ValueError("variances, with a granularity, are stated exactly where noise acts entry by entry")
-        if self.granularity is not None and math.frexp(self.granularity)[0] != 0.5:
+        if any((value is not None) != known for value in variances):
+            raise ValueError("variances are stated exactly where noise acts entry by entry")
+        if math.frexp(self.granularity)[0] != 0.5:
             raise ValueError("the granularity is not a power of two")
 
         # and its numbers follow from its parameters

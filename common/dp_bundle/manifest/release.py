@@ -14,17 +14,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from dp_bundle.manifest.base import (
-    DISCOVERY,
-    MARGINS,
-    PLAIN_VERSION,
+    FORMAT_VERSION,
     Digest,
-    FormatVersion,
     Model,
     Name,
     Positive,
-    check_further,
-    check_words,
-    wording_of,
 )
 from dp_bundle.manifest.columns import Column, Scores, source_names
 from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
@@ -90,7 +84,7 @@ class Release(Model):
     is protected, an estimate read from the noisy matrix itself.
     """
 
-    format_version: FormatVersion = PLAIN_VERSION
+    format_version: Literal["8"] = FORMAT_VERSION
     dataset: Dataset
     lineage: Lineage
     kind: Literal["rows", "covariance"] = "rows"
@@ -107,8 +101,6 @@ class Release(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Release:
-        check_words(self.format_version, self._words)
-        check_further(self.format_version, self.dataset.further)
         names = [column.name for column in self.columns]
         if len(set(names)) != len(names):
             raise ValueError("two columns have the same name")
@@ -140,7 +132,7 @@ class Release(Model):
         check_total(self.cumulative, self.guarantee)
         if self.lineage.number == 1 and self.cumulative.releases != 1:
             raise ValueError("the first release of a dataset is one of several")
-        if self.guarantee is not None and self.format_version != "1":  # which neither counted nor named all of it
+        if self.guarantee is not None:
             check_total_in_every_unit(self.cumulative, self.guarantee, self.columns)
             check_public(self.guarantee, self.columns, self.lineage.partition)
         return self
@@ -187,7 +179,7 @@ class Release(Model):
 
     def _check_margins(self, margins: Margins | None) -> None:
         """Refuse histograms without the scores that follow from them, and scores without histograms."""
-        if any((column.standard_obtained == MARGINS) != (margins is not None) for column in self.columns):
+        if any((column.standard_obtained == "margins") != (margins is not None) for column in self.columns):
             raise ValueError("standards follow from histograms exactly where there are histograms")
         scored = [isinstance(column.transform, Scores) for column in self.columns]
         if any(scored) and margins is None:
@@ -205,27 +197,9 @@ class Release(Model):
         return self.second_moments is not None and self.second_moments.first_round is not None
 
     @property
-    def _words(self) -> set[str]:
-        """The words that may have come with a version of the format."""
-        words: set[str] = {column.bounds_obtained for column in self.columns}
-        words |= {column.noise.distribution for column in self.columns if column.noise is not None}
-        words |= {column.missing for column in self.columns} | {source.kind for source in self.sources}
-        words |= {column.transform.name for column in self.columns if column.transform is not None}
-        words |= {self.cumulative.unit, self.guarantee.unit if self.guarantee is not None else ""}
-        words |= {DISCOVERY} if self.discovery is not None else set()
-        moments = self.second_moments
-        words |= {MARGINS} if self.margins is not None else set()
-        return words | ({moments.mechanism, moments.distribution or ""} if moments is not None else set())
-
-    @property
     def margins(self) -> Margins | None:
         """The noise on the histograms of a release by normal scores; None of any other."""
         return None if self.second_moments is None else self.second_moments.margins
-
-    @property
-    def wording(self) -> int:
-        """The edition of the words in the bundle's own descriptions; see `wording_of`."""
-        return wording_of(self.format_version, self.software)
 
     @property
     def series(self) -> str:

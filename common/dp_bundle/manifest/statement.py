@@ -1,9 +1,8 @@
 """The signed payload: an in-toto Statement over all other members, whose predicate is the release.
 
-It has one spelling: JSON with sorted keys and no spaces, every number and text as Python's json writes it, and, since
-format version 2, every field of its version (before, a field that came later could be absent). So two readers cannot
-understand it differently, and the manifest's digest stands for what it says. Before it is checked field by field its
-size, depth and number of entries are.
+It has one spelling: JSON with sorted keys and no spaces, every number and text as Python's json writes it, and every
+field. So two readers cannot understand it differently, and the manifest's digest stands for what it says. Before it is
+checked field by field its size, depth and number of entries are.
 
 References
 ----------
@@ -18,11 +17,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError
 
 from dp_bundle.base.errors import BundleFormatError, UnsupportedVersionError
 from dp_bundle.base.quoting import escape, quote_name
-from dp_bundle.manifest.base import FORMAT_VERSION, VERSIONS, Digest, Model, Name, later_fields
+from dp_bundle.manifest.base import FORMAT_VERSION, Digest, Model, Name
 from dp_bundle.manifest.release import Release
 
 MAX_PAYLOAD = 12 * 2**20  # bytes: 20,000 columns take 10 million
@@ -30,7 +29,7 @@ _MAX_SUBJECTS = 65_535
 _MAX_MARKS = 700_000  # commas and opening brackets: more than the largest release has
 _MAX_ENTRIES = 64  # of an object
 _MAX_DEPTH = 8
-_PREDICATE_TYPE = "dpgraph:release/v"
+_PREDICATE_TYPE: Literal["dpgraph:release/v8"] = "dpgraph:release/v8"
 
 
 class Shape(NamedTuple):
@@ -61,33 +60,17 @@ class Statement(Model):
         "https://in-toto.io/Statement/v1"
     )
     subject: Annotated[tuple[Subject, ...], Field(max_length=_MAX_SUBJECTS, fail_fast=True)]
-    predicateType: Literal[  # noqa: N815  in-toto's own spelling
-        "dpgraph:release/v1",
-        "dpgraph:release/v2",
-        "dpgraph:release/v3",
-        "dpgraph:release/v4",
-        "dpgraph:release/v5",
-        "dpgraph:release/v6",
-        "dpgraph:release/v7",
-        "dpgraph:release/v8",
-    ] = "dpgraph:release/v5"
+    predicateType: Literal["dpgraph:release/v8"] = _PREDICATE_TYPE  # noqa: N815  in-toto's own spelling
     predicate: Release
-
-    @model_validator(mode="after")
-    def _check(self) -> Statement:
-        if self.predicateType != f"{_PREDICATE_TYPE}{self.predicate.format_version}":
-            raise ValueError("the type of the predicate is not that of its format version")
-        return self
 
     @classmethod
     def about(cls, release: Release, subjects: Sequence[Subject]) -> Statement:
-        """Return the statement of a release, in its own format version, over these members."""
-        kind = f"{_PREDICATE_TYPE}{release.format_version}"
-        return cls.model_validate({"subject": tuple(subjects), "predicateType": kind, "predicate": release})
+        """Return the statement of a release over these members."""
+        return cls.model_validate({"subject": tuple(subjects), "predicate": release})
 
     def to_bytes(self) -> bytes:
-        """Return the statement as JSON: keys sorted, no spaces, every field of its version."""
-        return _spell(self._document())
+        """Return the statement as JSON: keys sorted, no spaces, every field."""
+        return _spell(self.model_dump(mode="json", by_alias=True))
 
     @classmethod
     def from_bytes(cls, content: bytes, require_shape: Callable[[Shape], object] | None = None) -> Statement:
@@ -103,7 +86,7 @@ class Statement(Model):
         Raises
         ------
         UnsupportedVersionError
-            It is a release in a format version that this software does not know.
+            It is a release in another format version.
         BundleFormatError
             It is not a release in its one spelling, or contradicts itself.
         """
@@ -117,8 +100,8 @@ class Statement(Model):
             version = str(document["predicate"]["format_version"])
         except (KeyError, TypeError) as error:
             raise BundleFormatError("the signed manifest does not describe a release") from error
-        if version not in VERSIONS:
-            raise UnsupportedVersionError(quote_name(version), f"{', '.join(VERSIONS[:-1])} and {FORMAT_VERSION}")
+        if version != FORMAT_VERSION:
+            raise UnsupportedVersionError(quote_name(version), FORMAT_VERSION)
         if require_shape is not None and (shape := _stated_shape(document["predicate"])) is not None:
             require_shape(shape)
         del document  # as large as what it is read to
@@ -130,25 +113,18 @@ class Statement(Model):
             first = error.errors()[0]
             place = ".".join(quote_name(str(part)) for part in first["loc"]) or "release"
             raise BundleFormatError(f"the signed manifest is not sound: {place}: {escape(first['msg'])}") from error
-        if _spell(statement._document(only_set=version == "1")) != content:
-            raise BundleFormatError(
-                "the signed manifest lacks fields, has later ones, or spells a number in another way"
-            )
+        if statement.to_bytes() != content:
+            raise BundleFormatError("the signed manifest lacks fields, or spells a number in another way")
         return statement
-
-    def _document(self, *, only_set: bool = False) -> dict[str, Any]:
-        """Return the statement as a document, with the fields of its version alone."""
-        exclude = {"predicate": later_fields(self.predicate.format_version)}
-        return self.model_dump(mode="json", by_alias=True, exclude=exclude, exclude_unset=only_set)
 
 
 def manifest_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of the signed payload, of this format version and all before it.
+    """Return the JSON Schema (draft 2020-12) of the signed payload.
 
     It is for portals, and for readers in other languages. A payload that fits it may still be refused: it does not say
     that all of a manifest's statements agree.
     """
-    draft, own = "https://json-schema.org/draft/2020-12/schema", f"{_PREDICATE_TYPE}{FORMAT_VERSION}/schema"
+    draft, own = "https://json-schema.org/draft/2020-12/schema", f"{_PREDICATE_TYPE}/schema"
     return {"$schema": draft, "$id": own, **Statement.model_json_schema(by_alias=True)}
 
 

@@ -156,7 +156,7 @@ def find_moment_contradictions(
     box : float
         h, in units of z.
     """
-    if noise.distribution is None or noise.granularity is None:
+    if noise.distribution is None:
         return []
 
     # entries on the grid
@@ -208,7 +208,7 @@ def _moment_tails(noise: MatrixNoise, chance: float) -> tuple[float, float]:
         on, off = far * noise.diagonal_sigma, far * noise.off_diagonal_sigma
     else:
         on = off = math.inf
-    return on + noise.step, off + noise.step
+    return on + noise.granularity, off + noise.granularity
 
 
 def smallest_possible_eigenvalue(n_features: int, n_rows: int) -> float:

@@ -32,7 +32,6 @@ from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.describe.sentences import REPLACEMENT
 from dp_bundle.files.new_files import settle
 from dp_bundle.files.places import RemotePath
-from dp_bundle.manifest.base import DISCOVERY, MARGINS, version_for
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter
 from dp_publish.data.kinds import published
@@ -282,11 +281,7 @@ def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reser
                 job.record_contents(*found)
 
         contents, parts = found
-        words: list[str] = [column.transform.name for column in contents.columns if column.transform]
-        moments = contents.second_moments
-        words += [MARGINS] if moments is not None and moments.margins is not None else []
         release = Release(
-            format_version=version_for([*words, *([DISCOVERY] if contents.discovery else [])]),
             dataset=order.policy.dataset.published(),
             lineage=reservation.lineage,
             kind="covariance" if order.policy.privacy.is_moments else "rows",

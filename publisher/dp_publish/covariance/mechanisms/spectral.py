@@ -178,8 +178,7 @@ class SpectralMechanism(PureMechanism):
         scaled = 0.5 * (matrix + matrix.T) * moments.scaling.square
         if tools.granular:
             scaled = np.rint(scaled / step) * step
-        stated = MatrixNoise(step if tools.granular else None)
-        return released(self, scaled, moments, stated, unshrunk * moments.scaling.square)
+        return released(self, scaled, moments, MatrixNoise(step), unshrunk * moments.scaling.square)
 
     def _noisy_eigenvalues(self, moments: ExactMoments, tools: Tools) -> tuple[Floats, float]:
         """Return eigenvalues with noise in units of N^2, the largest first, and the step of the grid for the matrix."""

@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[3] / "golden"
 @pytest.fixture(scope="module")
 def bundle() -> Iterator[Bundle]:
     """Return the stored release by normal scores."""
-    with open_bundle(GOLDEN / "bundle-v8-copula-two-round-covariance.tar", UnsafeTrustAnyone()) as opened:
+    with open_bundle(GOLDEN / "bundle-copula.tar", UnsafeTrustAnyone()) as opened:
         yield opened
 
 
@@ -93,7 +93,7 @@ def test_few_bytes_that_hold_many_cells_are_refused_unread(bundle: Bundle, monke
 
 def test_other_releases_have_no_histograms() -> None:
     """A release of second moments alone says so."""
-    with open_bundle(GOLDEN / "bundle-v5-two-round-covariance.tar", UnsafeTrustAnyone()) as other:
+    with open_bundle(GOLDEN / "bundle-two-round.tar", UnsafeTrustAnyone()) as other:
         with pytest.raises(BundleFormatError, match="no release by normal scores"):
             other.margins()
         with pytest.raises(BundleFormatError, match="no release by normal scores"):

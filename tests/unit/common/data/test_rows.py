@@ -150,17 +150,6 @@ def test_batches_are_bounded_for_any_width() -> None:
         assert group_rows(n_columns) <= min(rows, max(2**9, 2**22 // n_columns))
 
 
-def test_parts_of_version_1_may_have_larger_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the first version wrote of very many columns is read; of the second, such a group is refused."""
-    (file,) = write([values(3000)])
-    monkeypatch.setattr(parts, "_MOST_CELLS", 2**9)
-    read = partial(find_groups, [("part", lambda: io.BytesIO(file.getvalue()))], COLUMNS, 3000)
-
-    assert sum(group.read().num_rows for group in read(version_1=True)) == 3000
-    with pytest.raises(BundleFormatError, match="row group of 3000 rows"):
-        list(read())
-
-
 def test_parts_are_of_equal_size_and_few() -> None:
     """A part has whole row groups and about eight million cells; far on it is larger, but holds less than a GiB."""
     for n_columns in (1, 3, 10, 1000, 20_000):

@@ -20,7 +20,6 @@ from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.meanings import column_meanings, describe_sources
-from dp_bundle.describe.readme import make_readme
 from dp_bundle.describe.sentences import (
     describe_bounds,
     describe_guarantee,
@@ -145,15 +144,6 @@ def test_readme_says_where_the_software_is_and_by_which_digest(release: Release)
     assert '"https://example.org/dpgraph.tar.gz"' in told
     assert f"\n    sha256:{code_digest()}\n" in silent
     assert release.software.endswith(f" (code sha256:{code_digest()})")
-
-
-@pytest.mark.parametrize(("version", "software"), [("4", "dpgraph 0.3.0"), ("5", "dpgraph 0.2.0")])
-def test_readme_of_an_earlier_edition_keeps_its_words(release: Release, version: str, software: str) -> None:
-    """What was signed before verifies for ever; a card beside it has the words of today."""
-    older = variant(release, format_version=version, software=software)
-    words = "    pip install dpgraph\n    dp-bundle trust FINGERPRINT\n"
-    assert words in make_readme(older, 1)
-    assert words not in make_readme(older, 1, in_file=False)
 
 
 def test_readme_table_survives_bars_and_line_breaks(release: Release) -> None:
@@ -335,7 +325,7 @@ def _release(name: str) -> Release:
 
 def test_dates_are_named_as_dates() -> None:
     """The bounds of a date, published as days, are written as people write dates."""
-    release = _release("v4-mixed")
+    release = _release("mixed")
     (said,) = [each for each in describe_sources(release) if each.startswith("made")]
     assert said == "made is a date, in days since 1970-01-01, from 2020-01-01 to 2026-01-01."
     assert column_meanings(release)["made"].endswith("from 2020-01-01 to 2026-01-01.")
@@ -344,7 +334,7 @@ def test_dates_are_named_as_dates() -> None:
 @pytest.mark.parametrize("kind", ["date", "time"])
 def test_bounds_beyond_every_calendar_are_left_out(kind: str) -> None:
     """A signer may state any bounds; those that no calendar has are not written as dates, and nothing breaks."""
-    release = _release("v4-mixed")
+    release = _release("mixed")
     source = release.sources[-1].model_copy(update={"kind": kind})
     column = release.columns[-1].model_copy(update={"bounds": (-1e308, 1e308)})
     changed = release.model_copy(update={"sources": (source,), "columns": (column,)})
@@ -359,7 +349,7 @@ def test_bounds_beyond_every_calendar_are_left_out(kind: str) -> None:
 def test_probabilities_are_of_each_other_level() -> None:
     """What randomised response is said to do adds up to one over all levels."""
     for name, others in (("size=small", 4), ("red", 1)):
-        (column,) = [column for column in _release("v4-mixed").columns if column.name == name]
+        (column,) = [column for column in _release("mixed").columns if column.name == name]
         said = re.fullmatch(
             r"randomised response, a level stays with probability (\S+) and becomes (each other one|the other) "
             r"with (\S+)",
@@ -372,7 +362,7 @@ def test_probabilities_are_of_each_other_level() -> None:
 
 def test_category_is_listed_once_and_explained_on_the_label() -> None:
     """Descriptions name the noise of a category once, and the label says which levels its columns stand for."""
-    release = _release("v4-mixed")
+    release = _release("mixed")
     said = Subject(release).noise
     assert [each.split(":")[0] for each in said] == [
         *("alcohol", "hue", "proline", "size", "maker", "red", "grade", "made")
@@ -382,7 +372,7 @@ def test_category_is_listed_once_and_explained_on_the_label() -> None:
 
 def test_changes_are_told_as_what_one_person_adds() -> None:
     """A guess is about one person's part of a cell, and neighbours differ by what a column states."""
-    release = _release("v4-changes")
+    release = _release("changes")
     assert release.guarantee is not None
     assert "one person’s part of one cell, and that it was counted there or not, each as likely" in describe_guess(
         release.guarantee, release.columns

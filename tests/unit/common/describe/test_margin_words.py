@@ -24,7 +24,7 @@ SIZE = "a histogram of each column, and how 10 columns (for 7 of the table) go t
 @pytest.fixture(scope="module")
 def bundle() -> Iterator[Bundle]:
     """Return the stored release by normal scores."""
-    with open_bundle(GOLDEN / "bundle-v8-copula-two-round-covariance.tar", UnsafeTrustAnyone()) as opened:
+    with open_bundle(GOLDEN / "bundle-copula.tar", UnsafeTrustAnyone()) as opened:
         yield opened
 
 

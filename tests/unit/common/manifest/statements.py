@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.manifest.base import later_fields
 from dp_bundle.manifest.columns import Noise
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import Statement
@@ -44,9 +43,9 @@ COUNTS = {
 SOUND: dict[str, Any] = {
     "_type": "https://in-toto.io/Statement/v1",
     "subject": [{"name": "README.md", "digest": {"sha256": "0" * 64}}],
-    "predicateType": "dpgraph:release/v1",
+    "predicateType": "dpgraph:release/v8",
     "predicate": {
-        "format_version": "1",
+        "format_version": "8",
         "dataset": {"name": "people"},
         "lineage": {"number": 2, "created": "2026-01-02T03:04:05Z", "previous": "a" * 64},
         "n_rows": 10,
@@ -57,9 +56,9 @@ SOUND: dict[str, Any] = {
             "rho": 12.5,
             "epsilon_delta": [{"epsilon": 40.0, "delta": 1e-6}],
             "accountant": "gaussian-dp",
-            "public": ["the number of rows"],
+            "public": ["the number and the order of the rows"],
         },
-        "cumulative": {"unit": "row", "releases": 2, "mu": 6.0, "rho": 18.0},
+        "cumulative": {"unit": "row", "releases": 2, "mu": 6.0, "rho": 18.0, "other_units_rho": {"cell": 18.0}},
         "software": "dpgraph 0",
     },
 }
@@ -81,6 +80,12 @@ def replaced(document: dict[str, Any], *changes: tuple[str, Any]) -> dict[str, A
     return document
 
 
+def total(unit: str = "row", mu: float | None = 100.0, rho: float | None = 5000.0, **more: Any) -> dict[str, Any]:
+    """Return totals that say the same of every unit."""
+    others = dict.fromkeys({"cell", "row"} - {unit}, rho) if rho is not None else {}
+    return {"unit": unit, "releases": 1, "mu": mu, "rho": rho, "other_units_rho": others, **more}
+
+
 def spell(document: Any) -> bytes:
     """Return a document as JSON with sorted keys and no spaces."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
@@ -90,8 +95,7 @@ def respell(document: dict[str, Any]) -> bytes:
     """Return a statement in its one spelling: of its numbers too, unless it is not sound."""
     with contextlib.suppress(ValidationError, ArithmeticError):
         statement = Statement.model_validate_json(json.dumps(document))
-        unset, later = statement.predicate.format_version == "1", later_fields(statement.predicate.format_version)
-        document = statement.model_dump(mode="json", by_alias=True, exclude_unset=unset, exclude={"predicate": later})
+        document = statement.model_dump(mode="json", by_alias=True)
     return spell(document)
 
 
@@ -116,6 +120,6 @@ def mixed(**guarantee: Any) -> dict[str, Any]:
     sound = {"unit": "row", "mu": None, "rho": 84.5, "epsilon_delta": [], "accountant": "privacy-loss-distribution"}
     return changed(
         ("predicate.columns", [*COLUMNS, COUNTS]),
-        ("predicate.guarantee", {**sound, "public": [], **guarantee}),
-        ("predicate.cumulative", {"unit": "row", "releases": 1, "mu": None, "rho": 100.0}),
+        ("predicate.guarantee", {**sound, "public": SOUND["predicate"]["guarantee"]["public"], **guarantee}),
+        ("predicate.cumulative", total(mu=None, rho=100.0)),
     )

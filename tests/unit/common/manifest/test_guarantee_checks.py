@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.unit.common.manifest.statements import read as read_statement
+from tests.unit.common.manifest.statements import total
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.manifest.guarantee import NUMBER_PUBLIC, ORDER_PUBLIC, TOGETHER_PUBLIC
@@ -59,15 +60,14 @@ DIFFERENCE = {  # two orthogonal rows move the sum by 2 (3 + 1) in the nuclear n
     "diagonal_variance": 4 * 5 * 16.0 + STEP**2 / 12,
     "off_diagonal_variance": 2 * 5 * 16.0 + STEP**2 / 12,
 }
-EIGENVECTORS = {"mechanism": "eigenvectors", "radius": 1.0, "constant": 0.5, "bias": 0.0}
-ON_A_GRID = {**EIGENVECTORS, "granularity": STEP}
+EIGENVECTORS = {"mechanism": "eigenvectors", "radius": 1.0, "constant": 0.5, "bias": 0.0, "granularity": STEP}
 EXCEPTED = {"excepted_delta": 2.0**-40, "epsilon_delta": [{"epsilon": 1.0, "delta": 2.0**-40}]}
 ERRORS = {"estimated_diagonal_error": 3.0, "estimated_off_diagonal_error": 2.0}
 MU = {"mu": 1.4143, "rho": 1.01, "accountant": "gaussian-dp", "epsilon_delta": []}
 
 
 POINT = {"epsilon": 1.0, "delta": 0.1}
-LARGE = {"unit": "row", "releases": 1, "mu": 1e6, "rho": 1e9, "excepted_delta": 1.0}
+LARGE = total(mu=1e6, rho=1e9, excepted_delta=1.0)
 
 
 def pure(epsilon: float, **changes: Any) -> dict[str, Any]:
@@ -80,14 +80,11 @@ def pure(epsilon: float, **changes: Any) -> dict[str, Any]:
 def document(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any) -> dict[str, Any]:
     """Return a statement about a covariance release."""
     unit = guarantee.get("entity")
-    total = {"unit": f"entity:{unit}" if unit else guarantee.get("unit", "row"), "releases": 1, "mu": 1e3, "rho": 1e6}
     public = [] if guarantee.get("neighbours") == "add-remove" else [NUMBER_PUBLIC]
-    version = "3" if moments["mechanism"] == "wishart-difference" else "1"  # which came with it
-    if version == "3":
-        public += [TOGETHER_PUBLIC] if unit else []
-        total["other_units_rho"] = dict.fromkeys({"cell", "row"} - {total["unit"]}, 1e6)
+    public += [TOGETHER_PUBLIC] if unit else []
+    stated = total(f"entity:{unit}" if unit else guarantee.get("unit", "row"), mu=1e3, rho=1e6)
     predicate = {
-        "format_version": version,
+        "format_version": "8",
         "dataset": {"name": "people"},
         "lineage": {"number": 1, "created": "2026-01-02T03:04:05Z", "previous": None},
         "kind": "covariance",
@@ -95,7 +92,7 @@ def document(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any)
         "columns": COLUMNS,
         "second_moments": moments,
         "guarantee": {"unit": "row", "public": public, **guarantee},
-        "cumulative": {**total, "excepted_delta": guarantee.get("excepted_delta", 0.0)},
+        "cumulative": {**stated, "excepted_delta": guarantee.get("excepted_delta", 0.0)},
         "software": "dpgraph 0",
         **release,
     }
@@ -105,8 +102,7 @@ def document(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any)
 def read(moments: dict[str, Any], guarantee: dict[str, Any], **release: Any) -> Statement:
     """Read a statement about a covariance release from its bytes."""
     stated = document(moments, guarantee, **release)
-    kind = f"dpgraph:release/v{stated['predicate']['format_version']}"
-    return read_statement({"_type": "https://in-toto.io/Statement/v1", "predicateType": kind, **stated})
+    return read_statement({"_type": "https://in-toto.io/Statement/v1", "predicateType": "dpgraph:release/v8", **stated})
 
 
 ENTITY = {"unit": "entity", "entity": "who", "max_rows": 2}
@@ -123,10 +119,12 @@ SOUND = {
     "wishart difference": (DIFFERENCE, pure(1.0, **EXCEPTED)),
     "wishart difference, add-remove": (DIFFERENCE, pure(0.5, neighbours="add-remove", **EXCEPTED)),
     "wishart difference, an entity": (DIFFERENCE, pure(2.0, **ENTITY, excepted_delta=2.0**-40)),
-    "eigenvectors": (EIGENVECTORS, pure(1.0)),
-    "eigenvectors on a grid": (ON_A_GRID, pure(1.0, **EXCEPTED)),
-    "eigenvectors with errors": ({**EIGENVECTORS, **ERRORS}, pure(1.0)),
-    "kapralov-talwar": ({**EIGENVECTORS, "mechanism": "kapralov-talwar"}, pure(0.5, neighbours="add-remove")),
+    "eigenvectors": (EIGENVECTORS, pure(1.0, **EXCEPTED)),
+    "eigenvectors with errors": ({**EIGENVECTORS, **ERRORS}, pure(1.0, **EXCEPTED)),
+    "kapralov-talwar": (
+        {**EIGENVECTORS, "mechanism": "kapralov-talwar"},
+        pure(0.5, neighbours="add-remove", **EXCEPTED),
+    ),
 }
 
 
@@ -157,8 +155,7 @@ def changed(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         (changed(GAUSSIAN, parameters={"diagonal_sigma": 4.0}), MU, "parameters are not"),
         (changed(GAUSSIAN, parameters={"diagonal_sigma": 4.0, "off_diagonal_sigma": -2.0}), MU, "parameters are not"),
         (changed(EIGENVECTORS, parameters={"kappa": 1.0}), pure(1.0), "parameters are not"),
-        (changed(GAUSSIAN, granularity=None), MU, "exactly where noise acts"),
-        (changed(EIGENVECTORS, diagonal_variance=1.0), pure(1.0), "exactly where noise acts"),
+        (changed(GAUSSIAN, granularity=None), MU, "granularity"),
         (changed(GAUSSIAN, granularity=0.001), MU, "power of two"),
         (changed(GAUSSIAN, diagonal_variance=15.9), MU, "variances and mean"),
         (changed(GAUSSIAN, off_diagonal_variance=8.1), MU, "variances and mean"),
@@ -184,7 +181,7 @@ def changed(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         (LAPLACE, pure(0.87, neighbours="add-remove"), "epsilon is smaller than the radius"),
         (LAPLACE, pure(1.0, **ENTITY), "epsilon is smaller than the radius"),
         (LAPLACE, pure(1.0, mu=1.2), "mu is not that which the stated epsilon"),
-        (EIGENVECTORS, changed(pure(1.0), epsilon=0.9), "mu is not that which the stated epsilon"),
+        (EIGENVECTORS, changed(pure(1.0, **EXCEPTED), epsilon=0.9), "mu is not that which the stated epsilon"),
         (LAPLACE, pure(1.0, rho=0.49), "rho is smaller than the stated epsilon"),
         (LAPLACE, pure(1.0, excepted_delta=1e-9), "exactly where the noise is Wishart's"),
         (LAPLACE, pure(1.0, accountant="gaussian-dp"), "accounted for by epsilon"),
@@ -215,10 +212,9 @@ def changed(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
             "too few for a pure epsilon",
         ),
         (EIGENVECTORS, changed(MU), "accounted for by epsilon"),
-        (EIGENVECTORS, pure(1.0, **EXCEPTED), "vectors are on a grid"),
-        (ON_A_GRID, pure(1.0), "vectors are on a grid"),
-        (changed(ON_A_GRID, granularity=0.3), pure(1.0, **EXCEPTED), "power of two"),
-        (changed(ON_A_GRID, off_diagonal_variance=1.0), pure(1.0, **EXCEPTED), "exactly where noise acts"),
+        (EIGENVECTORS, pure(1.0), "vectors are on a grid"),
+        (changed(EIGENVECTORS, granularity=0.3), pure(1.0, **EXCEPTED), "power of two"),
+        (changed(EIGENVECTORS, off_diagonal_variance=1.0), pure(1.0, **EXCEPTED), "exactly where noise acts"),
         (changed(GAUSSIAN, **ERRORS), MU, "only where noise does not act"),
         (changed(EIGENVECTORS, estimated_diagonal_error=1.0), pure(1.0), "estimated in pairs"),
         (
@@ -286,8 +282,8 @@ def with_column(**changes: Any) -> list[dict[str, Any]]:
         ({"columns": with_column(name="(constant)")}, "stands for the constant"),
         ({"columns": with_column(bounds=None, bounds_obtained="none")}, "declared bounds"),
         ({"columns": with_column(bounds_obtained="private-histogram")}, "declared bounds"),
-        ({"cumulative": {"unit": "row", "releases": 1, "mu": 1.0, "rho": 1e3}}, "total mu is smaller"),
-        ({"cumulative": {"unit": "row", "releases": 1, "mu": 1e3, "rho": None}}, "mu and no rho"),
+        ({"cumulative": total(mu=1.0)}, "total mu is smaller"),
+        ({"cumulative": total(rho=None)}, "mu and no rho"),
         ({"columns": with_column(missing="center")}, "could stand at a center"),
         ({"columns": with_column(missing="center", fill=3.0)}, "could stand at a center"),
         ({"columns": with_column(fill=3.0)}, "could stand at a center"),
@@ -302,19 +298,18 @@ def test_releases_that_are_neither_kind_are_refused(release: dict[str, Any], mes
 
 def test_a_covariance_release_without_a_guarantee_is_refused() -> None:
     """Noise set from the data may spoil rows' guarantee; second moments are never released without one."""
-    whole = {"_type": "https://in-toto.io/Statement/v1", "predicateType": "dpgraph:release/v1"}
+    whole = {"_type": "https://in-toto.io/Statement/v1", "predicateType": "dpgraph:release/v8"}
     statement = {**whole, **document(GAUSSIAN, MU)}
     statement["predicate"] |= {"guarantee": None, "sigma_derived_from_data": True}
-    statement["predicate"]["cumulative"] = {"unit": "row", "releases": 1, "mu": None, "rho": None}
+    statement["predicate"]["cumulative"] = total(mu=None, rho=None)
     with pytest.raises(BundleFormatError, match="states a guarantee"):
         read_statement(statement)
 
 
 def test_a_total_holds_all_exceptions() -> None:
     """The total's probability of an exception is at least the release's own."""
-    total = {"unit": "row", "releases": 2, "mu": 10.0, "rho": 50.0, "excepted_delta": 9e-4}
     with pytest.raises(BundleFormatError, match="total delta"):
-        read(*SOUND["wishart"], cumulative=total)
+        read(*SOUND["wishart"], cumulative=total(excepted_delta=9e-4))
 
 
 def test_implied_mu_is_the_smallest() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.unit.common.manifest.statements import COLUMNS, SOUND, changed, mixed, read, replaced
+from tests.unit.common.manifest.statements import COLUMNS, SOUND, changed, mixed, read, replaced, total
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.manifest.columns import Column, Noise
@@ -57,10 +57,16 @@ def test_any_numbers_and_names_round_trip(
     column = {**COLUMNS[0], "name": name, "bounds": (low, low + width), "noise": noise}
     mu = Column.model_validate(column).cell_mu
     points = tuple(EpsilonDelta(epsilon=epsilon, delta=math.nextafter(1, 0)) for epsilon in epsilons)
-    guarantee = {**SOUND["predicate"]["guarantee"], "mu": mu, "rho": mu * mu / 2, "public": (), "epsilon_delta": points}
+    guarantee = {
+        **SOUND["predicate"]["guarantee"],
+        "mu": mu,
+        "rho": mu * mu / 2,
+        "public": ("the number and the order of the rows",),
+        "epsilon_delta": points,
+    }
     release = {**SOUND["predicate"], "columns": (column,), "guarantee": guarantee}
-    release["cumulative"] = {"unit": "row", "releases": 1, "mu": mu, "rho": mu * mu / 2}
-    statement = Statement(subject=(), predicateType="dpgraph:release/v1", predicate=Release.model_validate(release))
+    release["cumulative"] = total(mu=mu, rho=mu * mu / 2)
+    statement = Statement(subject=(), predicateType="dpgraph:release/v8", predicate=Release.model_validate(release))
 
     assert Statement.from_bytes(statement.to_bytes()) == statement
 
@@ -141,7 +147,7 @@ def test_entries_left_out_are_refused(place: str) -> None:
 
 def test_guarantee_of_a_cell_is_its_largest_column() -> None:
     """At cell level the widest column in sigmas decides; at row level all of them."""
-    cell = [("predicate.guarantee.unit", "cell"), ("predicate.cumulative.unit", "cell")]
+    cell = [("predicate.guarantee.unit", "cell"), ("predicate.cumulative", total("cell"))]
     curve = ("predicate.guarantee.epsilon_delta", [])
     assert read(changed(*cell, curve, ("predicate.guarantee.mu", 4.0))).predicate.guarantee is not None
     with pytest.raises(BundleFormatError, match="mu is smaller"):
@@ -177,7 +183,7 @@ def test_first_release_is_the_first() -> None:
 def test_release_without_a_guarantee_says_why_and_totals_nothing() -> None:
     """Only noise that was set from the data may lack a guarantee, and then no total is stated either."""
     derived = [("predicate.guarantee", None), ("predicate.sigma_derived_from_data", True)]
-    nothing = ("predicate.cumulative", {"unit": "row", "releases": 1, "mu": None, "rho": None})
+    nothing = ("predicate.cumulative", total(mu=None, rho=None))
     unclipped = [("predicate.columns.0.bounds", None), ("predicate.columns.0.bounds_obtained", "none")]
 
     assert read(changed(*derived, nothing, ("predicate.conditional_mu", 4.0))).predicate.conditional_mu == 4.0
@@ -201,7 +207,7 @@ def test_release_without_a_guarantee_says_why_and_totals_nothing() -> None:
 def test_release_without_a_guarantee_promises_nothing(place: str, value: Any, message: str) -> None:
     """Beside noise that was set from the data there are no totals, and nothing that would cost something."""
     derived = [("predicate.guarantee", None), ("predicate.sigma_derived_from_data", True)]
-    nothing = {"unit": "row", "releases": 1, "mu": None, "rho": None, "other_units_rho": {}}
+    nothing = total(mu=None, rho=None)
     document = changed(*derived, ("predicate.cumulative", nothing))
     assert read(document).predicate.guarantee is None
     with pytest.raises(BundleFormatError, match=message):
@@ -257,14 +263,15 @@ def searched(bounds_mu: float = 12.0, mu: float = 13.0, rho: float = 84.5) -> di
         ("predicate.guarantee.mu", mu),
         ("predicate.guarantee.rho", rho),
         ("predicate.guarantee.epsilon_delta", []),
-        ("predicate.cumulative", {"unit": "row", "releases": 1, "mu": 100.0, "rho": 5000.0}),
+        ("predicate.cumulative", total()),
     )
 
 
 def of_entity(**guarantee: Any) -> dict[str, Any]:
     """Return a statement about entities of at most four rows, whose mu is 10."""
     facts = {"unit": "entity", "entity": "who", "max_rows": 4, "mu": 10.0, "rho": 50.0, "epsilon_delta": []}
-    document = changed(("predicate.cumulative", {"unit": "entity:who", "releases": 1, "mu": 100.0, "rho": 5000.0}))
+    public = ["the number and the order of the rows", "which rows belong together"]
+    document = changed(("predicate.cumulative", total("entity:who")), ("predicate.guarantee.public", public))
     document["predicate"]["guarantee"].update({**facts, **guarantee})
     return document
 
@@ -325,10 +332,11 @@ def test_each_broken_cross_check_is_refused(document: dict[str, Any], message: s
 
 def test_rho_of_integer_entities_counts_rows_and_search() -> None:
     """Without a mu to compare, rho alone must cover bounds, rows of an entity and noise."""
-    facts = {"unit": "entity", "entity": "who", "max_rows": 4, "bounds_mu": 1.0}
+    facts: dict[str, Any] = {"unit": "entity", "entity": "who", "max_rows": 4, "bounds_mu": 1.0}
+    facts["public"] = of_entity()["predicate"]["guarantee"]["public"]
     document = mixed(**facts, rho=(4 * 169 + 1) / 2)
     document["predicate"]["columns"][0] = {**COLUMNS[0], "bounds_obtained": "private-histogram"}
-    document["predicate"]["cumulative"] |= {"unit": "entity:who", "rho": 400.0}
+    document["predicate"]["cumulative"] = total("entity:who", mu=None, rho=400.0)
     assert read(document).predicate.guarantee is not None
     for rho in (4 * 169 / 2, (169 + 1) / 2, 169 / 2):
         with pytest.raises(BundleFormatError, match="stated rho is smaller"):

@@ -93,7 +93,7 @@ def with_gaps(*changes: tuple[str, Any]) -> Document:
     document["guarantee"] |= own | {"accountant": "gaussian-dp"}
     document["guarantee"]["epsilon_delta"] = [{"epsilon": 1.0, "delta": gaussian_delta(GAP_MU, 1.0)}]
     document["cumulative"] |= own | {"other_units_rho": {"row": GAP_MU**2 / 2 + 2}}
-    return replaced(document | {"format_version": "5"}, *changes)
+    return replaced(document, *changes)
 
 
 def _release(columns: list[Document], sources: list[Document], mu: float, unit: str) -> Document:
@@ -102,7 +102,7 @@ def _release(columns: list[Document], sources: list[Document], mu: float, unit: 
     others = dict.fromkeys({"cell", "row", unit} - {unit}, 1e6)
     return copy.deepcopy(
         {
-            "format_version": "4",
+            "format_version": "8",
             "dataset": {"name": "people"},
             "lineage": {"number": 1, "created": "2026-01-02T03:04:05Z", "previous": None},
             "n_rows": 10,
@@ -197,7 +197,6 @@ ONE_COLUMN = (1 / SIGMA) ** 2 / 2  # rho of a category that is counted as one of
         (with_gaps(("sources.0.columns", ["pay"])), "one column for each level"),
         (with_gaps(("sources.0.kind", "boolean"), ("sources.0.levels", ["no", "yes"])), "one column for each level"),
         (with_gaps(("sources", [])), "have no source"),
-        (with_gaps(("format_version", "4")), "no word of format version 4"),
     ],
 )
 def test_lies_are_refused(document: Document, message: str) -> None:
@@ -237,27 +236,6 @@ def test_discrete_curve_counts_two_columns_of_a_category() -> None:
         read_release(document)
 
 
-@pytest.mark.parametrize(
-    ("make", "word"), [(responding, "randomized-response"), (counts, "change")], ids=["response", "change"]
-)
-def test_later_words_are_refused_in_version_3(make: Callable[[], Document], word: str) -> None:
-    """Randomised response and the unit of a change came with version 4."""
-    with pytest.raises(ValidationError, match=f"{word} is no word of format version 3"):
-        read_release(make() | {"format_version": "3"})
-
-
-def test_total_of_changes_without_a_guarantee_came_with_version_4() -> None:
-    """A release without a guarantee may follow others that protect changes, since version 4."""
-    own = {"guarantee": None, "sigma_derived_from_data": True}
-    total = {"unit": "change", "releases": 1, "mu": None, "rho": None}
-    document = counts() | own | {"cumulative": total}
-    assert read_release(document).cumulative.unit == "change"
-    for column in document["columns"]:
-        column.pop("max_change", None)
-    with pytest.raises(ValidationError, match="change is no word of format version 3"):
-        read_release(document | {"format_version": "3"})
-
-
 def test_a_number_and_its_gaps_are_one_cell() -> None:
     """Its mu is the larger one of two values' and of a value's and a gap's; the row has two cells, and not three."""
     release = read_release(with_gaps())
@@ -275,10 +253,3 @@ def test_other_numbers_may_have_gaps_that_are_published(kind: str) -> None:
     """Dates, times and ordered levels are read with a second column, and without."""
     source = _ORDERED if kind == "ordered" else {**with_gaps()["sources"][0], "kind": kind}
     read_release(with_gaps(("sources.0", source)))
-
-
-def test_a_date_with_gaps_is_no_word_of_version_4() -> None:
-    """Whatever the kind, gaps beside a number came with version 5."""
-    document = with_gaps(("sources.0.kind", "date"), ("format_version", "4"))
-    with pytest.raises(ValidationError, match="indicator is no word of format version 4"):
-        read_release(document)

@@ -18,8 +18,8 @@ print("compiled", *sorted(
 LEARN = f"""
 from dp_bundle.cli.main import cli as bundle
 from dp_learn.cli.main import cli as learn
-for name in ("v5", "v5-mixed", "v5-mixed-covariance"):
-    bundle.main(["trust", f"{GOLDEN}/test-key-{{name}}.pub", "--name", "Golden"], standalone_mode=False)
+for name in ("rows", "mixed", "copula"):
+    bundle.main(["trust", f"{GOLDEN}/test-key.pub", "--name", "Golden"], standalone_mode=False)
     learn.main([f"{GOLDEN}/bundle-{{name}}.tar", "--out", "found"], standalone_mode=False)
 """
 SOLVE = """

@@ -64,7 +64,7 @@ def _draw_scaled(factor: float) -> Draw:
 
     def draw(mechanism: Mechanism, moments: ExactMoments, rng: Keystream) -> NoisyMoments:
         honest = mechanism.draw(moments, rng)
-        step = honest.noise.step
+        step = honest.noise.granularity
         noise = (honest.matrix - moments.matrix) * factor
         return replace(honest, matrix=np.rint((moments.matrix + noise) / step) * step)
 
@@ -104,7 +104,7 @@ class _SameNoise:
         honest = mechanism.draw(moments, rng)
         if self.noise is None:
             self.noise = honest.matrix - moments.matrix
-        step = honest.noise.step
+        step = honest.noise.granularity
         return replace(honest, matrix=np.rint((moments.matrix + self.noise) / step) * step)
 
 

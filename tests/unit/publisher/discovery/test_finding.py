@@ -75,7 +75,6 @@ def published(tmp_path: Path) -> Receipt:
 def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> None:
     """Kinds, levels and gaps are found, the identifier and free text are left out, and the cost is the whole mu."""
     release = published.release
-    assert release.format_version == "7"
     assert {source.name: source.kind for source in release.sources} == {
         "income": "number",
         "sex": "category",
@@ -106,7 +105,6 @@ def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> N
         (("discovery", "kinds"), ["nobody"], "that are not there"),
         (("discovery", "n_listed"), 0, "exactly where there are any"),
         (("discovery", "n_rows"), 4001, "more rows"),
-        (("format_version",), "6", "no word of format version 6"),
     ],
 )
 def test_a_discovery_that_is_not_paid_for_is_refused(

@@ -97,7 +97,7 @@ def test_noise_is_exact() -> None:
 
     rng, places = insecure_keystream(9), mechanism.places
     g, h = (np.array(precise_normals(12, places, rng), dtype=object).reshape(4, 3) for _ in range(2))
-    scale, step = Fraction(noisy.noise.parameters["scale"]), Fraction(noisy.noise.step)
+    scale, step = Fraction(noisy.noise.parameters["scale"]), Fraction(noisy.noise.granularity)
     for i, j in ((0, 0), (0, 1), (1, 1), (0, 2)):
         product = Fraction(int((g.T @ g - h.T @ h)[i, j]), 4 ** (places + 1)) * scale
         exact = product + Fraction(int(moments.steps[i, j]), 4**20)
@@ -139,4 +139,4 @@ def test_grid_is_as_fine_as_the_proof_assumes() -> None:
         mechanism = WishartDifference(scaling, ADD_REMOVE, PureDP(epsilon))
         moments = moments_of_batch(np.zeros((3, 2)), scaling)
         noisy = release(WishartDifference, moments, PureDP(epsilon), neighbours="add-remove", rng=insecure_keystream(1))
-        assert mechanism.scale / 512 <= noisy.noise.step <= mechanism.scale / 256
+        assert mechanism.scale / 512 <= noisy.noise.granularity <= mechanism.scale / 256
