@@ -32,7 +32,7 @@ HEADINGS = {
     "privacy": (
         "`[privacy]`",
         "The release, whom it protects, and how strongly: exactly one of mu, epsilon (with delta, except for a "
-        "covariance release), rho, sigma and snr_db.",
+        "covariance release), rho and sigma.",
     ),
     "privacy.unit": ("`unit = { ... }` under `[privacy]`", "An entity as the unit of privacy."),
     "columns": (
@@ -70,7 +70,6 @@ MEANINGS = {
     "privacy.delta": "goes with epsilon",
     "privacy.rho": "zero-concentrated differential privacy, mu^2 / 2",
     "privacy.sigma": "of rows: the same noise on every column, in data units",
-    "privacy.snr_db": "of rows: noise in proportion to the data's own standard deviations, which no guarantee covers",
     "privacy.budget_mu": "the most that all releases of the dataset may cost together",
     "privacy.bounds_share": "the part of rho that finds bounds where a column has none",
     "privacy.l2_radius": "the length to which rows are shortened: for rows, in the columns' scales; in a covariance "

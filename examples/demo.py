@@ -23,7 +23,7 @@ from dp_learn import graphical_lasso
 from dp_learn.pipeline.graph import partial_correlations
 
 ROOT = Path("demo")
-STRENGTHS = {"20 dB, cell": ["--snr-db", "20"], "mu = 10, cell": ["--mu", "10"]}
+STRENGTHS = {"mu = 100, cell": ["--mu", "100"], "mu = 10, cell": ["--mu", "10"]}
 
 # Ranges that the measurements are known to keep to: the extremes printed in the data set's own documentation, rounded
 # outwards, for the mean over a nucleus, its standard error, and the worst of the nuclei.
@@ -129,7 +129,7 @@ def main() -> None:
 
 def _guarantee(release: dict[str, object]) -> str:
     guarantee = release["guarantee"]
-    return "none" if guarantee is None else f"{guarantee['unit']}, rho = {guarantee['rho']:.3g}"
+    return f"{guarantee['unit']}, rho = {guarantee['rho']:.3g}"
 
 
 if __name__ == "__main__":

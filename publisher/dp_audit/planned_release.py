@@ -46,10 +46,8 @@ def audit_planned_release(
     Raises
     ------
     SchemaError, PolicyError, PrivacyError, ParameterError
-        The table or the policy allows no release, or states no guarantee that could be audited.
+        The table or the policy allows no release.
     """
-    if policy.privacy.snr_db is not None:
-        raise PolicyError("snr_db states no guarantee to be audited: give mu, epsilon and delta, rho, or sigma")
     prepared = prepare(data, policy)
     policy, kinds = prepared.policy, prepared.kinds
     unbounded = [name for name in kinds if policy.column(name).bounds is None]

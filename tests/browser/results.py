@@ -186,9 +186,9 @@ def _bounded(table: pd.DataFrame) -> Table:
 
 RECIPES = {
     "breast cancer": Recipe(_demo("breast_cancer"), {"unit": "cell", "mu": 10.0}),
-    "breast cancer at 20 dB": Recipe(_demo("breast_cancer"), {"unit": "cell", "snr_db": 20.0}),
+    "breast cancer at mu = 100": Recipe(_demo("breast_cancer"), {"unit": "cell", "mu": 100.0}),
     "digits": Recipe(_demo("digits"), {"unit": "cell", "mu": 10.0}),
-    "cell signalling": Recipe(cell_signalling, {"unit": "cell", "snr_db": 20.0}),
+    "cell signalling": Recipe(cell_signalling, {"unit": "cell", "mu": 100.0}),
     "500 columns": Recipe(five_hundred_columns, {"unit": "cell", "mu": 20.0}),
     "covariance": Recipe(_demo("breast_cancer"), {"release": "covariance", "unit": "row", "mu": 1.0}),
     "no edge": Recipe(independent_columns, {"unit": "cell", "mu": 20.0}),

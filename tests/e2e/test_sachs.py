@@ -23,7 +23,13 @@ def test_20_db_keeps_the_graph(tmp_path: Path, key: Ed25519PrivateKey, data_fold
     folder = data_folder / "sachs"
     raw = pd.read_csv(folder / "sachs.csv")
     table = (raw - raw.mean()) / raw.std(ddof=0)
-    policy = Policy.model_validate({"dataset": {"name": "sachs"}, "privacy": {"unit": "cell", "snr_db": 20}})
+    policy = Policy.model_validate(
+        {
+            "dataset": {"name": "sachs"},
+            "privacy": {"unit": "cell", "sigma": 10 ** (-20 / 20)},
+            "columns": {"*": {"bounds": [-30, 30]}},
+        }
+    )
     upper = np.triu_indices(table.shape[1], 1)
     clean = partial_correlations(graphical_lasso(table.corr().to_numpy(), ALPHA).precision)[upper]
     known = _known_network(folder / "sachs_edges.csv", list(table.columns))[upper]

@@ -71,7 +71,7 @@ class Policies:
         if self._kind in ("entity",) or isinstance(privacy.get("unit"), dict):
             table["who"] = [f"p{number}" for number in rng.integers(0, max(2, n_rows // 3), n_rows)]
             columns["who"] = {"drop": True}
-        if rng.random() < 0.15 and "snr_db" not in privacy:
+        if rng.random() < 0.15:
             privacy["budget_mu"] = 1e6
         sections = {"dataset": {"name": name, "license": "public domain"}, "privacy": privacy, "columns": columns}
         parts = _LETTERS[self._left] if self._parts else None
@@ -150,15 +150,14 @@ class Policies:
 
     def _strength(self, *, own: bool) -> dict[str, Any]:
         """Return a strength; one that fixes the noise only where bounds are given."""
-        rng, kind = self._rng, self._kind
+        rng = self._rng
         mu = float(rng.choice([self._log(0.05, 12.0), self._log(0.5, 6.0), 4.7, 1.0, self._log(1e-3, 100.0)]))
         ways = ["mu", "mu", "mu", "rho", "epsilon", *(["sigma"] if own else [])]
-        ways += ["snr_db"] if own and kind in ("row", "cell") and self._number % 7 == 0 else []
         way = str(rng.choice(ways))
         if way == "epsilon":
             delta = float(rng.choice([1e-6, 10 ** -rng.uniform(1, 12), 1e-300, 0.5]))
             return {"epsilon": self._log(0.05, 30.0), "delta": delta}
-        others = {"rho": mu * mu / 2, "sigma": self._log(0.06, 60.0), "snr_db": float(rng.uniform(-20, 20))}
+        others = {"rho": mu * mu / 2, "sigma": self._log(0.06, 60.0)}
         return {way: others.get(way, mu)}
 
     def _moments(self) -> dict[str, Any]:

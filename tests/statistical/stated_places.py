@@ -150,8 +150,6 @@ def _of_manifest(release: dict[str, Any], place: str) -> Iterator[Claim]:
         yield from read_numbers(release["guarantee"], place, "own")
     if release["cumulative"]["rho"] is not None:
         yield from read_numbers(release["cumulative"], place, f"all {release['cumulative']['unit']}")
-    if release["conditional_mu"] is not None:
-        yield Claim("mu", release["conditional_mu"], "cell", place)
 
 
 def _member(archive: tarfile.TarFile, name: str) -> str:

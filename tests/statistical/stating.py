@@ -74,7 +74,7 @@ def kinds_of(judged: Judged) -> set[str]:
         return {f"moments, {name}", f"moments, {neighbours}", f"moments, {judged.unit}"}
     kinds = {
         f"rows, {judged.unit}",
-        "strength, " + next(s for s in ("mu", "rho", "epsilon", "sigma", "snr_db") if s in privacy),
+        "strength, " + next(s for s in ("mu", "rho", "epsilon", "sigma") if s in privacy),
     }
     for column in release.columns:
         whole = column.noise is not None and column.noise.distribution == "discrete-gaussian"

@@ -96,7 +96,6 @@ def policy_options(command: F) -> F:
             ("--delta", [Where("the strength is an epsilon")], "The delta that goes with --epsilon."),
             ("--rho", ALWAYS, "Strength as rho of zero-concentrated differential privacy."),
             ("--sigma", [_ROWS], "Strength as the standard deviation of the noise, in data units."),
-            ("--snr-db", [_ROWS], "Noise scaled to the data's own spread: for research, without a guarantee."),
         )
     ]
     return _with([file, header_option, release, mechanism, neighbours, unit, *strengths], command)

@@ -369,4 +369,4 @@ def _without(policy: Policy, names: Iterable[str]) -> Policy:
 
 
 def _but_strength(policy: Policy) -> dict[str, Any]:
-    return policy.privacy.model_dump(exclude={"mu", "rho", "epsilon", "delta", "sigma", "snr_db", "budget_mu"})
+    return policy.privacy.model_dump(exclude={"mu", "rho", "epsilon", "delta", "sigma", "budget_mu"})

@@ -59,7 +59,7 @@ def protection_of(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     Parameters
     ----------
     policy : Policy
-        With a strength that is not taken from the data; bounds left open are filled in, as a forecast does.
+        Bounds left open are filled in, as a forecast does.
     kinds : mapping of str to str
         The columns, as `choose_columns` gives them.
     count_rows : callable
@@ -86,8 +86,6 @@ def promise_of(policy: Policy, kinds: Mapping[str, str], count_rows: Callable[[]
     if policy.privacy.release == "rows":
         columns, booked = calibrate_assumed(policy, kinds)
         guarantee = guarantee_of_rows(policy, columns, share_mu(policy, kinds))
-        if guarantee is None:
-            raise TypeError("noise that is scaled to the data has no guarantee")
         return (_by_rho(guarantee) if has_unknown_steps(kinds, columns) else guarantee), booked
     filled = fill_bounds(policy, kinds)
     mechanism = set_mechanism(filled, kinds, count_rows)

@@ -171,7 +171,7 @@ def forecast(
     kinds : mapping of str to str
         The published columns and their kinds, "continuous" or "integer", as `choose_columns` gives them.
     strengths : sequence of Privacy
-        Unit and strength, one for each row of the forecast; not by snr_db, which needs the values.
+        Unit and strength, one for each row of the forecast.
     spread : float
         Assumed standard deviation of a column as a share of its width, from 1e-6 to 0.5, where the policy gives none.
     with_epsilon : bool
@@ -201,8 +201,6 @@ def _forecast_one(
     with_epsilon: bool,
     with_rows: bool,
 ) -> ForecastRow:
-    if strength.snr_db is not None:
-        raise PrivacyError("a forecast reads no value, and noise by snr_db needs them: give another strength")
     policy_there = policy.model_copy(update={"privacy": strength})
     if strength.release == "rows":
         columns, mu = calibrate_assumed(policy_there, kinds)

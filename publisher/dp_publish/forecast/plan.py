@@ -213,10 +213,6 @@ def _forecast_own(
     n_rows: int, policy: Policy, kinds: dict[str, str], spread: float
 ) -> tuple[ForecastRow | None, list[str]]:
     """Return the forecast at the policy's own strength, or else the sentence that says why there is none."""
-    if policy.privacy.snr_db is not None:
-        return None, [
-            "The policy's own strength, snr_db, is not forecast: it depends on the values, and gives no guarantee."
-        ]
     try:
         return forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0], []
     except (ParameterError, PrivacyError) as error:

@@ -3,7 +3,7 @@
 Two kinds of release help nobody. In one, the noise hides everything that a researcher would look for. In the other, it
 is so weak that a column of whole numbers is published unchanged. Both are judged from public facts alone: the number of
 rows, the bounds, the declared types and the strength. No value is read, and rows are not counted if their number is
-protected. Nothing is refused if the noise depends on the values (`snr_db`). If a mechanism's error has no formula, it
+protected. If a mechanism's error has no formula, it
 is found by drawing the mechanism on made-up sums (`drawn`).
 
 Columns that the noise would drown are judged by the real spread of their values, for the publisher alone: the forecast
@@ -88,8 +88,6 @@ def refuse_pointless(
         The release would help nobody; the sentence says why, and what would.
     """
     privacy = policy.privacy
-    if privacy.snr_db is not None:
-        return
     if privacy.release == "rows":
         _refuse_verbatim(policy, kinds, types)
     if privacy.neighbours.n_rows_public:
@@ -104,8 +102,6 @@ def why_pointless(
     A mechanism that would have to be drawn to be forecast is not judged.
     """
     privacy = policy.privacy
-    if privacy.snr_db is not None:
-        return None
     if privacy.release == "rows" and _verbatim(calibrate_assumed(policy, kinds)[0], types):
         return "unchanged"
     kind = mechanism_named(privacy.mechanism) if privacy.is_moments else None
@@ -232,7 +228,7 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     """
     privacy = policy.privacy
     ball = privacy.release == "rows" and privacy.l2_radius is not None
-    if not seen.values or privacy.snr_db is not None or not privacy.neighbours.n_rows_public or ball:
+    if not seen.values or not privacy.neighbours.n_rows_public or ball:
         return []
     spreads = {
         name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := policy.column(name).bounds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-STRENGTHS = ("mu", "epsilon", "rho", "sigma", "snr_db")
+STRENGTHS = ("mu", "epsilon", "rho", "sigma")
 DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of its bounds: see `forecast.assumptions`
 
 ReleaseKind: TypeAlias = Literal["rows", "covariance", "copula"]

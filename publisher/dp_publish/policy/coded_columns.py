@@ -147,7 +147,7 @@ def _section_of_gaps(policy: Policy) -> ColumnPolicy:
 
 
 def _require_noise_beside(name: str, entry: ColumnPolicy, table: Table, policy: Policy) -> None:
-    """Refuse indicated gaps beside what has no rounded Gaussian noise, or noise that is taken from the data."""
+    """Refuse indicated gaps beside what has no rounded Gaussian noise."""
     privacy, said = policy.privacy, f'missing = "indicator", of column {name!r},'
     if name in table.booleans:
         raise PolicyError(f'{said} is for numbers: give a truth value kind = "category" and missing = "category"')
@@ -155,8 +155,6 @@ def _require_noise_beside(name: str, entry: ColumnPolicy, table: Table, policy: 
         raise PolicyError(f'{said} goes with continuous noise: give kind = "continuous", whole numbers or not')
     if privacy.release == "rows" and privacy.l2_radius is not None:
         raise PolicyError(f"{said} goes with bounds, and not with l2_radius")
-    if privacy.snr_db is not None:
-        raise PolicyError(f"{said} needs a strength: mu, epsilon and delta, rho, or sigma")
     if entry.max_change is not None:
         raise PolicyError(f"{said} does not go with max_change: counts whose changes are protected have no gaps")
 

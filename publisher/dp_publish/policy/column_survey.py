@@ -202,7 +202,7 @@ def _numbers_alone(seen: Glance, policy: Policy) -> Glance:
 def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:
     """Return the complaint about suspicious columns, except those with declared bounds, which are meant."""
     privacy = policy.privacy
-    if privacy.snr_db is not None or privacy.l2_radius is not None:
+    if privacy.l2_radius is not None:
         return ""
     suspects = [name for name in kinds if named_like_an_identifier(name)] + _numberings(seen) + _constants(seen)
     unmeant = [name for name in kinds if name in suspects and policy.column(name).bounds is None]

@@ -246,7 +246,7 @@ def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
             f"{listed(unbounded)}: write a policy with `dp-publish policy DATA`, and fill in the bounds from public "
             "knowledge, or set drop = true"
         )
-    if unbounded and privacy.snr_db is None and privacy.l2_radius is None:
+    if unbounded and privacy.l2_radius is None:
         raise PolicyError(
             f"bounds are missing for {listed(unbounded)}, and only publishing with mu, rho or epsilon can find them "
             "privately: write a policy with `dp-publish policy DATA`, fill in the bounds from public knowledge (or set "

@@ -55,7 +55,6 @@ _ALLOWED = {
     "privacy.delta": f"{_SHARE}, such as 1e-6",
     "privacy.rho": f"{_POSITIVE}, such as 0.5 (smaller means stronger protection)",
     "privacy.sigma": f"{_POSITIVE}: the noise's standard deviation in data units",
-    "privacy.snr_db": "a number from -300 to 300, such as 10",
     "privacy.budget_mu": f"{_POSITIVE}, or one for each unit, such as {{ row = 2, cell = 5 }}",
     "privacy.bounds_share": f"{_SHARE}, such as 0.1",
     "privacy.l2_radius": f"{_POSITIVE}, such as 2",

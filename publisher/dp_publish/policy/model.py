@@ -66,16 +66,15 @@ class EntityUnit(_Model):
 
 
 class Privacy(_Model):
-    """The release, its unit of privacy, and its strength: exactly one of mu, epsilon, rho, sigma, snr_db.
+    """The release, its unit of privacy, and its strength: exactly one of mu, epsilon, rho, sigma.
 
     "copula" is a `release` of noisy histograms of all columns, and of second moments of the normal scores that follow
     from these. Epsilon goes with delta, unless `release` is "covariance": the second moments of the columns instead of
     rows, by a `mechanism` of which some give a pure epsilon, for one row replaced or (`neighbours` "add-remove") one
     row more or less. There `l2_radius` is what rows are shortened to, in half-widths of their columns' bounds.
 
-    `sigma` is a standard deviation in data units, the same for every column; `snr_db` sets each column's sigma to
-    10^(-snr_db / 20) of that column's own standard deviation, which no guarantee covers. `budget_mu` limits all
-    releases of the dataset together, in this release's unit or by unit ("cell", "row", "entity:" and its column).
+    `sigma` is a standard deviation in data units, the same for every column. `budget_mu` limits all releases of the
+    dataset together, in this release's unit or by unit ("cell", "row", "entity:" and its column).
     `bounds_share` is the part of rho that goes into finding bounds that the policy does not give. With `l2_radius`,
     rows are clipped to a ball instead of to bounds, in units of the columns' scales.
     """
@@ -89,7 +88,6 @@ class Privacy(_Model):
     delta: Annotated[float, Field(gt=0, lt=1, strict=True)] | None = None
     rho: Positive | None = None
     sigma: Positive | None = None
-    snr_db: Annotated[float, Field(ge=-300, le=300, strict=True)] | None = None
     budget_mu: Positive | Annotated[dict[Unit, Positive], Field(min_length=1)] | None = None
     bounds_share: Annotated[float, Field(gt=0, lt=1, strict=True)] = 0.1
     l2_radius: Positive | None = None
@@ -99,7 +97,7 @@ class Privacy(_Model):
         given = [name for name in STRENGTHS if getattr(self, name) is not None]
         if len(given) != 1:
             found = "none of them" if not given else " and ".join(given)
-            raise ValueError(f"give exactly one strength (mu, epsilon with delta, rho, sigma or snr_db), not {found}")
+            raise ValueError(f"give exactly one strength (mu, epsilon with delta, rho or sigma), not {found}")
         if self.delta is not None and self.epsilon is None:
             raise ValueError("epsilon and delta go together: give both")
         if self.is_moments:
@@ -111,9 +109,9 @@ class Privacy(_Model):
             )
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError("epsilon and delta go together: give both")
-        if self.unit == "change" and (self.l2_radius is not None or self.snr_db is not None):
+        if self.unit == "change" and self.l2_radius is not None:
             raise ValueError('unit = "change" goes with bounds, and with mu, epsilon and delta, rho, or sigma')
-        if self.l2_radius is not None and (self.snr_db is not None or self.sigma is not None):
+        if self.l2_radius is not None and self.sigma is not None:
             raise ValueError("l2_radius needs a strength given as mu, epsilon and delta, or rho")
         return self
 
@@ -122,10 +120,8 @@ class Privacy(_Model):
             self._check_copula()
         if self.unit == "change":
             raise ValueError('unit = "change" is for rows: of second moments, give unit = "row"')
-        if self.sigma is not None or self.snr_db is not None:
-            raise ValueError(
-                "a covariance release needs mu, rho, or epsilon with or without delta, not sigma or snr_db"
-            )
+        if self.sigma is not None:
+            raise ValueError("a covariance release needs mu, rho, or epsilon with or without delta, not sigma")
         if self.unit == "cell" and not self.neighbours.n_rows_public:
             raise ValueError(
                 'with neighbours = "add-remove" whole rows are added or removed, not cells: give unit = "row"'
@@ -155,7 +151,7 @@ class Privacy(_Model):
 
     @property
     def strength(self) -> Strength | None:
-        """The promise to the unit of privacy; None where noise was given instead, by sigma or snr_db."""
+        """The promise to the unit of privacy; None where noise was given instead, by sigma."""
         if self.mu is not None:
             return GaussianDP(self.mu)
         if self.rho is not None:

@@ -114,7 +114,7 @@ citation = ""          # how the data should be cited
 unit = "row"           # what one person may change: a whole "row", only one "cell", or all rows of an entity:
 # unit = { entity = "customer_id", max_rows = 10 }
 # unit = "change"        # one case more or less in one cell, for counts that have a max_change
-mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0; snr_db = 20
+mu = 1.0               # or: epsilon = 1.0 and delta = 1e-6; rho = 0.5; sigma = 2.0
 # release = "covariance"   # second moments instead of rows: far more accurate at the same strength
 # release = "copula"       # a histogram of each column as well, and second moments that take any shape of a column
 # budget_mu = 3.0       # what all releases of this dataset may cost together; it stays on the books

@@ -50,10 +50,9 @@ class Contents:
 
     n_rows: int
     columns: tuple[Column, ...]
-    guarantee: Guarantee | None
+    guarantee: Guarantee
     report: RowReport
     remark: str | None = None
-    conditional_mu: float | None = None
     second_moments: SecondMoments | None = None
     sources: tuple[Source, ...] | None = None
     discovery: Discovery | None = None

@@ -291,8 +291,6 @@ def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reser
             sources=tuple(map(published, order.policy.sources)) if contents.sources is None else contents.sources,
             second_moments=contents.second_moments,
             guarantee=contents.guarantee,
-            sigma_derived_from_data=contents.guarantee is None,
-            conditional_mu=contents.conditional_mu,
             cumulative=reservation.cumulative,
             software=software(),
         )

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import Cost
-from dp_publish.data.deviations import standard_deviations
-from dp_publish.data.table import Table
 from dp_publish.policy.model import Policy
 from dp_publish.release.job import Contents, Part
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.rows.calibration import Shares, set_noise, share_mu
-from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
+from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.noise import Bounds
 from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
 from dp_publish.rows.private_centers import find_centers, steps_for, sum_complete_rows
@@ -34,8 +32,6 @@ class RowsMaker:
         Bounds and strength.
     kinds : dict of str to str
         The columns to publish.
-    table : Table
-        Read here for strength by SNR alone.
     partition : str or None
         The part of the rows that the table is.
     work : LocalWork or ClusterJob
@@ -48,16 +44,13 @@ class RowsMaker:
     """
 
     def __init__(
-        self, policy: Policy, kinds: dict[str, str], table: Table, partition: str | None, work: LocalWork | ClusterJob
+        self, policy: Policy, kinds: dict[str, str], partition: str | None, work: LocalWork | ClusterJob
     ) -> None:
         self._policy, self._kinds, self._partition, self.work = policy, kinds, partition, work
         self._shares = share_mu(policy, kinds)
-        self._deviations = None
-        if policy.privacy.snr_db is not None:
-            self._deviations = standard_deviations(table, kinds, {name: policy.column(name).bounds for name in kinds})
         self._columns: tuple[Column, ...] | None = None
         if not self._shares.searched:
-            self._columns = set_noise(policy, kinds, self._shares, deviations=self._deviations)
+            self._columns = set_noise(policy, kinds, self._shares)
 
     @property
     def cost(self) -> Cost:
@@ -81,9 +74,8 @@ class RowsMaker:
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
         parts = self.work.write(kinds, columns, making)
         self.work.require_unchanged()
-        conditional = conditional_mu(columns) if guarantee is None else None
         report = self.work.report
-        return Contents(report.n_rows, columns, guarantee, report, conditional_mu=conditional), parts
+        return Contents(report.n_rows, columns, guarantee, report), parts
 
 
 def _search_bounds(

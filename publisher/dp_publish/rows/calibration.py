@@ -49,7 +49,7 @@ class Shares:
     target : float
         The whole; infinite where sigma itself was given, so that mu is whatever follows.
     columns : dict of str to float
-        Each published column's own part. Empty for strength by SNR.
+        Each published column's own part.
     cells : dict of str to float
         The part of every cell of a row, by the raw column's name: that of its one column, or of a category's together.
     is_mu : bool
@@ -79,7 +79,7 @@ def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     privacy, strength = policy.privacy, policy.privacy.strength
     centered = _require_centers(policy, kinds)
     if strength is None:
-        return _shares_without_strength(policy, kinds)
+        return _shares_of_sigma(policy, kinds, privacy.sigma or math.inf)
 
     ball = privacy.l2_radius is not None
     searched = () if ball else tuple(name for name in kinds if policy.column(name).bounds is None)
@@ -121,20 +121,18 @@ def _share_target(
     return Shares(target, columns, cells, is_mu, responses, searched, each, sums_sigma)
 
 
-def _shares_without_strength(policy: Policy, kinds: Mapping[str, str]) -> Shares:
-    """Return the parts that follow from a given sigma; none for strength by SNR."""
-    privacy, members = policy.privacy, _cells(policy, kinds)
+def _shares_of_sigma(policy: Policy, kinds: Mapping[str, str], sigma: float) -> Shares:
+    """Return the parts that follow from a given sigma."""
+    members = _cells(policy, kinds)
     asked = [source.name for source in policy.sources if _mechanism(policy, source) == "randomized-response"]
     if asked:
         raise PolicyError(f"randomised response, of {listed(asked)}, needs a strength: mu, epsilon and delta, or rho")
-    if privacy.sigma is None:
-        return Shares(math.inf, {}, is_mu=False)
     reaches = {name: _reach(policy, name, policy.column(name).bounds) for name in kinds}
-    columns = {name: _checked_mu(reach / privacy.sigma) for name, reach in reaches.items()}
+    columns = {name: _checked_mu(reach / sigma) for name, reach in reaches.items()}
     cells = {cell: columns[names[0]] * _moved(names, policy) for cell, names in members.items()}
     for cell, (value, *others) in members.items():
         if _indicates_gaps(policy, value):
-            noise = ROW_NOISE[kinds[value]].describe(privacy.sigma, policy.column(value).bounds)
+            noise = ROW_NOISE[kinds[value]].describe(sigma, policy.column(value).bounds)
             cells[cell] = max(cells[cell], mu_of_gap(reaches[value], noise, columns[others[0]]))
     return Shares(math.inf, columns, cells, is_mu=False)
 
@@ -188,7 +186,7 @@ def _mechanism(policy: Policy, source: Source) -> str | None:
 
 
 def calibrate(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ...]:
-    """Return the columns as they will be published, where the policy alone decides: all bounds given, no SNR."""
+    """Return the columns as they will be published, where the policy alone decides: all bounds given."""
     return set_noise(policy, kinds, share_mu(policy, kinds))
 
 
@@ -198,7 +196,6 @@ def set_noise(
     shares: Shares,
     *,
     found: Mapping[str, Bounds] | None = None,
-    deviations: Mapping[str, float] | None = None,
 ) -> tuple[Column, ...]:
     """Return the published columns with their bounds and calibrated noise.
 
@@ -211,8 +208,6 @@ def set_noise(
         As `share_mu` gives them.
     found : mapping of str to (float, float), optional
         Bounds found privately, for the columns that the policy gives none.
-    deviations : mapping of str to float, optional
-        Every column's own standard deviation, for strength by SNR.
 
     Raises
     ------
@@ -220,21 +215,12 @@ def set_noise(
         The strength, the bounds and the kinds do not go together.
     """
     wide, blocks = len(kinds) > N_RUNGS, blocks_of(policy.sources)
-    own = _of_blocks(policy, deviations or {})
     columns: list[Column] = []
     for name, kind in kinds.items():
         beside = columns[-1] if columns and _indicates_gaps(policy, columns[-1].name) else None
         bounds = (found or {}).get(name)
-        columns.append(
-            _set_column(policy, name, kind, shares, bounds, own.get(name), beside, blocks.get(name), wide=wide)
-        )
+        columns.append(_set_column(policy, name, kind, shares, bounds, beside, blocks.get(name), wide=wide))
     return tuple(columns)
-
-
-def _of_blocks(policy: Policy, deviations: Mapping[str, float]) -> dict[str, float]:
-    """Return the deviations with the largest of a category's for all of its columns, which have the same noise."""
-    levels = [source.columns for source in policy.sources if source.has_level_columns and deviations]
-    return {**deviations, **{name: max(deviations[each] for each in names) for names in levels for name in names}}
 
 
 def _set_column(
@@ -243,7 +229,6 @@ def _set_column(
     kind: str,
     shares: Shares,
     found: Bounds | None,
-    deviation: float | None,
     beside: Column | None,
     block: str | None,
     *,
@@ -261,13 +246,13 @@ def _set_column(
     described: Noise | RandomizedResponse | None = shares.responses.get(name)
     if described is None:
         sigma = (
-            _sigma(policy, name, noise, _reach(policy, name, bounds), shares, deviation)
+            _sigma(policy, name, noise, _reach(policy, name, bounds), shares)
             if beside is None
             else _sigma_beside(policy, beside, shares)
         )
         if found is not None and 1.01 * sigma > MAX_SIGMA and not noise.is_gaussian:  # up to a rung more
             kind, noise = "continuous", ROW_NOISE["continuous"]
-            sigma = _sigma(policy, name, noise, _reach(policy, name, bounds), shares, deviation)
+            sigma = _sigma(policy, name, noise, _reach(policy, name, bounds), shares)
         if wide and privacy.sigma is None:
             sigma = rung_above(sigma)
         noise.require(block or name, sigma, bounds)
@@ -290,11 +275,9 @@ def _set_column(
     )
 
 
-def _sigma(policy: Policy, name: str, noise: RowNoise, reach: float, shares: Shares, deviation: float | None) -> float:
-    """Return a column's sigma: by its deviation, as it was given, or by its share of mu."""
+def _sigma(policy: Policy, name: str, noise: RowNoise, reach: float, shares: Shares) -> float:
+    """Return a column's sigma: as it was given, or by its share of mu."""
     privacy = policy.privacy
-    if deviation is not None:
-        return max(10 ** (-(privacy.snr_db or 0.0) / 20) * deviation, noise.least_sigma)
     if privacy.sigma is not None:
         return privacy.sigma
     part = shares.columns[name]

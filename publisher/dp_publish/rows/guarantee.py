@@ -45,8 +45,6 @@ def cost_of_rows(
     """
     privacy = policy.privacy
     gaussian = all(ROW_NOISE[kind].is_gaussian or name in shares.responses for name, kind in kinds.items())
-    if not shares.columns:
-        return Cost(privacy.account, {}, gaussian)
     if columns is None and not shares.is_mu:
         columns = set_noise(policy, kinds, shares)
 
@@ -89,12 +87,9 @@ def _noise_mu(shares: Shares, unit: str, policy: Policy, columns: Sequence[Colum
 
 def guarantee_of_rows(
     policy: Policy, columns: tuple[Column, ...], shares: Shares, partition: str | None = None
-) -> Guarantee | None:
-    """Return what a release guarantees; None for strength by SNR, whose noise is taken from the data."""
+) -> Guarantee:
+    """Return what a release guarantees."""
     privacy = policy.privacy
-    if privacy.snr_db is not None:
-        return None
-
     measure = release_mu if shares.is_mu else _root_of_rho  # the same, unless noise is discrete
     of_noise = measure(privacy.unit_name, columns, privacy.max_rows)
     parts = _unit_mu(shares, privacy.account, of_noise, privacy.max_rows)
@@ -119,12 +114,6 @@ def guarantee_of_rows(
         accountant="gaussian-dp" if gaussian else "privacy-loss-distribution",
         public=public_facts(policy, columns, partition),
     )
-
-
-def conditional_mu(columns: tuple[Column, ...]) -> float | None:
-    """Return the mu that a cell would have if the noise had not been taken from the data; None without bounds."""
-    mu = release_mu("cell", columns)
-    return mu if math.isfinite(mu) else None
 
 
 def _root_of_rho(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:

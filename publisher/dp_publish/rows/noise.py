@@ -59,12 +59,9 @@ class RowNoise(ABC):
     ----------
     is_gaussian : bool
         Whether manifests state its mu, and not only its rho.
-    least_sigma : float
-        The smallest sigma that strength by SNR gives.
     """
 
     is_gaussian: ClassVar[bool]
-    least_sigma: ClassVar[float]
 
     @abstractmethod
     def describe(self, sigma: float, bounds: Bounds | None) -> Noise:
@@ -96,7 +93,6 @@ class ContinuousNoise(RowNoise):
     """Gaussian noise, rounded to the grid of `granularity_for`."""
 
     is_gaussian = True
-    least_sigma = 0.0
 
     def describe(self, sigma: float, bounds: Bounds | None) -> Noise:
         """Return the noise on the finest grid that the bounds allow."""
@@ -121,7 +117,6 @@ class DiscreteNoise(RowNoise):
     """Discrete Gaussian noise on the integers."""
 
     is_gaussian = False
-    least_sigma = MIN_SIGMA
 
     def describe(self, sigma: float, bounds: Bounds | None) -> Noise:
         """Return the noise on whole numbers."""

@@ -17,11 +17,9 @@ from tests.discrete_noise import exact_mu
 
 from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.describe.sentences import chance_in_all, chance_of_guess, describe_guarantee
+from dp_bundle.describe.sentences import chance_in_all, chance_of_guess
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several
-from dp_bundle.manifest.guarantee import sound_conditional_mu
-from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
 from dp_publish.accounting.conversions import Cost
@@ -123,21 +121,6 @@ def test_rho_alone_costs_more_than_its_root(make: Make) -> None:
         make(unit="cell", rho=0.5, budget_mu=1.0)
     assert refused.value.requested_mu == pytest.approx(exact_mu(1, 1.0), rel=1e-9)
     assert Ledger().entries() == []
-
-
-def test_noise_by_the_deviation_has_a_true_conditional_mu(make: Make) -> None:
-    """What one cell would have been protected at, had the noise been fixed beforehand."""
-    receipt, _ = make(unit="cell", snr_db=3.0)
-    release = receipt.release
-    real = max(exact_mu(1, column.cell_noise.sigma) for column in release.columns)
-    assert release.conditional_mu == pytest.approx(real, rel=1e-9)
-    ratio = max(1 / column.cell_noise.sigma for column in release.columns)
-    assert real > 1.05 * ratio
-    older = Release.model_validate({**release.model_dump(), "conditional_mu": ratio})  # which is not refused
-    assert sound_conditional_mu(older.columns, ratio) == pytest.approx(real, rel=1e-9)
-    said = {in_file: describe_guarantee(older, in_file=in_file)[1] for in_file in (False, True)}
-    assert float(said[False].split("mu = ")[1].rstrip(".")) >= real * (1 - 1e-9)
-    assert float(said[True].split("mu = ")[1].rstrip(".")) < 1.001 * ratio  # its bytes stay what was signed
 
 
 def test_older_lines_of_a_ledger_count_with_the_largest_mu_they_can_have() -> None:

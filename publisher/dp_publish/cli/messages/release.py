@@ -211,8 +211,6 @@ def receipt_document(
 def _rows_verdict(release: Release, policy: Policy) -> Iterator[str]:
     """Yield what the release is good for, and which columns it leaves unchanged, from bounds and noise alone."""
     yield from _describe_unchanged(release)
-    if release.guarantee is None:
-        return
     kinds = {column.name: column.kind for column in release.columns}
     try:
         row = forecast(release.n_rows, policy, kinds, [policy.privacy], with_epsilon=False)[0]
@@ -236,8 +234,10 @@ def _describe_unchanged(release: Release) -> Iterator[str]:
         return
     least, most = (100 * share(still.values()) for share in (min, max))
     often = f"{most:.3g} %" if most - least < 1 else f"{least:.2g} to {most:.3g} %"
-    remedy = "a smaller snr_db" if release.guarantee is None else "a stronger guarantee (a smaller mu, epsilon or rho)"
-    yield f"the noise leaves {often} of the values of {listed(list(still))} unchanged: {remedy} changes more of them"
+    yield (
+        f"the noise leaves {often} of the values of {listed(list(still))} unchanged: a stronger guarantee (a smaller "
+        "mu, epsilon or rho) changes more of them"
+    )
 
 
 def _covariance_verdict(release: Release, policy: Policy) -> Iterator[str]:

@@ -119,7 +119,7 @@ def noisy(tmp_path: Path, key: Ed25519PrivateKey) -> Receipt:
     values[:, 1] += values[:, 0]
     values[:, 2] += values[:, 1]
     table = pd.DataFrame(values / values.std(axis=0), columns=list("abcdefgh"))
-    policy = make_policy({name: [-4, 4] for name in table}, snr_db=6, unit="cell")
+    policy = make_policy({name: [-4, 4] for name in table}, sigma=10 ** (-6 / 20), unit="cell")
     return publish(table, policy, out=tmp_path / "noisy.tar", key=key)
 
 

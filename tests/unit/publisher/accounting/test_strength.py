@@ -26,7 +26,6 @@ def test_forms_stand_for_each_other() -> None:
         ({"epsilon": 2, "delta": 0.1}, ApproximateDP(2.0, 0.1)),
         ({"epsilon": 2, "release": "covariance"}, PureDP(2.0)),
         ({"sigma": 2}, None),
-        ({"snr_db": 2}, None),
     ],
 )
 def test_policy_has_one_strength(given: dict[str, object], strength: Strength | None) -> None:

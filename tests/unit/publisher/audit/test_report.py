@@ -224,14 +224,6 @@ def test_command_says_in_one_sentence_what_it_found(
     assert len(finished.stderr.splitlines()) == 1
 
 
-def test_strength_without_a_guarantee_is_not_audited(people: Path, command: Run) -> None:
-    """Noise set from the data itself promises nothing, and the command says so."""
-    finished = command("dp-publish", "audit", people, "--snr-db", 10)
-
-    assert finished.returncode == 2
-    assert "states no guarantee" in finished.stderr
-
-
 @pytest.mark.slow
 def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -> None:
     """The command audits a covariance release, in mu or in epsilon, and spends nothing."""

@@ -87,7 +87,6 @@ def test_where_no_bounds_can_be_found_the_way_to_them_is_told(people: Path, call
         (["people.parquet", "--mu", "1", "--sigma", "1"], 2),
         (["people.parquet", "--delta", "1e-6"], 2),
         (["people.parquet", "--epsilon", "1", "--delta", "2"], 2),
-        (["people.parquet", "--snr-db", "1e9"], 2),
         (["people.parquet", "--mu", "1e300"], 1),
         (["people.parquet", "--partition", ""], 2),
         (["people.parquet", "--partition", "a\nb"], 2),
@@ -191,17 +190,6 @@ def test_strength_on_the_command_line_wins(words: list[str], strength: float | N
         (epsilon,) = [point["epsilon"] for point in guarantee["epsilon_delta"] if point["delta"] == 1e-6]
         assert epsilon == pytest.approx(4, rel=1e-3)
         assert epsilon <= 4 * (1 + 2e-9)
-
-
-def test_snr_says_that_it_guarantees_nothing(people: Path, call: Call) -> None:
-    """The answer to --snr-db begins its account with the missing guarantee and shows the conditional figure as such."""
-    ended = call("people.parquet", "--snr-db", "20")
-    assert ended.code == 0
-    assert "No privacy guarantee" in ended.out
-    assert "Had the same noise been fixed beforehand" in ended.out
-    document = json.loads(call("people.parquet", "--snr-db", "20", "--out", "b.tar", "--json").out)
-    assert document["release"]["sigma_derived_from_data"] is True
-    assert document["release"]["guarantee"] is None
 
 
 def test_private_counts_are_marked_as_such(people: Path, call: Call) -> None:

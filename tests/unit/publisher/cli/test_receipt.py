@@ -102,7 +102,6 @@ CASES: dict[str, tuple[dict[str, Any], str, str, float, list[str]]] = {
         [NUMBER_PUBLIC, f"{TOGETHER.partition(' protected at {}')[0]} promised nothing.", *OTHERS],
     ),
     "nothing": (
-        {"unit": "cell", "snr_db": 10.0},
         "Nobody: this release states no guarantee.",
         "",
         math.nan,

@@ -14,7 +14,7 @@ from scipy import stats
 from tests.discrete_noise import exact_mu
 from tests.unit.publisher.conftest import policy_with
 
-from dp_bundle.base.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
 from dp_publish.accounting.conversions import epsilon_for_delta, epsilon_for_delta_zcdp, mu_for_epsilon_delta
@@ -204,12 +204,6 @@ def test_arguments_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     """No rows, or a spread that no bounded column can have, is an error that names the argument."""
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         forecast_one(**{"n_rows": 10, "n_features": 3, "mu": 1.0, **wrong})  # type: ignore[arg-type]
-
-
-def test_a_forecast_cannot_be_made_to_read_values() -> None:
-    """Strength by snr_db, which needs the values, is refused."""
-    with pytest.raises(PrivacyError, match="reads no value"):
-        forecast_one(100, 3, snr_db=20.0)
 
 
 @pytest.mark.parametrize(("n_rows", "spread"), [(200, None), (10**6, None), (200, 0.3)])

@@ -141,7 +141,6 @@ def test_percentages_are_rounded_to_the_safe_side(share: float) -> None:
         pytest.param(
             'epsilon = 1.0\ndelta = 1e-6\nrelease = "covariance"\nmechanism = "wishart"', {}, marks=pytest.mark.slow
         ),
-        pytest.param("snr_db = 10", {}, marks=pytest.mark.slow),
     ],
 )
 def test_the_lines_to_type_publish_what_the_page_shows(

@@ -92,13 +92,12 @@ def test_missing_bounds_are_told_with_the_way_to_get_them() -> None:
 
 
 def test_bounds_are_required_only_where_none_can_be_found() -> None:
-    """A plain sigma has no search that could find bounds; a mu has; SNR and the ball need none."""
+    """A plain sigma has no search that could find bounds; a mu has; the ball needs none."""
     table = sealed(a="continuous")
     with pytest.raises(PolicyError, match="bounds are missing for 'a'"):
         choose_columns(table, make({}, sigma=1.0))
-    for privacy in ({"mu": 1.0}, {"snr_db": 1.0}, {"rho": 1.0, "l2_radius": 1.0}):
+    for privacy in ({"mu": 1.0}, {"rho": 1.0, "l2_radius": 1.0}):
         assert choose_columns(table, make({}, **privacy))[0] == {"a": "continuous"}
-    require_bounds(make({}, snr_db=1.0), {"a": "continuous"})
     require_bounds(make({}, mu=1.0, l2_radius=1.0), {"a": "continuous"})
 
 
@@ -332,7 +331,6 @@ def test_patterns_leave_text_out() -> None:
     [
         ({"kids": {"kind": "integer", "bounds": [0, 9], **INDICATOR}}, {}, 'give kind = "continuous"'),
         ({"pay": {"scale": 2.0, **INDICATOR}}, {"l2_radius": 2.0}, "not with l2_radius"),
-        ({"pay": {"bounds": [0, 9], **INDICATOR}}, {"mu": None, "snr_db": 10.0}, "needs a strength"),
         ({"ill": INDICATOR}, {}, 'give a truth value kind = "category"'),
         (
             {"kids": {"bounds": [0, 9], "max_change": 1}, "pay": {"bounds": [0, 9], "max_change": 1, **INDICATOR}},

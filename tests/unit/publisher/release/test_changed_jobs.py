@@ -95,7 +95,7 @@ def test_what_was_sealed_is_what_is_published(stopping: Stopping) -> None:
     changed = r"contents.* is not what it was"
     for content, message in (
         (json.dumps(edited | {"n_rows": 999}).encode(), "would not have the bytes that were sealed"),
-        (json.dumps(edited | {"conditional_mu": 1.0}).encode(), changed),
+        (json.dumps(edited | {"remark": "changed"}).encode(), changed),
         (json.dumps(edited | {"report": {"rows": 1000}}).encode(), changed),
         (whole[:-9], changed),
     ):

@@ -102,17 +102,6 @@ def test_parts_do_not_show_how_the_raw_table_is_cut(
     assert [sum(groups) for groups in found[0]] == [300] * whole + [rest]
 
 
-def test_snr_release_says_what_it_is(table: pd.DataFrame, publish_here: Publish) -> None:
-    """Noise from the data's own spread is flagged, states no guarantee, and spoils the dataset's total for good."""
-    sound = private({name: {"bounds": [0, 300]} for name in ("height", "weight", "visits")}, mu=1.0)
-    first = publish_here(table, private(snr_db=20.0), out="1.tar").release
-    second = publish_here(table, sound, out="2.tar").release
-
-    assert (first.guarantee, first.sigma_derived_from_data, first.conditional_mu) == (None, True, None)
-    assert first.columns[0].noise.sigma == pytest.approx(0.1 * table["height"].std(ddof=0), rel=1e-9)
-    assert (second.cumulative.releases, second.cumulative.mu, second.cumulative.rho) == (2, None, None)
-
-
 @pytest.fixture
 def sources(tmp_path: Path) -> dict[str, Any]:
     """Return the same rows in sources of very different layout, beside secrets of very different length."""

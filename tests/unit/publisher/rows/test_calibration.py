@@ -5,7 +5,6 @@ from typing import Any
 
 import mpmath
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,16 +15,14 @@ from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import Cumulative, Guarantee, release_rho
-from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.guarantee import Guarantee, release_rho
 from dp_publish.accounting.conversions import Cost
-from dp_publish.data.deviations import standard_deviations
 from dp_publish.data.missing import RowReport
-from dp_publish.data.table import Table, open_table
+from dp_publish.data.table import Table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import Shares, set_noise, share_mu
-from dp_publish.rows.guarantee import conditional_mu, cost_of_rows, guarantee_of_rows
+from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.noise import N_RUNGS, rung_above
 from dp_publish.sampling.exponential import ExponentialMechanism
@@ -40,16 +37,10 @@ def made(policy: Policy, kinds: dict[str, str], **found: Any) -> tuple[Shares, t
     return shares, columns, guarantee_of_rows(policy, columns, shares), cost_of_rows(policy, kinds, shares)
 
 
-def calibrate(table: Table, policy: Policy) -> tuple[tuple[Column, ...], Cost, Guarantee | None, float | None]:
+def calibrate(table: Table, policy: Policy) -> tuple[tuple[Column, ...], Cost, Guarantee]:
     """Run the whole calibration."""
-    kinds, _ = choose_columns(table, policy)
-    deviations = (
-        None
-        if policy.privacy.snr_db is None
-        else standard_deviations(table, kinds, {name: policy.column(name).bounds for name in kinds})
-    )
-    _, columns, guarantee, cost = made(policy, kinds, deviations=deviations)
-    return columns, cost, guarantee, conditional_mu(columns) if guarantee is None else None
+    _, columns, guarantee, cost = made(policy, choose_columns(table, policy)[0])
+    return columns, cost, guarantee
 
 
 def widths(columns: tuple[Column, ...]) -> list[Any]:
@@ -68,8 +59,7 @@ def test_every_column_gets_the_same_share(unit: str, strength: dict[str, float],
     bounds = {"a": [0, 1], "b": [-1000, 1000], "c": [5, 12]}
     slack = 1e-11 if kind == "continuous" else 1e-10  # the judge of wide discrete noise has double precision
     table = sealed(a=kind, b=kind, c=kind)
-    columns, cost, guarantee, conditional = calibrate(table, make(bounds, unit=unit, **strength))
-    assert conditional is None
+    columns, cost, guarantee = calibrate(table, make(bounds, unit=unit, **strength))
     discrete = kind == "integer"
     with mpmath.workdps(40):
         ratios = widths(columns)
@@ -93,7 +83,7 @@ def test_every_column_gets_the_same_share(unit: str, strength: dict[str, float],
 @pytest.mark.parametrize("kind", ["continuous", "integer"])
 def test_epsilon_and_delta_asked_for_are_kept(kind: str) -> None:
     """At the delta asked for, the guarantee's own curve passes through the epsilon asked for."""
-    _, _, guarantee, _ = calibrate(sealed(a=kind), make({"a": [0, 100]}, epsilon=2.0, delta=1e-6))
+    _, _, guarantee = calibrate(sealed(a=kind), make({"a": [0, 100]}, epsilon=2.0, delta=1e-6))
     (found,) = [point.epsilon for point in guarantee.epsilon_delta if point.delta == 1e-6]
     assert found == pytest.approx(2.0, rel=3e-9 if kind == "continuous" else 1e-3)
     assert found <= 2.0 * (1 + 2e-9)
@@ -110,7 +100,7 @@ def test_stated_mu_is_never_too_small(limits: list[tuple[float, float]], mu: flo
     bounds = {f"c{index}": [low, low + width] for index, (low, width) in enumerate(limits)}
     table = sealed(**dict.fromkeys(bounds, "continuous"))
     try:
-        columns, cost, guarantee, _ = calibrate(table, make(bounds, unit=unit, mu=mu))
+        columns, cost, guarantee = calibrate(table, make(bounds, unit=unit, mu=mu))
     except PrivacyError:
         return
     assert guarantee.mu <= mu
@@ -124,7 +114,7 @@ def test_stated_mu_is_never_too_small(limits: list[tuple[float, float]], mu: flo
 
 def test_sigma_itself_is_used_as_given() -> None:
     """A sigma in data units is every column's, and mu follows from the widths, rounded up."""
-    columns, _, guarantee, _ = calibrate(
+    columns, _, guarantee = calibrate(
         sealed(a="continuous", b="continuous"), make({"a": [0, 3], "b": [0, 4]}, sigma=2.0)
     )
     assert [column.noise.sigma for column in columns] == [2.0, 2.0]
@@ -134,7 +124,7 @@ def test_sigma_itself_is_used_as_given() -> None:
 def test_mixed_tables_state_rho_alone() -> None:
     """One integer column is enough to leave mu out, and its noise is discrete, on the integers."""
     table = sealed(a="continuous", b="integer")
-    columns, _, guarantee, _ = calibrate(table, make({"a": [0, 3], "b": [0, 4]}, mu=1.0))
+    columns, _, guarantee = calibrate(table, make({"a": [0, 3], "b": [0, 4]}, mu=1.0))
     assert guarantee.mu is None
     assert [column.noise.distribution for column in columns] == ["rounded-gaussian", "discrete-gaussian"]
     assert columns[1].noise.granularity == 1
@@ -174,40 +164,11 @@ def test_integer_columns_at_absurd_strengths_are_published_or_refused(width: int
     """Noise of a few steps on values far apart protects nobody: rho and its curve say so, or an error of the tree."""
     policy = make({"a": [0, width], "b": [0, width], "c": [0, 1]}, mu=mu)
     try:
-        columns, _, guarantee, _ = calibrate(sealed(a="integer", b="integer", c="continuous"), policy)
+        columns, _, guarantee = calibrate(sealed(a="integer", b="integer", c="continuous"), policy)
     except (PrivacyError, PolicyError):
         return
     assert guarantee.rho == pytest.approx(mu**2 / 2)
     assert min(point.epsilon for point in guarantee.epsilon_delta) >= release_rho("row", columns) >= mu**2 / 8
-
-
-def test_snr_takes_sigma_from_the_data_and_guarantees_nothing() -> None:
-    """Sigma is the stated fraction of each clipped column's standard deviation; no guarantee, no cost in mu."""
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"a": rng.normal(5, 2, 1000), "b": rng.normal(0, 100, 1000), "n": rng.poisson(4, 1000)})
-    policy = make({"b": [-10, 10]}, snr_db=20.0)
-    columns, cost, guarantee, conditional = calibrate(open_table(frame), policy)
-
-    expected = 0.1 * np.array([frame.a.std(ddof=0), frame.b.clip(-10, 10).std(ddof=0), frame.n.std(ddof=0)])
-    np.testing.assert_allclose([column.noise.sigma for column in columns], expected, rtol=1e-12)
-    assert guarantee is None
-    assert conditional is None
-    assert cost.mu == {}
-    assert [column.bounds_obtained for column in columns] == ["none", "declared", "none"]
-
-
-def test_snr_with_all_bounds_shows_a_conditional_mu() -> None:
-    """With bounds on every column, the mu that would have held for a cell is shown as conditional, no guarantee."""
-    frame = pd.DataFrame({"a": [0.0, 10.0], "b": [0.0, 2.0]})
-    columns, _, guarantee, conditional = calibrate(open_table(frame), make({"a": [0, 10], "b": [0, 10]}, snr_db=0.0))
-    assert guarantee is None
-    assert [column.noise.sigma for column in columns] == [5.0, 1.0]
-    assert conditional == 10.0
-    lineage = {"number": 1, "created": "2026-01-01T00:00:00Z", "previous": None}
-    document = {"dataset": {"name": "d"}, "lineage": lineage, "n_rows": 2, "columns": columns, "software": "x"}
-    nothing = Cumulative(unit="row", releases=1, mu=None, rho=None)
-    facts = {"guarantee": None, "cumulative": nothing, "conditional_mu": conditional}
-    assert Release.model_validate({**document, **facts, "sigma_derived_from_data": True}).guarantee is None
 
 
 def test_integer_columns_need_integer_bounds() -> None:

@@ -33,7 +33,7 @@ ROW = "row"
 def make_policy(missing: dict[str, str], **privacy: object) -> Policy:
     """Return a policy for three columns, with what becomes of gaps in each."""
     columns = {name: {"bounds": bounds, "missing": missing.get(name, "refuse")} for name, bounds in BOUNDS.items()}
-    section = {"mu": 30.0, **privacy} if not {"sigma", "snr_db"} & privacy.keys() else privacy
+    section = {"mu": 30.0, **privacy} if "sigma" not in privacy else privacy
     return Policy.model_validate({"dataset": {"name": "gaps"}, "privacy": section, "columns": columns})
 
 
@@ -153,7 +153,6 @@ def test_a_cell_costs_what_its_row_costs() -> None:
     [
         ({"unit": "cell"}, KINDS, "a single cell cannot be protected"),
         ({"sigma": 1.0}, KINDS, "goes with bounds, and with mu"),
-        ({"snr_db": 10.0}, KINDS, "goes with bounds, and with mu"),
         ({}, {**KINDS, "b": "integer"}, "not integers, unlike 'b': give numbers kind = \"continuous\""),
     ],
 )
