@@ -94,7 +94,7 @@ MEANINGS = {
     "columns.max_change": 'how far one person changes a count, with unit = "change"',
     "columns.unit": "of measurement",
     "columns.description": "what the column holds",
-    "columns.missing": 'what becomes of cells without a value; "center" in a release of rows alone, "indicator" of '
+    "columns.missing": 'what becomes of cells without a value; "indicator" of '
     "numbers, whose gaps are then published beside them",
     "columns.drop": "true: the column is not published",
     "table.delimiter": "between cells",

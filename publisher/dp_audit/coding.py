@@ -80,8 +80,7 @@ def check_row_coding(press: Press, policy: Policy, kinds: dict[str, str]) -> Che
     """
     policy = made_up_policy(policy, kinds)
     columns, rng = calibrate(policy, kinds), np.random.default_rng(1)
-    centered = any(column.missing == "center" for column in columns)
-    replayer = Replayer(press, policy, ["README.md", "fill"] if centered else [])
+    replayer = Replayer(press, policy)
     cells = raw_cells(policy.sources, columns)
     if policy.privacy.l2_radius is not None:
         raw, numbers = tables_of(policy, cells, any_states(cells, _ROWS, rng))

@@ -100,8 +100,6 @@ def _replay_equals(replayer: Replayer, columns: Sequence[Column], base: Table) -
         low, high = canary_limits(column, len(columns))
         if column.missing == "refuse":
             replayer.refused(_made_up(replayer.policy, columns, gaps), column.name)
-        elif column.missing == "center":  # whose place is found from the table, and paid for
-            continue
         elif column.missing == "drop":
             same(gaps, [np.delete(values, rows) for values in base], "rows to be dropped and rows not there")
         else:

@@ -104,7 +104,7 @@ class Judge:
     def _judge(self, claim: Claim) -> Found:
         judged, (scope, _, rest) = self._judged, claim.scope.partition(" ")
         unit = judged.unit
-        if claim.kind in ("bounds_mu", "centers_mu", "discovery_mu"):
+        if claim.kind in ("bounds_mu", "discovery_mu"):
             return _part(claim, judged)
         if scope in ("all", "before", "booked"):
             return self._of_several(claim, scope, rest or judged.release.cumulative.unit)
@@ -179,18 +179,15 @@ def _strength(claim: Claim, law: Law, excepted: float) -> float:
 
 
 def _part(claim: Claim, judged: Judged) -> Found:
-    """Return what was spent on the bounds, or on the means."""
-    release, drawn = judged.release, judged.drawn
+    """Return what was spent on the bounds."""
+    drawn = judged.drawn
     if not claim.value:
         return 0.0, 0.0
     if claim.kind == "discovery_mu":  # the policies here declare what their columns are
         raise UnknownFigureError(claim)
     rows = (judged.guarantee.max_rows or 1) if judged.guarantee else 1
-    if claim.kind == "centers_mu":
-        real = rows * 2 * math.sqrt(len(release.columns)) / drawn.sums_sigma
-    else:
-        choices = drawn.choices[:2] if judged.unit == "cell" else drawn.choices
-        real = reduce(Law.times, (choice(rows * each) for each in choices), NOTHING).mu()
+    choices = drawn.choices[:2] if judged.unit == "cell" else drawn.choices
+    real = reduce(Law.times, (choice(rows * each) for each in choices), NOTHING).mu()
     return real / claim.value, real
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_GAPS = {"midpoint": 5, "drop": 2, "center": 3, "indicator": 4}
+_GAPS = {"midpoint": 5, "drop": 2, "indicator": 4}
 _RANGES = [(0.0, 1.0), (-4.0, 4.0), (10.0, 90.0), (-1e6, 3e6), (1e15, 1e15 + 64), (0.0, 1e-120), (-8e299, 8e299)]
 _WHOLE = [(0, 1), (0, 1), (0, 2), (0, 5), (-3, 4), (0, 40), (0, 1000), (-(2**40), 2**40)]
 _MOMENTS = ["gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors", "sulq"]
@@ -97,9 +97,6 @@ class Policies:
             for name, entry in columns.items():
                 limit = self._limits.setdefault(name, int(rng.choice([1, 1, 2, 10])))
                 entry |= {"max_change": limit, "missing": "refuse"}
-        if kind == "cell":
-            for entry in columns.values():
-                entry["missing"] = "refuse" if entry["missing"] == "center" else entry["missing"]
         strength = self._strength(own=not found)
         return columns, {"unit": unit, **strength}
 
@@ -107,15 +104,8 @@ class Policies:
         rng = self._rng
         wide = kinds[0] == "number" and not found and self._kind == "row" and rng.random() < 0.03
         number = 130 if wide else int(rng.choice([1, 2, 3, 3, 4, 5]))
-        center = kinds != ["number"] and self._kind not in ("change", "cell", "moments") and rng.random() < 0.15
-        chosen = ["number"] * number if wide or center else [str(rng.choice(kinds)) for _ in range(number)]
-        columns = {f"c{_spell(place)}": self._column(kind, found=found) for place, kind in enumerate(chosen)}
-        for entry in columns.values():
-            if center and not wide:
-                entry["missing"] = "center"
-            elif entry.get("missing") == "center":
-                entry["missing"] = "midpoint"
-        return columns
+        chosen = ["number"] * number if wide else [str(rng.choice(kinds)) for _ in range(number)]
+        return {f"c{_spell(place)}": self._column(kind, found=found) for place, kind in enumerate(chosen)}
 
     def _column(self, kind: str, *, found: bool) -> Entry:
         rng = self._rng

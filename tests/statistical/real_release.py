@@ -36,15 +36,12 @@ class Drawn:
         Of noise on cells: its kind, and sigma in steps, or the probability of another level.
     choices : list of float
         Of every private choice: how far the log-ratios of its probabilities can vary when a row moves.
-    sums_sigma : float
-        The noise on the sums for means, in half-widths.
     counts : list of float
         The standard deviation of the noise on counts of rows, and last, on lengths, of a release in two rounds.
     """
 
     noise: list[tuple[str, float]] = field(default_factory=list)
     choices: list[float] = field(default_factory=list)
-    sums_sigma: float = math.inf
     counts: list[float] = field(default_factory=list)
 
 
@@ -70,15 +67,11 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Drawn]:
         drawn.choices.append(sides * (math.log(first) - math.log(second)))  # -ln b, or -2 ln b
         return choose(mechanism, *arguments)
 
-    def note_sums(_total: Any, _columns: Any, sigma: float, _keystream: Any) -> None:
-        drawn.sums_sigma = sigma
-
     rows = "dp_publish.rows"
     with monkeypatch.context() as patch:
         noting(f"{rows}.noise", "sample_rounded_gaussian", lambda s, *_: drawn.noise.append(("rounded-gaussian", s)))
         noting(f"{rows}.noise", "sample_discrete_gaussian", lambda s, *_: drawn.noise.append(("discrete-gaussian", s)))
         noting(f"{rows}.response", "sample_replacements", lambda _n, r, *_: drawn.noise.append(("response", r / 2**32)))
-        noting("dp_publish.release.rows", "find_centers", note_sums)
         noting(f"{TWO_ROUNDS}.steps", "sample_rounded_gaussian", lambda s, *_: drawn.counts.append(s))
         patch.setattr(ExponentialMechanism, "choose", chooses)
         yield drawn
@@ -128,21 +121,15 @@ def real_laws(
             "*": law_of_moments(release, drawn.choices, rows, replaced=replaced, sharper=sharper, counts=drawn.counts)
         }
     columns = release.columns
-    centered = any(column.missing == "center" for column in columns)
     laws = _of_ball(columns, sharper) if columns[0].ball is not None else _of_cells(columns, unit, sharper)
     n_searched = len(drawn.choices) // 2
     found = [column.name for column in columns if column.bounds_found]
     if unit == "row":
-        sums = gaussian(sharper * rows * 2 * math.sqrt(len(columns)) / drawn.sums_sigma if centered else 0.0)
         searches = [choice(rows * each) for each in drawn.choices[: 2 * n_searched]]
         own = list(laws.values()) if columns[0].ball is None else [worst_of(laws)]
-        return {"*": product([*(law.power(rows) for law in own), sums, *searches])}
+        return {"*": product([*(law.power(rows) for law in own), *searches])}
     for place, name in enumerate(found):
         laws[name] = product([laws[name], *(choice(each) for each in drawn.choices[2 * place : 2 * place + 2])])
-    if centered:
-        return {
-            "*": product([_gap_moves_row(columns, sharper), gaussian(math.sqrt(len(columns) + 1) / drawn.sums_sigma)])
-        }
     return laws if columns[0].ball is None else {"*": worst_of(laws)}
 
 
@@ -186,13 +173,6 @@ def _of_column(column: Column, unit: str, sharper: float) -> Law:
 
 def _width(column: Column) -> float:
     return column.bounds[1] - column.bounds[0] if column.bounds else math.inf
-
-
-def _gap_moves_row(columns: Sequence[Column], sharper: float) -> Law:
-    """Return what a gap, which puts all of its row at the columns' fills, moves at most."""
-    away = [max(c.bounds[1] - c.fill, c.fill - c.bounds[0]) for c in columns if c.bounds and c.fill is not None]
-    sigmas = [column.cell_noise.sigma for column in columns]
-    return gaussian(sharper * math.hypot(*(each / sigma for each, sigma in zip(away, sigmas, strict=True))))
 
 
 def _of_ball(columns: Sequence[Column], sharper: float) -> Alternatives:

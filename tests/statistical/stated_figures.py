@@ -202,7 +202,7 @@ def read_numbers(document: dict[str, Any], place: str, unit: str) -> list[Claim]
 
 
 _FIELDS = {
-    **{name: name for name in ("mu", "rho", "epsilon", "bounds_mu", "centers_mu", "discovery_mu")},
+    **{name: name for name in ("mu", "rho", "epsilon", "bounds_mu", "discovery_mu")},
     "excepted_delta": "excepted",
     "epsilon_delta": "point",
     "other_units_rho": "units",

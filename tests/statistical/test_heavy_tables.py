@@ -30,7 +30,7 @@ def make_table(rng: np.random.Generator) -> pd.DataFrame:
 def make_policy(name: str) -> Policy:
     """Return a policy whose bounds clip the tails, and whose noise has a third of the published variance."""
     entries = {
-        column: {"bounds": [-4.0 * scale, 4.0 * scale], "missing": "center"}
+        column: {"bounds": [-4.0 * scale, 4.0 * scale], "missing": "drop"}
         for column, scale in zip(NAMES, SCALES.tolist(), strict=True)
     }
     privacy = {"unit": "row", "mu": 20.0}

@@ -193,8 +193,8 @@ class MissingValuesError(DataError):
             )
         else:
             remedies = (
-                f'"indicator" for it in the policy, which publishes where gaps are, with noise, or "center" (unless '
-                f'unit = "cell"), or "drop" ({known}), or "midpoint" (of a category "category")'
+                f'"indicator" for it in the policy, which publishes where gaps are, with noise, or "drop" ({known}), '
+                'or "midpoint" (of a category "category")'
             )
         super().__init__(
             f"column {column!r} says whose rows are protected together, and has rows without a value"

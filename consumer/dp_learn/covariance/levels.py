@@ -280,6 +280,6 @@ def describe_merged(columns: NodeColumns, levels: Levels) -> list[str]:
     if alike := columns.alike:
         said.append(
             f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "
-            'to leave such rows out, or to put them at the means (missing = "drop" or "center")'
+            'to leave such rows out (missing = "drop")'
         )
     return said

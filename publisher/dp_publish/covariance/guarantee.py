@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from dp_bundle.base.errors import PolicyError
-from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.columns import Column, Missing
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_publish.accounting.conversions import ROUND_UP, Cost, rho_for_mu
@@ -61,22 +59,7 @@ def guarantee_of_moments(
 
 
 def moment_columns(policy: Policy, kinds: Mapping[str, str]) -> tuple[Column, ...]:
-    """Return the columns as a covariance release describes them.
-
-    Raises
-    ------
-    PolicyError
-        A column's gaps cannot be dealt with as the policy says.
-    """
-    centered = [name for name in kinds if policy.column(name).missing == "center"]
-    if centered:
-        instead = (
-            'in a release of normal scores give missing = "indicator" or "midpoint"'
-            if policy.privacy.has_margins
-            else 'in a covariance release give missing = "drop", with neighbours = "add-remove" where nobody is to '
-            "know how many rows have gaps"
-        )
-        raise PolicyError(f'missing = "center", of {listed(centered)}, is for rows: {instead}')
+    """Return the columns as a covariance release describes them."""
     blocks = blocks_of(policy.sources)
     return tuple(
         Column(

@@ -27,7 +27,6 @@ class RowReport:
 
     n_rows: int = 0
     n_dropped: int = 0
-    n_centered: int = 0
     n_over_cap: int = 0
     n_clipped_rows: int = 0
     n_entities: int = 0
@@ -68,20 +67,9 @@ def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordB
 
 def find_complete(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_]:
     """Return which rows have a value in each column whose rows are otherwise dropped."""
-    gaps = _find_rows(batch, columns, "drop")
-    return np.ones(batch.num_rows, dtype=bool) if gaps is None else ~gaps
-
-
-def find_gaps(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_] | None:
-    """Return which rows have no value in a column whose rows then stand at the center; None if no column does that."""
-    return _find_rows(batch, columns, "center")
-
-
-def _find_rows(batch: pa.RecordBatch, columns: Sequence[Column], missing: str) -> NDArray[np.bool_] | None:
-    """Return which rows have no value in one of the columns whose gaps are treated so; None if there is no column."""
-    asked = [index for index, column in enumerate(columns) if column.missing == missing]
+    asked = [index for index, column in enumerate(columns) if column.missing == "drop"]
     empty = [pc.is_null(batch.column(index), nan_is_null=True).to_numpy(zero_copy_only=False) for index in asked]
-    return np.asarray(np.logical_or.reduce(empty), dtype=np.bool_) if empty else None
+    return ~np.asarray(np.logical_or.reduce(empty), dtype=np.bool_) if empty else np.ones(batch.num_rows, dtype=bool)
 
 
 def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:

@@ -41,23 +41,19 @@ _MOST = 0.25  # of the largest variance: from there on a column is among those t
 _Floats = NDArray[np.float64]
 
 
-def changes_for_moments(policy: Policy, kinds: Mapping[str, str], mu: float) -> list[str]:
+def changes_for_moments(policy: Policy, mu: float) -> list[str]:
     """Return what else must change in a policy for rows, besides missing bounds, before it can release second moments.
 
     Parameters
     ----------
     policy : Policy
         Resolved; nothing has to change where it already releases second moments.
-    kinds : mapping of str to str
-        The columns, as `choose_columns` gives them.
     mu : float
         What the policy promises to its unit of privacy.
     """
     privacy, changes = policy.privacy, []
     if privacy.is_moments:
         return []
-    if any(policy.column(name).missing == "center" for name in kinds):
-        changes.append('give missing = "drop" in place of "center"')
     if any("weight" in entry.model_fields_set for entry in policy.columns.values()):
         changes.append("leave out weight")
     if privacy.l2_radius is not None:
@@ -83,7 +79,7 @@ def ways_out(policy: Policy, kinds: Mapping[str, str], n_rows: int, row: Forecas
     """
     if not row.moments.is_possible:
         return []
-    changes = changes_for_moments(policy, kinds, row.mu)
+    changes = changes_for_moments(policy, row.mu)
     first = f"{', '.join(changes)}, and " if changes else ""
     if policy.privacy.release == "rows" and row.moments.clearest is not None:
         shown = f"would show partial correlations from about {row.moments.clearest:.2g} on, under the same guarantee"

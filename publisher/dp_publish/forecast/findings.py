@@ -60,7 +60,7 @@ def _rows_verdict(plan: Plan) -> Iterator[str]:
         return
     seen = describe_seen(row.moments.seen)
     yield f"Second moments alone (--release covariance) would show {seen} and above, under the same guarantee."
-    changes = changes_for_moments(plan.policy, plan.kinds, row.mu)
+    changes = changes_for_moments(plan.policy, row.mu)
     if changes:
         yield f"For them, {' and '.join(changes)}."
 

@@ -16,7 +16,6 @@ from dp_bundle.base.errors import DataError, ParameterError, PolicyError, Privac
 from dp_bundle.base.quoting import listed
 from dp_bundle.files.places import RemotePath
 from dp_publish.covariance.calibration import in_two_rounds, set_mechanism
-from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.covariance.mechanisms.base import Mechanism, PureMechanism
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.two_round import TwoRound
@@ -187,7 +186,7 @@ def make_plan(
     of_changes = policy.privacy.unit_name == "change"  # of which the paper says nothing
     paper = {} if mechanism or of_changes else largest_figures(n_rows, policy, kinds, focus.sigma, spread)
     if mechanism is not None:
-        notes += _notes_on_moments(policy, kinds, mechanism)
+        notes += _notes_on_moments(policy, mechanism)
     return Plan(
         name=policy.dataset.name,
         n_rows=n_rows,
@@ -278,12 +277,8 @@ def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str,
         )
 
 
-def _notes_on_moments(policy: Policy, kinds: dict[str, str], mechanism: str) -> Iterator[str]:
-    """Yield notes on gaps that second moments cannot deal with as the policy says, and on their noise."""
-    try:
-        moment_columns(fill_bounds(policy, kinds), kinds)
-    except PolicyError as error:
-        yield f"A release would be refused: {error}."
+def _notes_on_moments(policy: Policy, mechanism: str) -> Iterator[str]:
+    """Yield notes on the noise of second moments."""
     kind = mechanism_named(mechanism)
     if not takes_mu(mechanism):
         yield f"from moments: with {mechanism} noise at the policy's own strength, with gaussian noise at the others."

@@ -72,7 +72,7 @@ _ALLOWED = {
     "columns.other": 'a text in quotes, such as "other": the level of all values that are not listed',
     "columns.mechanism": '"gaussian" or "randomized-response"',
     "columns.max_change": "a whole number of at least 1: how far one person can change a count",
-    "columns.missing": '"refuse", "center", "midpoint", "indicator" or "drop", or of a category "category"',
+    "columns.missing": '"refuse", "midpoint", "indicator" or "drop", or of a category "category"',
     "columns.drop": "true or false",
     "table": "a table: [table] on a line of its own, and its entries below",
     "table.delimiter": "a character that no number has, such as , or ; or | or a tab",

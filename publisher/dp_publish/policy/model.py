@@ -223,7 +223,7 @@ class ColumnPolicy(_Model):
     mechanism: Literal["gaussian", "randomized-response"] | None = None
     unit: Text = ""
     description: Text = ""
-    missing: Literal["refuse", "center", "midpoint", "drop", "category", "other", "indicator"] = "refuse"
+    missing: Literal["refuse", "midpoint", "drop", "category", "other", "indicator"] = "refuse"
     max_change: Annotated[int, Field(ge=1, le=_MAX_INTEGER, strict=True)] | None = None
     drop: bool = False
 
@@ -312,7 +312,7 @@ class ColumnPolicy(_Model):
             raise ValueError('levels of a boolean are two words: ["no", "yes"]')
         if self.bounds is not None:
             raise ValueError(f"{wanted} already say what the column's bounds are: leave bounds out")
-        if self.missing in ("center", "midpoint", "indicator") and not kind.has_order:
+        if self.missing in ("midpoint", "indicator") and not kind.has_order:
             raise ValueError('missing must be "refuse", "drop" or "category" for a category, which has no middle')
         if kind.has_order and (self.missing == "category" or self.other is not None):
             raise ValueError('other and missing = "category" are for kind = "category": levels have an order')

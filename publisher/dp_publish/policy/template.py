@@ -240,7 +240,7 @@ _FORMAT = 'format = "%d.%m.%Y"   # of kind = "date" or "time", where cells are n
 _IDENTIFIER = "an identifier by its name: left out, unless you protect all its rows by unit = { entity = ... }"
 _MISSING = (
     'missing = "refuse" # or "drop" to leave out rows without a value, "indicator" to publish where gaps are, '
-    '"midpoint", "center"'
+    '"midpoint"'
 )
 _MISSING_LEVELS = 'or "refuse", "category" to make a gap a level of its own, "drop" to leave out rows without one'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +14,6 @@ from dp_publish.rows.calibration import Shares, set_noise, share_mu
 from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.noise import Bounds
 from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
-from dp_publish.rows.private_centers import find_centers, steps_for, sum_complete_rows
 from dp_publish.sampling.keystream import Keystream
 
 if TYPE_CHECKING:
@@ -66,11 +63,6 @@ class RowsMaker:
         bounds = {name: (low, high) for name, (low, high) in found.items()}
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
         kinds: dict[str, str] = {column.name: column.kind for column in columns}
-        if math.isfinite(self._shares.centers_sigma):
-            sigma = self._shares.centers_sigma
-            centers = making.once("centers", lambda: _search_centers(columns, self.work, kinds, sigma, keystream))
-            columns = tuple(column.model_copy(update={"fill": centers[column.name]}) for column in columns)
-            making.drawing()
         guarantee = guarantee_of_rows(self._policy, columns, self._shares, self._partition)
         parts = self.work.write(kinds, columns, making)
         self.work.require_unchanged()
@@ -89,11 +81,3 @@ def _search_bounds(
     half_widths = [half_width_for(n_rows, shares.columns[name]) for name in chosen]
     found = find_bounds(counts, chosen.values(), shares.choice_mu, half_widths, keystream)
     return dict(zip(chosen, found, strict=True))
-
-
-def _search_centers(
-    columns: tuple[Column, ...], work: LocalWork | ClusterJob, kinds: dict[str, str], sigma: float, keystream: Keystream
-) -> dict[str, float]:
-    """Return the means, found privately, at which rows with gaps will stand."""
-    add = partial(sum_complete_rows, columns=columns, steps=steps_for(sigma))
-    return find_centers(work.total(kinds, add, operator.iadd), columns, sigma, keystream)

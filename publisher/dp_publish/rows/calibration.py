@@ -1,12 +1,12 @@
 """Calibration: from the publisher's decisions to the noise on each column.
 
 A strength becomes a mu for the unit of privacy, a part of which goes into finding the bounds that the policy leaves out
-(`bounds_share` of mu^2), a hundredth of what is left into the means at which rows with gaps stand, if any do, and the
-rest is shared out over the raw table's columns: a row's mu^2 in proportion to their weights, so that without weights
-width over sigma is equal; a cell's is each column's own. Discrete noise on whole numbers gets the sigma for which its
-part of mu is true, which is more than width over mu (`dp_bundle.privacy.discrete_mu`). Where the strength is rho, or
-epsilon and delta, its sigma is width over its part of sqrt(2 rho), for which rho is exact, and mu is what follows; not
-so where bounds have to be found, as their cost is booked before it is known how many steps they hold.
+(`bounds_share` of mu^2), and the rest is shared out over the raw table's columns: a row's mu^2 in proportion to their
+weights, so that without weights width over sigma is equal; a cell's is each column's own. Discrete noise on whole
+numbers gets the sigma for which its part of mu is true, which is more than width over mu
+(`dp_bundle.privacy.discrete_mu`). Where the strength is rho, or epsilon and delta, its sigma is width over its part of
+sqrt(2 rho), for which rho is exact, and mu is what follows; not so where bounds have to be found, as their cost is
+booked before it is known how many steps they hold.
 
 A category's own part goes to noise on the columns of all its levels, which move by the square root of 2 together, or to
 randomised response. A number's own part goes to its noise; an indicator of its gaps gets so much noise that a gap
@@ -29,15 +29,13 @@ from dp_publish.accounting.conversions import ROUND_UP, mu_for_rho, rho_for_epsi
 from dp_publish.accounting.curve import epsilon_of_unit
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, Strength
 from dp_publish.data.kinds import KINDS
-from dp_publish.policy.coded_columns import blocks_of, raw_names
+from dp_publish.policy.coded_columns import blocks_of
 from dp_publish.policy.model import Policy
 from dp_publish.rows.noise import N_RUNGS, ROW_NOISE, Bounds, RowNoise, losses_of, rung_above
 from dp_publish.rows.private_bounds import choice_mu
-from dp_publish.rows.private_centers import centers_sigma
 from dp_publish.rows.response import is_response_better, response_for
 
 _MUS = (1e-100, 1e100)  # so that rho and sigma are far from the ends of float64
-_CENTERS_SHARE = 0.01  # of rho: their noise is far below the sampling error of a mean
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,6 @@ class Shares:
         The columns whose bounds have to be found.
     choice_mu : float
         What each of that search's choices may cost a cell; zero if there is none.
-    centers_sigma : float
-        The noise on the sums for the columns' means, in half-widths; infinite if they are not needed.
     """
 
     target: float
@@ -71,32 +67,27 @@ class Shares:
     responses: dict[str, RandomizedResponse] = field(default_factory=dict)
     searched: tuple[str, ...] = ()
     choice_mu: float = 0.0
-    centers_sigma: float = math.inf
 
 
 def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     """Share the policy's strength out over the columns to be published, and what has to be found for them."""
     privacy, strength = policy.privacy, policy.privacy.strength
-    centered = _require_centers(policy, kinds)
     if strength is None:
         return _shares_of_sigma(policy, kinds, privacy.sigma or math.inf)
 
     ball = privacy.l2_radius is not None
     searched = () if ball else tuple(name for name in kinds if policy.column(name).bounds is None)
     target = _checked_mu(_target_mu(policy, strength, kinds, searched=bool(searched)))
-    return _share_target(policy, kinds, searched, target, centered=centered)
+    return _share_target(policy, kinds, searched, target)
 
 
-def _share_target(
-    policy: Policy, kinds: Mapping[str, str], searched: tuple[str, ...], target: float, *, centered: bool
-) -> Shares:
+def _share_target(policy: Policy, kinds: Mapping[str, str], searched: tuple[str, ...], target: float) -> Shares:
     """Share the unit's mu out."""
     privacy, ball = policy.privacy, policy.privacy.l2_radius is not None
     is_mu = isinstance(privacy.strength, GaussianDP) or bool(searched)
     for_bounds = privacy.bounds_share if searched else 0.0
-    for_centers = _CENTERS_SHARE if centered else 0.0  # of the rest
 
-    per_row = target * math.sqrt((1 - for_bounds) * (1 - for_centers)) / math.sqrt(privacy.max_rows)
+    per_row = target * math.sqrt(1 - for_bounds) / math.sqrt(privacy.max_rows)
     members = _cells(policy, kinds)
     weights = {cell: policy.column(names[0]).weight for cell, names in members.items()}
     total = math.fsum(weights.values())
@@ -111,14 +102,11 @@ def _share_target(
     }
     columns = {name: cells[cell] / _moved(names, policy) for cell, names in members.items() for name in names}
 
-    each, sums_sigma = 0.0, math.inf
+    each = 0.0
     if searched:
         cost = target * math.sqrt(for_bounds)
         each = choice_mu(privacy.unit_name, len(searched), cost, privacy.max_rows) / ROUND_UP
-    if centered:
-        cost = target * math.sqrt((1 - for_bounds) * for_centers)
-        sums_sigma = centers_sigma(len(kinds), cost, privacy.max_rows) * ROUND_UP
-    return Shares(target, columns, cells, is_mu, responses, searched, each, sums_sigma)
+    return Shares(target, columns, cells, is_mu, responses, searched, each)
 
 
 def _shares_of_sigma(policy: Policy, kinds: Mapping[str, str], sigma: float) -> Shares:
@@ -346,35 +334,3 @@ def _width(policy: Policy, name: str, bounds: Bounds | None) -> float:
     if policy.privacy.l2_radius is not None:
         return 2 * policy.privacy.l2_radius * policy.column(name).scale
     return math.inf if bounds is None else bounds[1] - bounds[0]
-
-
-def _require_centers(policy: Policy, kinds: Mapping[str, str]) -> bool:
-    """Return whether means are to be found for rows with gaps; refuse that where rows cannot stand at them."""
-    privacy = policy.privacy
-    centered = [name for name in kinds if policy.column(name).missing == "center"]
-    if not centered:
-        return False
-
-    said = f'missing = "center", of {listed(centered)},'
-    if privacy.strength is None or privacy.l2_radius is not None:
-        raise PolicyError(
-            f"{said} goes with bounds, and with mu, epsilon and delta, or rho, of which a part finds the means; for "
-            'other strengths, and in a ball, give missing = "drop"'
-        )
-    if indicated := [name for name in kinds if _indicates_gaps(policy, name)]:
-        raise PolicyError(
-            f"{said} moves whole rows, farther than the gaps of {listed(indicated)}, which are published: give all of "
-            'them missing = "indicator", or none'
-        )
-    if privacy.unit == "cell":
-        raise PolicyError(
-            f'{said} moves whole rows to the means, so a single cell cannot be protected: give unit = "row", or '
-            'missing = "drop" if it may be known which rows have gaps'
-        )
-    whole = [name for name, kind in kinds.items() if kind == "integer"]
-    if whole:
-        raise PolicyError(
-            f"{said} moves whole rows to the means, which are not integers, unlike "
-            f'{listed(raw_names(whole, policy.sources))}: give numbers kind = "continuous", or missing = "drop"'
-        )
-    return True

@@ -1,14 +1,13 @@
 """The cost of a release of rows, and its guarantee: one derivation, from bounds and noise alone, never from the data.
 
-Noise on rows is the Gaussian mechanism on the rows themselves. For each unit of privacy, the mu of a release has three
-parts, which compose: the noise on the unit's rows, the search for bounds, and the search for means.
+Noise on rows is the Gaussian mechanism on the rows themselves. For each unit of privacy, the mu of a release has two
+parts, which compose: the noise on the unit's rows, and the search for bounds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from dp_bundle.manifest.columns import Column, cells_of
 from dp_bundle.manifest.guarantee import Guarantee, release_mu, release_rho
@@ -19,20 +18,6 @@ from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import Shares, set_noise
 from dp_publish.rows.noise import ROW_NOISE, losses_of
 from dp_publish.rows.private_bounds import search_mu
-from dp_publish.rows.private_centers import centers_mu
-
-
-@dataclass(frozen=True)
-class _UnitMu:
-    """The mu of a release for one unit of privacy, in its parts."""
-
-    noise: float
-    bounds: float
-    centers: float
-
-    @property
-    def whole(self) -> float:
-        return math.hypot(self.noise, self.bounds, self.centers) * ROUND_UP
 
 
 def cost_of_rows(
@@ -69,7 +54,7 @@ def _by_unit(policy: Policy, shares: Shares, of_noise: Callable[[str], float]) -
         noise["change"] = (of_noise("change"), 1)
     if privacy.entity:
         noise[privacy.account] = (math.sqrt(privacy.max_rows) * noise["row"][0], privacy.max_rows)
-    return {unit: _unit_mu(shares, unit, alone, rows).whole for unit, (alone, rows) in noise.items()}
+    return {unit: _with_search(shares, unit, alone, rows) for unit, (alone, rows) in noise.items()}
 
 
 def _noise_mu(shares: Shares, unit: str, policy: Policy, columns: Sequence[Column] | None) -> float:
@@ -80,9 +65,7 @@ def _noise_mu(shares: Shares, unit: str, policy: Policy, columns: Sequence[Colum
         # a part of sqrt(2 rho) says nothing of mu, and a cell may move farther than what a change is shared out for
         within = shares.is_mu and (unit == "change" or policy.privacy.unit != "change")
         mus = [min(mu, cell.mu) if within else cell.mu for mu, cell in zip(mus, cells, strict=True)]
-    centered = math.isfinite(shares.centers_sigma)  # whether a cell has a value decides over its row
-    alone = unit != "row" and not centered
-    return max(mus) if alone or policy.privacy.l2_radius is not None else math.hypot(*mus)
+    return max(mus) if unit != "row" or policy.privacy.l2_radius is not None else math.hypot(*mus)
 
 
 def guarantee_of_rows(
@@ -92,24 +75,23 @@ def guarantee_of_rows(
     privacy = policy.privacy
     measure = release_mu if shares.is_mu else _root_of_rho  # the same, unless noise is discrete
     of_noise = measure(privacy.unit_name, columns, privacy.max_rows)
-    parts = _unit_mu(shares, privacy.account, of_noise, privacy.max_rows)
-    stated = _UnitMu(parts.noise, parts.bounds * ROUND_UP, parts.centers * ROUND_UP)
-    mu = min(shares.target, parts.whole)  # rounded up once, as the books have it
+    bounds_mu = _search_mu(shares, privacy.account, privacy.max_rows) * ROUND_UP
+    spent = _with_search(shares, privacy.account, of_noise, privacy.max_rows)  # rounded up once, as the books have it
+    mu = min(shares.target, spent)
 
     gaussian = all(column.is_gaussian for column in columns)
     if gaussian:
         curve = privacy_curve("row", [Loss(mu, 1.0, discrete=False)])
     else:
         losses = losses_of(columns, privacy.unit_name)
-        curve = privacy_curve(privacy.unit_name, losses, privacy.max_rows, stated.bounds)
+        curve = privacy_curve(privacy.unit_name, losses, privacy.max_rows, bounds_mu)
     return Guarantee(
         unit=privacy.unit_name,
         entity=privacy.entity.entity if privacy.entity else None,
         max_rows=privacy.entity.max_rows if privacy.entity else None,
         mu=mu if gaussian else None,
         rho=rho_for_mu(mu),
-        bounds_mu=stated.bounds,
-        centers_mu=stated.centers,
+        bounds_mu=bounds_mu,
         epsilon_delta=curve,
         accountant="gaussian-dp" if gaussian else "privacy-loss-distribution",
         public=public_facts(policy, columns, partition),
@@ -120,11 +102,9 @@ def _root_of_rho(unit: str, columns: Sequence[Column], max_rows: int = 1) -> flo
     return math.sqrt(2 * release_rho(unit, columns, max_rows))
 
 
-def _unit_mu(shares: Shares, unit: str, of_noise: float, max_rows: int) -> _UnitMu:
-    """Return a unit's mu in its parts, given that of the noise on its rows, of which it has at most so many."""
-    centered = math.isfinite(shares.centers_sigma)
-    of_centers = centers_mu(len(shares.columns), shares.centers_sigma, max_rows) if centered else 0.0
-    return _UnitMu(of_noise, _search_mu(shares, unit, max_rows), of_centers)
+def _with_search(shares: Shares, unit: str, of_noise: float, max_rows: int) -> float:
+    """Return a unit's mu, given that of the noise on its rows, of which it has at most so many."""
+    return math.hypot(of_noise, _search_mu(shares, unit, max_rows)) * ROUND_UP
 
 
 def _search_mu(shares: Shares, unit: str, max_rows: int) -> float:

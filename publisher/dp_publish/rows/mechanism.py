@@ -12,13 +12,12 @@ from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dp_bundle.base.errors import PrivacyError
 from dp_bundle.data.row_reader import to_arrow, to_numpy
 from dp_bundle.data.rows import part_schema
 from dp_bundle.manifest.columns import Column, RandomizedResponse
-from dp_publish.data.missing import RowReport, drop_missing, fill_missing, find_gaps
+from dp_publish.data.missing import RowReport, drop_missing, fill_missing
 from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.rows.response import respond
 from dp_publish.sampling.keystream import Keystream
@@ -53,7 +52,6 @@ def add_noise(
     kept = drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
     report.n_rows += kept.num_rows
-    kept = _put_at_center(kept, columns, report)
     if columns[0].ball is not None:
         kept = _clip_to_ball(kept, columns, report)
     noisy: list[pa.Array] = []
@@ -65,26 +63,6 @@ def add_noise(
         else:
             noisy += [_noisy_column(*each, keystream, report) for each in zip(raw, members, strict=True)]
     return pa.RecordBatch.from_arrays(noisy, schema=part_schema(columns))
-
-
-def _put_at_center(batch: pa.RecordBatch, columns: Sequence[Column], report: RowReport) -> pa.RecordBatch:
-    """Put rows with such gaps, whole, at the columns' fill, so that a gap neither links columns nor dilutes a link."""
-    gaps = find_gaps(batch, columns)
-    if gaps is None or not gaps.any():
-        return batch
-    report.n_centered += int(np.count_nonzero(gaps))
-    arrays = []
-    for index, column in enumerate(columns):
-        values = batch.column(index)
-        if column.missing != "center":
-            values = fill_missing(values, column, report)  # of all rows, as one that refuses gaps refuses them here too
-        arrays.append(pc.if_else(pa.array(gaps), pa.scalar(_fill_of(column), values.type), values))
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-
-def _fill_of(column: Column) -> float:
-    low, high = column.bounds or (0.0, 0.0)
-    return 0.5 * low + 0.5 * high if column.fill is None else column.fill
 
 
 def _clip_to_ball(batch: pa.RecordBatch, columns: Sequence[Column], report: RowReport) -> pa.RecordBatch:

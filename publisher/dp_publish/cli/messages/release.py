@@ -164,7 +164,6 @@ def _describe_report(receipt: Receipt) -> list[str]:
         *_describe_cells(of_bounds, "without a value, set to the midpoint"),
         *_describe_cells(of_center, "without a value, set to the center that was found"),
         *_describe_cells(report.indicated, "without a value, which a column beside it tells with noise"),
-        *_describe_rows(report.n_centered, "with a missing value, moved to the means"),
         *_describe_rows(report.n_dropped, "with a missing value, left out"),
     ]
 
@@ -200,7 +199,6 @@ def receipt_document(
             "filled": report.filled,
             "indicated": report.indicated,
             "rows_clipped": report.n_clipped_rows,
-            "rows_at_center": report.n_centered,
             "rows_dropped": report.n_dropped,
             "rows_over_cap": report.n_over_cap,
             **({"entities": report.n_entities} if report.n_entities else {}),

@@ -115,7 +115,7 @@ def moments_line(asked: Asked, mu: float) -> str:
 def changes_before_moments(plan: Plan) -> list[str]:
     """Return what must change in the policy before that."""
     missing = any(plan.policy.column(name).bounds is None for name in plan.kinds)
-    changes = changes_for_moments(plan.policy, plan.kinds, plan.focus.mu)
+    changes = changes_for_moments(plan.policy, plan.focus.mu)
     first = ["declare bounds for every column"] if missing else []
     return [*first, *(each for each in changes if "in place of sigma" not in each)]  # the line gives mu
 

@@ -24,7 +24,6 @@ from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import guarantee_of_rows
 from dp_publish.rows.private_bounds import count_values
-from dp_publish.rows.private_centers import steps_for, sum_complete_rows
 
 DOCS = Path(__file__).parents[4] / "docs"
 KINDS = dict.fromkeys("abc", "continuous")
@@ -39,10 +38,7 @@ def rows(column: dict[str, Any], kinds: dict[str, str] | None = None, **privacy:
     shares = share_mu(policy, kinds)
     found = None if "bounds" in column else dict.fromkeys(kinds, (0.0, 1.0))
     columns = set_noise(policy, kinds, shares, found=found)
-    if column.get("missing") == "center":
-        columns = tuple(each.model_copy(update={"fill": 0.5}) for each in columns)
     guarantee = guarantee_of_rows(policy, columns, shares)
-    assert guarantee is not None
     return guarantee, columns, shares
 
 
@@ -72,27 +68,18 @@ def test_noise_on_rows_adds_up_by_squares(number: int) -> None:
 
 
 def test_what_is_found_moves_with_every_row() -> None:
-    """K rows move the counts that bounds are searched in, and the sums for the means, k times as far as one can."""
+    """K rows move the counts that bounds are searched in k times as far as one can."""
     for number in (1, 7, 60):
         low, high = (pa.record_batch({name: [value] * number for name in KINDS}) for value in (0.0, 1.0))
         one, other = (count_values([batch], 3)[0] for batch in (low, high))
         assert np.abs(one - other).sum() == 2 * 3 * number
 
-        guarantee, columns, shares = rows({"bounds": [0, 1], "missing": "center", "kind": "continuous"})
-        steps = steps_for(shares.centers_sigma)
-        moved = np.subtract(*(sum_complete_rows([batch], columns, steps) for batch in (low, high)))
-        mu = float(np.linalg.norm(moved)) / steps / shares.centers_sigma  # of a Gaussian mechanism
-        assert mu == pytest.approx(number * guarantee.centers_mu, rel=1e-9)
-        noise = math.sqrt(number) * math.hypot(*(column.cell_mu for column in columns))
-        assert cost_of_several(guarantee, columns, number).mu == pytest.approx(math.hypot(noise, mu), rel=1e-9)
 
-
-def test_bounds_and_means_cost_more_than_the_root() -> None:
+def test_bounds_cost_more_than_the_root() -> None:
     """So that sqrt(k) alone would promise too much."""
-    found, centered = {}, {"bounds": [0, 1], "missing": "center"}
+    found: dict[str, Any] = {}
     assert growth({"bounds": [0, 1]}, 100) == pytest.approx(1.0)
     assert growth(found, 100) > 3
-    assert 1.4 < growth(centered, 100) < 1.5
     guarantee, columns, _ = rows(found)
     noise = math.hypot(*(column.cell_mu for column in columns))
     assert cost_of_several(guarantee, columns, 9).mu == pytest.approx(math.hypot(3 * noise, 9 * guarantee.bounds_mu))
@@ -171,11 +158,10 @@ def test_sentence_on_several_cells_agrees() -> None:
 def test_pages_have_the_figures() -> None:
     """Known limits and the page on strength say what k rows of a person cost, with figures of this derivation."""
     limits = " ".join((DOCS / "known-limits.md").read_text().split())
-    bounds, means = {}, {"bounds": [0, 1], "missing": "center"}
+    bounds: dict[str, Any] = {}
     assert (
         f"bounds with their default share make it up to {growth(bounds, 10):.1f} times sqrt(k) at k = 10 and "
-        f'{growth(bounds, 100):.1f} times at k = 100, and the means of `missing = "center"` {growth(means, 100):.1f} '
-        f"times at k = 100 and {growth(means, 1000):.1f} times at k = 1000"
+        f"{growth(bounds, 100):.1f} times at k = 100. In"
     ) in limits
     assert f"at epsilon = 1 is {math.ceil(steps_of_exception(1.0, 10)):,} times as much for k = 10" in limits
     strength = " ".join((DOCS / "how-to" / "choose-a-strength.md").read_text().split())

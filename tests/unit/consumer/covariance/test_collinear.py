@@ -128,7 +128,7 @@ def test_a_heavy_tailed_table_of_hidden_collinearity_is_named(tmp_path: Path, ke
     rows[rng.random(rows.shape) < 0.01] = np.nan
     bounds = {name: [-5.0 * scale, 5.0 * scale] for name, scale in zip("abcdefg", scales, strict=True)}
     policy = make_policy(bounds, mu=20.0, unit="row")
-    centered = {name: entry.model_copy(update={"missing": "center"}) for name, entry in policy.columns.items()}
+    centered = {name: entry.model_copy(update={"missing": "midpoint"}) for name, entry in policy.columns.items()}
     table = pd.DataFrame(rows * scales, columns=list("abcdefg"))
 
     receipt = publish(table, policy.model_copy(update={"columns": centered}), out=tmp_path / "t.tar", key=key)

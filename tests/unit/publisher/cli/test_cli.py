@@ -155,7 +155,6 @@ def test_json_is_one_document(people: Path, call: Call) -> None:
         "clipped_to_what_was_found",
         "filled",
         "indicated",
-        "rows_at_center",
         "rows_clipped",
         "rows_dropped",
         "rows_over_cap",
@@ -360,41 +359,25 @@ def test_values_that_two_rounds_clip_are_counted_for_the_publisher(call: Call) -
         assert told["clipped_to_what_was_found"][column["name"]] == pytest.approx(beyond, abs=2)
 
 
-@pytest.mark.parametrize(
-    ("missing", "said"),
-    [
-        ("center", 'missing = "center", of \'height\', is for rows: in a covariance release give missing = "drop"'),
-        (
-            "refuse",
-            """column 'height' has missing values: set missing = "drop" for it in the policy (everybody then knows """
-            """which rows have gaps, unless neighbours = "add-remove"), or "indicator\"""",
-        ),
-    ],
-)
-def test_gaps_in_a_covariance_release_have_a_remedy_that_works(
-    missing: str, said: str, people: Path, call: Call
-) -> None:
-    """A covariance release has no rows to put at the center, and does not advise it."""
+def test_gaps_in_a_covariance_release_have_a_remedy_that_works(people: Path, call: Call) -> None:
+    """Rows with gaps may be left out, and their number stays private by add-remove neighbours."""
     frame = pd.read_parquet(people)
     frame.loc[3, "height"] = math.nan
     frame.to_parquet(people)
-    people.with_name("people.policy.toml").write_text(POLICY.replace("220]", f'220]\nmissing = "{missing}"'))
     ended = call("people.parquet", "--release", "covariance")
     people.with_name("people.policy.toml").write_text(POLICY.replace("220]", '220]\nmissing = "drop"'))
 
-    assert (ended.code, ended.out) == (2 if missing == "center" else 1, "")
-    assert said in ended.err
+    assert (ended.code, ended.out) == (1, "")
+    assert 'unless neighbours = "add-remove"' in ended.err
     assert (key_names(), Ledger().entries()) == ([], [])
     assert call("people.parquet", "--release", "covariance").code == 0
 
 
-@pytest.mark.parametrize("missing", ["center", "refuse"])
-def test_gaps_in_normal_scores_have_a_remedy_that_works(missing: str, people: Path, call: Call) -> None:
+def test_gaps_in_normal_scores_have_a_remedy_that_works(people: Path, call: Call) -> None:
     """Nobody is sent to neighbours = "add-remove", which such releases refuse."""
     frame = pd.read_parquet(people)
     frame.loc[3, "height"] = math.nan
     frame.to_parquet(people)
-    people.with_name("people.policy.toml").write_text(POLICY.replace("220]", f'220]\nmissing = "{missing}"'))
     ended = call("people.parquet", "--release", "copula")
     assert '"indicator"' in ended.err
     assert '"midpoint"' in ended.err
@@ -598,14 +581,6 @@ def test_refused_gaps_of_a_category_may_be_a_level(clinic: Path, call: Call) -> 
     refused = call("clinic.csv")
     assert "column 'region' has missing values: set missing = \"category\" for it in the policy" in refused.err
     assert "midpoint" not in refused.err
-
-
-def test_rows_at_the_means_need_numbers(clinic: Path, call: Call) -> None:
-    """Columns that cannot stand at a mean are named once each."""
-    policy = CLINIC.format(region="").replace("bounds = [0, 110]", 'bounds = [0, 110]\nmissing = "center"')
-    clinic.with_name("clinic.policy.toml").write_text(policy)
-    refused = call("clinic.csv", "--unit", "row")
-    assert "not integers, unlike 'region', 'triage', 'smoker': give numbers kind" in refused.err
 
 
 @pytest.mark.parametrize("release", ["rows", "covariance"])

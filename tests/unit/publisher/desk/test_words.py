@@ -65,7 +65,7 @@ STATES = [
     {"column__2__kind": "integer", "column__2__range": "public", "column__2__low": "0", "column__2__high": "100"},
     {"column__2__max_change": "1"},
     {"privacy__unit": "change"},
-    {"privacy__unit": "cell", "privacy__release": "covariance", "column__5__missing": "center"},
+    {"privacy__unit": "cell", "privacy__release": "covariance", "column__5__missing": "midpoint"},
     {"column__3__missing": "indicator"},
     {"privacy__mu": "0.001"},
     {"privacy__mu": "4000", "privacy__release": "rows"},

@@ -164,17 +164,6 @@ def test_the_lines_to_type_publish_what_the_page_shows(
         assert own["error_in_moments"] == pytest.approx(row.moments.error, rel=1e-4)
 
 
-def test_a_policy_of_which_there_is_no_release_has_no_page(table_of: Any, call: Call) -> None:
-    """It is refused with the reason that a release would be refused with, which the terminal's forecast has, too."""
-    path = table_of('mu = 1.0\nrelease = "covariance"')
-    policy = path.with_name("t.policy.toml")
-    policy.write_text(f'{policy.read_text()}missing = "center"\n')
-    ended = call("plan", "t.parquet", "--report", "t.html")
-    assert (ended.code, Path("t.html").exists()) == (2, False)
-    assert 'missing = "center"' in ended.err
-    assert 'would be refused: missing = "center"' in " ".join(call("plan", "t.parquet").out.split())
-
-
 def test_a_page_says_what_is_for_the_publisher_alone(table_of: Any, call: Call) -> None:
     """With --look, and where the number of rows is protected, the page must not be passed on; else nothing says so."""
     table_of("mu = 1.0")

@@ -310,13 +310,6 @@ def test_plan_says_where_rows_are_too_few_to_find_bounds(
     assert ("To find bounds reliably at the policy's own strength takes about" in text) == few
 
 
-def test_a_plan_says_that_second_moments_cannot_center_gaps(planned: Callable[..., Any]) -> None:
-    """What publishing would refuse of a policy, whatever the values are, is in the plan's notes."""
-    policy = '[privacy]\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\n[columns.a]\nmissing = "center"\n'
-    notes = planned(policy, "--json", n_rows=500)["notes"]
-    assert [note for note in notes if note.startswith("A release would be refused: missing = \"center\", of 'a', is")]
-
-
 def test_a_plan_of_a_text_file_says_that_any_column_may_be_text(tmp_path: Path) -> None:
     """Columns without bounds are named, as one of text would stop the release; no line is wider than a terminal."""
     (tmp_path / "t.csv").write_text("age,city\n" + "40,Rome\n" * 300)

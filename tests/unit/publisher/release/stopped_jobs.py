@@ -28,7 +28,7 @@ class KilledError(BaseException):
 
 def policy_of(**privacy: Any) -> Policy:
     """Return a policy that leaves out the bounds, unless second moments are released."""
-    columns = {"x": {}, "y": {"missing": "center"}}
+    columns = {"x": {}, "y": {"missing": "drop"}}
     if privacy.get("release") in ("covariance", "copula"):
         columns = {"x": {"bounds": [-4, 4]}, "y": {"bounds": [-4, 4], "missing": "midpoint"}}
     return Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 4.0, **privacy}, "columns": columns})
@@ -53,7 +53,6 @@ STOPS: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "plan": (jobs.Job, "record", recorded("plan")),
     "booking": (Ledger, "reserve", always),
     "bounds": (jobs.Job, "record", recorded("bounds")),
-    "centers": (jobs.Job, "record", recorded("centers")),
     "part 0": (jobs.Job, "record", recorded("place-00000")),
     "part 6": (jobs.Job, "record", recorded("place-00006")),
     "contents": (jobs.Job, "record", recorded("contents")),

@@ -34,7 +34,7 @@ def test_a_release_goes_on_where_it_stopped(stop: str, stopping: Stopping, tmp_p
     receipt, policy = resume(stopping.job, key=stopping.key)
     check(receipt, drawn)
     assert policy.dataset.name == "d"
-    assert receipt.report.n_centered > 0
+    assert receipt.report.n_dropped > 0
     assert sorted(path.name for path in tmp_path.iterdir() if not path.is_dir()) == ["d.parquet", "d.tar"]
     assert not stopping.job.exists()
 

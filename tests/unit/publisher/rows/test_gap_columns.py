@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.base.errors import PolicyError, PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import release_mu
 from dp_publish.data.missing import RowReport
@@ -117,14 +117,4 @@ def test_noise_that_leaves_nothing_for_gaps_is_refused() -> None:
     """At a mu of thousandths the grid is too coarse beside the bounds, which is said in a sentence."""
     policy, kinds = planned({"x": {"bounds": [0, 1], "missing": "indicator"}}, unit="cell", mu=3e-4)
     with pytest.raises(PrivacyError, match="leaves nothing for an indicator of its gaps"):
-        calibrate(policy, kinds)
-
-
-def test_gaps_are_not_published_beside_rows_that_are_moved_whole() -> None:
-    """A row at the means moves both columns of a cell at once, so that these ways to treat gaps exclude each other."""
-    limits = {"bounds": [0, 10]}
-    policy, kinds = planned(
-        {"x": {**limits, "missing": "indicator"}, "y": {**limits, "missing": "center"}}, unit="row", mu=2.0
-    )
-    with pytest.raises(PolicyError, match="farther than the gaps of 'x', which are published"):
         calibrate(policy, kinds)
