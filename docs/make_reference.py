@@ -72,13 +72,13 @@ MEANINGS = {
     "privacy.sigma": "of rows: the same noise on every column, in data units",
     "privacy.budget_mu": "the most that all releases of the dataset may cost together",
     "privacy.bounds_share": "the part of rho that finds bounds where a column has none",
-    "privacy.l2_radius": "the length to which rows are shortened: for rows, in the columns' scales; in a covariance "
+    "privacy.l2_radius": "the length to which rows are shortened in a covariance "
     "release of one round, in half-widths of their bounds, and at most sqrt(p) for p columns",
     "privacy.unit.entity": "the column whose values say which rows belong together; it is never published",
     "privacy.unit.max_rows": "rows of an entity beyond this number are left out, at random",
     "columns.bounds": "the range in which values are publicly known to lie; values outside are clipped",
     "columns.weight": "of rows: this column's part of a row's mu^2, in proportion to the other columns' weights",
-    "columns.center": "publicly known middle, with scale: for l2_radius of rows, and for two rounds",
+    "columns.center": "publicly known middle, with scale, for two rounds",
     "columns.scale": "publicly known standard deviation, with center",
     "columns.transform": "publish asinh((x - center) / scale) of the values x, in a covariance release of two rounds: "
     "for long tails; center and scale are those found privately, or declared",

@@ -86,27 +86,26 @@ def check_books_of_moments(policy: Policy, mechanism: Mechanism, published: Publ
 
 def _mus(privacy: Privacy, columns: Sequence[Column], *, as_rho: bool = False) -> dict[str, float]:
     """Return what bounds and noise come to for every unit that they protect, as mu, or as sqrt(2 rho)."""
-    groups = _grouped(columns, privacy)
-    cells = [_cell_mu(group, privacy, as_rho=as_rho) for group in groups]
-    row = max(cells) if privacy.l2_radius is not None else math.hypot(*cells)
+    groups = _grouped(columns)
+    cells = [_cell_mu(group, as_rho=as_rho) for group in groups]
+    row = math.hypot(*cells)
     mus = {"cell": max(cells), "row": row}
     if privacy.unit == "change":
-        mus["change"] = max(_cell_mu(group, privacy, group[0].max_change, as_rho=as_rho) for group in groups)
+        mus["change"] = max(_cell_mu(group, group[0].max_change, as_rho=as_rho) for group in groups)
     if privacy.entity:
         mus[privacy.account] = math.sqrt(privacy.max_rows) * row
     return mus
 
 
-def _grouped(columns: Sequence[Column], privacy: Privacy) -> list[list[Column]]:
-    """Return the columns of every cell: all of a category's together, unless rows are held in a ball."""
+def _grouped(columns: Sequence[Column]) -> list[list[Column]]:
+    """Return the columns of every cell: all of a category's together."""
     groups: dict[str, list[Column]] = {}
     for column in columns:
-        block = column.block if privacy.l2_radius is None else None
-        groups.setdefault(block or column.name, []).append(column)
+        groups.setdefault(column.source_name, []).append(column)
     return list(groups.values())
 
 
-def _cell_mu(group: list[Column], privacy: Privacy, limit: float | None = None, *, as_rho: bool = False) -> float:
+def _cell_mu(group: list[Column], limit: float | None = None, *, as_rho: bool = False) -> float:
     """Return the distinguishability of a cell, from what its values may become, at most so far apart."""
     column = group[0]
     if column.response is not None:
@@ -116,7 +115,7 @@ def _cell_mu(group: list[Column], privacy: Privacy, limit: float | None = None, 
     width = column.width if limit is None else min(limit, column.width)
     whole = column.kind == "integer" and not as_rho
     alone = _best_threshold(math.floor(width), column.cell_noise.sigma) if whole else width / column.cell_noise.sigma
-    if len(group) == 1 or privacy.l2_radius is not None:
+    if len(group) == 1:
         return alone
     if column.missing != "indicator":
         return math.sqrt(2) * alone  # one indicator falls, and another one rises
@@ -152,7 +151,7 @@ def _above_curve(privacy: Privacy, columns: Sequence[Column], mu: float) -> list
     if all(column.is_gaussian for column in columns):
         above = _delta_at(mu, epsilon) > delta * (1 + 1e-6)
     else:
-        losses = [_loss(group, privacy) for group in _grouped(columns, privacy)]
+        losses = [_loss(group, privacy) for group in _grouped(columns)]
         above = epsilon_of_unit(privacy.unit_name, losses, delta, privacy.max_rows) > epsilon * (1 + 1e-6)
     return [f"bounds and noise do not give epsilon = {epsilon:g} at delta = {delta:g}"] if above else []
 
@@ -173,7 +172,7 @@ def _loss(group: list[Column], privacy: Privacy) -> Loss:
     """Return the privacy loss of a cell."""
     column = group[0]
     if column.response is not None or column.missing == "indicator":
-        return Loss(_cell_mu(group, privacy), 1.0, discrete=False)
+        return Loss(_cell_mu(group), 1.0, discrete=False)
     width = column.width
     if privacy.unit == "change" and column.max_change is not None:
         width = min(width, column.max_change)

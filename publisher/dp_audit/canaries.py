@@ -36,7 +36,6 @@ _Floats: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
 
 OUTSIDE = ("half a width outside", "far outside", "infinitely far outside")
-_INSIDE = 0.98  # of a ball's radius, so that rounding takes nothing out of it
 _LARGE_MU, _BEST_MU = 6.0, 3.0  # above the one, canaries are also put close: as far apart as gives the other
 _CROWDS = 8
 _LARGEST_CROWD = 2000  # rows that an entity may have; beyond, no crowd is made up
@@ -87,7 +86,7 @@ def at_bounds(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Gene
     coins = np.repeat(_toss(unit, -(-n // rows), len(columns), rng), rows, axis=0)[:n]
     values = []
     for j, column in enumerate(columns):
-        low, high = canary_limits(column, len(columns))
+        low, high = canary_limits(column)
         values.append(_typed(column, np.where(coins[:, j], high, low)))
     return Draft(*_step_bounds(columns), coins, values)
 
@@ -116,14 +115,14 @@ def outside(columns: Sequence[Column], unit: Unit, n: int, rng: np.random.Genera
     turn = np.arange(n) % len(OUTSIDE)
     values: list[Values] = []
     for j, column in enumerate(columns):
-        below, above = far_values(column, len(columns))
+        below, above = far_values(column)
         values.append(np.where(coins[:, j], above[turn], below[turn]))
-    return Draft(*_step_bounds(columns, share=1.0), coins, values)
+    return Draft(*_step_bounds(columns), coins, values)
 
 
-def far_values(column: Column, n_columns: int) -> tuple[Values, Values]:
+def far_values(column: Column) -> tuple[Values, Values]:
     """Return values below and above a column's bounds, at the distances in `OUTSIDE`."""
-    low, high = canary_limits(column, n_columns, share=1.0)
+    low, high = canary_limits(column)
     half = 0.5 * high - 0.5 * low
     if column.kind == "integer":
         below = np.array([low - max(1, half // 1), -(2**60), np.iinfo(np.int64).min], dtype=object)
@@ -144,7 +143,7 @@ def values_inside(columns: Sequence[Column], n: int, rng: np.random.Generator) -
     """Return raw values anywhere between their bounds."""
     values: list[Values] = []
     for column in columns:
-        low, high = canary_limits(column, len(columns))
+        low, high = canary_limits(column)
         if column.kind == "integer":
             values.append(rng.integers(int(low), int(high), n, endpoint=True))
         else:
@@ -153,28 +152,21 @@ def values_inside(columns: Sequence[Column], n: int, rng: np.random.Generator) -
     return values
 
 
-def canary_limits(column: Column, n_columns: int, share: float = _INSIDE) -> tuple[float, float]:
-    """Return the column's bounds, or, of a ball, a box whose corners are in it, at a share of its radius."""
-    if column.bounds is not None:
-        return column.bounds
-    if column.ball is None:
+def canary_limits(column: Column) -> tuple[float, float]:
+    """Return the column's bounds."""
+    if column.bounds is None:
         raise PrivacyError(f"column {column.name!r} has no bounds, so that nothing is stated that could be audited")
-    center, step = column.ball.center, column.cell_noise.granularity
-    half = share * column.ball.radius * column.ball.scale / math.sqrt(n_columns)
-    return math.ceil((center - half) / step) * step, math.floor((center + half) / step) * step
+    return column.bounds
 
 
 def middle_of(column: Column) -> float:
     """Return where empty cells are brought, in steps."""
-    limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
-    return float(np.rint(sum(0.5 * limit for limit in limits or ()) / column.cell_noise.granularity))
+    return float(np.rint(sum(0.5 * limit for limit in column.bounds or ()) / column.cell_noise.granularity))
 
 
-def _step_bounds(columns: Sequence[Column], share: float = _INSIDE) -> tuple[_Floats, _Floats]:
+def _step_bounds(columns: Sequence[Column]) -> tuple[_Floats, _Floats]:
     """Return the outermost grid points inside the bounds."""
-    limits = (
-        np.array([canary_limits(column, len(columns), share) for column in columns]) / granularities(columns)[:, None]
-    )
+    limits = np.array([canary_limits(column) for column in columns]) / granularities(columns)[:, None]
     return np.ceil(limits[:, 0]), np.floor(limits[:, 1])
 
 
@@ -243,8 +235,8 @@ def crowd_rows(policy: Policy) -> int:
 
 
 def coin_unit(policy: Policy) -> Unit:
-    """Return what has a coin of its own: a cell, or a whole row where a ball holds it together."""
-    return "cell" if policy.privacy.unit in ("cell", "change") and policy.privacy.l2_radius is None else "row"
+    """Return what has a coin of its own: a cell, or a whole row."""
+    return "cell" if policy.privacy.unit in ("cell", "change") else "row"
 
 
 def make_up(policy: Policy, columns: Sequence[Column], n: int, rng: np.random.Generator) -> MadeUp:
@@ -282,7 +274,7 @@ def make_up(policy: Policy, columns: Sequence[Column], n: int, rng: np.random.Ge
     rows = crowd_rows(policy)
     arrays = {}
     for column, content, gap in zip(columns, values, empty.T, strict=True):
-        array, (_, above) = _with_gaps(column, content, gap), far_values(column, len(columns))
+        array, (_, above) = _with_gaps(column, content, gap), far_values(column)
         crowds = pa.array(np.full(_CROWDS * rows, above[0]), array.type)
         arrays[column.name] = pa.concat_arrays([array.take(pa.array(order)), crowds])
     owners = np.concatenate([order // alike, -1 - np.arange(_CROWDS * rows) % _CROWDS])

@@ -11,8 +11,7 @@ batches:
 - one in which a few rows have what no other row has, and they are rows whose levels randomised response replaced: which
   levels it replaces, and by which, follows from chance alone.
 
-All that a reader sees besides the values is the same for these tables, which have hardly a cell in common. In a ball,
-where rows are shortened together, raw rows must come out as the numbers that they stand for.
+All that a reader sees besides the values is the same for these tables, which have hardly a cell in common.
 
 **Second moments.** The same random bits show
 
@@ -82,11 +81,7 @@ def check_row_coding(press: Press, policy: Policy, kinds: dict[str, str]) -> Che
     columns, rng = calibrate(policy, kinds), np.random.default_rng(1)
     replayer = Replayer(press, policy)
     cells = raw_cells(policy.sources, columns)
-    if policy.privacy.l2_radius is not None:
-        raw, numbers = tables_of(policy, cells, any_states(cells, _ROWS, rng))
-        replayer.same_as_numbers(raw, without_sources(policy, kinds), numbers)
-    else:
-        _compare_states(replayer, columns, cells, rng)
+    _compare_states(replayer, columns, cells, rng)
     replay_crowds(replayer, cells)
     return replayer.check("coding", "a cell comes out as its number, whatever the other cells are")
 

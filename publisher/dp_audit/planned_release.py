@@ -71,10 +71,9 @@ def _audit_rows(
 
     Whatever is coded is then replayed through its coding, all columns together.
     """
-    in_ball = policy.privacy.l2_radius is not None  # where each published column is a number of its own
     parts = {
-        "levels": [source for source in policy.sources if KINDS[source.kind].is_nominal and not in_ball],
-        "gaps": [source for source in policy.sources if source.has_gap_column and not in_ball],
+        "levels": [source for source in policy.sources if KINDS[source.kind].is_nominal],
+        "gaps": [source for source in policy.sources if source.has_gap_column],
     }
     with_states = {name for sources in parts.values() for source in sources for name in source.columns}
     numbers = {name: kind for name, kind in kinds.items() if name not in with_states}

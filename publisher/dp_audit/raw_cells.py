@@ -78,7 +78,7 @@ def raw_cells(sources: Sequence[Source], columns: Sequence[Column]) -> list[RawC
         kind = source.kind if source else "number"
         if source and source.columns[0] != column.name:
             continue
-        found = _at_levels(source) if source and source.levels else _at_ends(kind, column, len(columns))
+        found = _at_levels(source) if source and source.levels else _at_ends(kind, column)
         own = columns[index : index + len(source.columns)] if source else [column]
         name = source.name if source else column.name
         cells.append(RawCell(name, own, *_with_gaps(kind, column, *found), has_levels=kind in WITH_LEVELS))
@@ -115,9 +115,9 @@ def _at_levels(source: Source) -> tuple[pa.Array, Floats]:
     return pa.array(words, pa.string()), numbers
 
 
-def _at_ends(kind: str, column: Column, n_columns: int) -> tuple[pa.Array, Floats]:
+def _at_ends(kind: str, column: Column) -> tuple[pa.Array, Floats]:
     """Return both ends as raw values, and as the numbers that these stand for: whole days, or microseconds."""
-    ends = np.array(canary_limits(column, n_columns))
+    ends = np.array(canary_limits(column))
     return KINDS[kind].decode(ends, np.zeros(2, dtype=bool)), KINDS[kind].decoded(ends)[:, None]
 
 
@@ -127,7 +127,7 @@ def _with_gaps(kind: str, column: Column, values: pa.Array, numbers: Floats) -> 
     values = values.cast(pa.int64()) if whole else values
     if column.missing not in ("midpoint", "indicator"):
         return values, numbers
-    low, high = (column.ball.center, column.ball.center) if column.ball else column.bounds or (0.0, 0.0)
+    low, high = column.bounds or (0.0, 0.0)
     gap, last = pa.nulls(1, values.type), pa.array([np.nan] if kind == "number" and not whole else [], values.type)
     values = pa.concat_arrays([values.slice(0, 1), gap, values.slice(1), last])
     middle = np.full((1, 1), 0.5 * low + 0.5 * high)

@@ -84,26 +84,25 @@ def _replay_equals(replayer: Replayer, columns: Sequence[Column], base: Table) -
 
     at, far = _copy(base), _copy(base)
     for j, column in enumerate(columns):
-        ends, beyond = canary_limits(column, len(columns)), far_values(column, len(columns))
+        ends, beyond = canary_limits(column), far_values(column)
         for turn, row in enumerate(range(*_OUTSIDE)):
             at[j][row] = ends[turn % 2]
             far[j][row] = beyond[turn % 2].tolist()[turn // 2]
         if column.kind == "integer":
             at[j] = np.array([round(value) for value in at[j]], dtype=object)
-    if columns[0].ball is None:
-        same(at, far, "rows outside their bounds and rows at them")
+    same(at, far, "rows outside their bounds and rows at them")
 
     rows = slice(*_EMPTY)
     for j, column in enumerate(columns[:_MOST_COLUMNS]):
         gaps, filled = _copy(base), _copy(base)
         gaps[j][rows] = None
-        low, high = canary_limits(column, len(columns))
+        low, high = canary_limits(column)
         if column.missing == "refuse":
             replayer.refused(_made_up(replayer.policy, columns, gaps), column.name)
         elif column.missing == "drop":
             same(gaps, [np.delete(values, rows) for values in base], "rows to be dropped and rows not there")
         else:
-            middle = 0.5 * low + 0.5 * high if column.ball is None else column.ball.center
+            middle = 0.5 * low + 0.5 * high
             filled[j][rows] = round(middle) if column.kind == "integer" else middle
             same(gaps, filled, "empty cells and the middle of the bounds")
 
@@ -113,8 +112,8 @@ def _replay_rows(replayer: Replayer, columns: Sequence[Column], base: Table, lim
     privacy = replayer.policy.privacy
     one, other = _copy(base), _copy(base)
     for j, column in enumerate(columns):
-        one[j][_CHANGED] = _end(column, columns)
-        other[j][_CHANGED] = far_values(column, len(columns))[1].tolist()[j % 3]
+        one[j][_CHANGED] = _end(column)
+        other[j][_CHANGED] = far_values(column)[1].tolist()[j % 3]
         if privacy.unit == "change" and column.max_change is not None:  # by as much as is protected
             other[j][_CHANGED] = one[j][_CHANGED] + int(column.max_change)
 
@@ -135,8 +134,8 @@ def _replay_entities(replayer: Replayer, columns: Sequence[Column], base: Table,
     own = name_rows(_ROWS)
     owners = [*own, *(["crowd"] * crowd)]
     ends = [
-        [_end(column, columns) for column in columns],
-        [far_values(column, len(columns))[1].tolist()[0] for column in columns],
+        [_end(column) for column in columns],
+        [far_values(column)[1].tolist()[0] for column in columns],
     ]
     one, other = (
         [np.concatenate([column, [value] * crowd]) for column, value in zip(base, values, strict=True)]
@@ -176,8 +175,8 @@ def mu_of_move(columns: Sequence[Column], moved: NDArray[np.float64]) -> float:
     return math.hypot(*mus)
 
 
-def _end(column: Column, columns: Sequence[Column]) -> float | int:
-    low, _ = canary_limits(column, len(columns))
+def _end(column: Column) -> float | int:
+    low, _ = canary_limits(column)
     return int(low) if column.kind == "integer" else low
 
 

@@ -69,7 +69,7 @@ def audit_rows(
     Parameters
     ----------
     policy : Policy
-        For a release of rows, with bounds for every column, or a ball, and a strength that states a guarantee.
+        For a release of rows, with bounds for every column, and a strength that states a guarantee.
     kinds : dict of str to {"continuous", "integer"}
         The columns.
     press : callable

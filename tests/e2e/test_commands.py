@@ -162,13 +162,13 @@ def test_a_wrong_word_gets_one_sentence(words: list[str], code: int, people: Pat
     assert [line for line in refused.stderr.lower().splitlines() if line.startswith("error: ")][0:] != []
 
 
-def test_entities_and_balls_publish_and_learn(tmp_path: Path, table: pd.DataFrame, command: Run) -> None:
-    """A cap on each customer's rows, and rows clipped to a ball, give a bundle that verifies and teaches."""
+def test_entities_publish_and_learn(tmp_path: Path, table: pd.DataFrame, command: Run) -> None:
+    """A cap on each customer's rows gives a bundle that verifies and teaches."""
     table["customer"] = [f"c{index % 50}" for index in range(400)]
     table.to_parquet(tmp_path / "people.parquet")
-    columns = "[columns.height]\ncenter = 170\nscale = 10\n[columns.weight]\ncenter = 63\nscale = 10\n"
+    columns = "[columns.height]\nbounds = [140, 200]\n[columns.weight]\nbounds = [33, 93]\n"
     unit = 'unit = { entity = "customer", max_rows = 5 }'
-    (tmp_path / "people.policy.toml").write_text(f"[privacy]\n{unit}\nmu = 30.0\nl2_radius = 3.0\n{columns}")
+    (tmp_path / "people.policy.toml").write_text(f"[privacy]\n{unit}\nmu = 30.0\n{columns}")
     published = command("dp-publish", "people.parquet", "--json")
     document = json.loads(published.stdout)
 

@@ -44,7 +44,7 @@ class Policies:
         if not self._left:
             self._number += 1
             self._left = int(self._rng.choice([1, 2, 3]))
-            kinds = ["cell", "change", "moments", "row", "row", "entity", "ball", "whole"]
+            kinds = ["cell", "change", "moments", "row", "row", "entity", "whole"]
             self._kind = str(self._rng.choice(["cell", "row", "entity"] if self._of_scores else kinds))
             self._parts = bool(self._rng.random() < 0.1)
             self._limits: dict[str, int] = {}
@@ -82,13 +82,6 @@ class Policies:
         rng, kind = self._rng, self._kind
         unit: Any = {"entity": {"entity": "who", "max_rows": int(rng.choice([1, 2, 3, 8]))}}.get(kind, kind)
         unit = unit if kind in ("cell", "change", "entity") else "row"
-        if kind == "ball":
-            columns = self._columns(["number"], found=False)
-            for entry in columns.values():
-                entry.pop("bounds", None)
-                entry |= {"center": float(rng.integers(-3, 4)), "scale": float(rng.choice([0.5, 1.0, 7.0]))}
-                entry["missing"] = "refuse"
-            return columns, {"unit": unit, "l2_radius": float(rng.choice([1.0, 3.0, 8.0])), **self._strength(own=False)}
         kinds = {"change": ["count"], "whole": ["count", "boolean", "category"]}.get(kind)
         kinds = kinds or ["number", "number", "count", "category", "boolean", "ordered", "date", "duration"]
         found = kind not in ("change",) and rng.random() < 0.3

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.statistical.real_law import Law, choice, discrete_gaussian, gaussian, product, response
 from tests.statistical.real_moments import law_of_moments
@@ -121,16 +120,15 @@ def real_laws(
             "*": law_of_moments(release, drawn.choices, rows, replaced=replaced, sharper=sharper, counts=drawn.counts)
         }
     columns = release.columns
-    laws = _of_ball(columns, sharper) if columns[0].ball is not None else _of_cells(columns, unit, sharper)
+    laws = _of_cells(columns, unit, sharper)
     n_searched = len(drawn.choices) // 2
     found = [column.name for column in columns if column.bounds_found]
     if unit == "row":
         searches = [choice(rows * each) for each in drawn.choices[: 2 * n_searched]]
-        own = list(laws.values()) if columns[0].ball is None else [worst_of(laws)]
-        return {"*": product([*(law.power(rows) for law in own), *searches])}
+        return {"*": product([*(law.power(rows) for law in laws.values()), *searches])}
     for place, name in enumerate(found):
         laws[name] = product([laws[name], *(choice(each) for each in drawn.choices[2 * place : 2 * place + 2])])
-    return laws if columns[0].ball is None else {"*": worst_of(laws)}
+    return laws
 
 
 def worst_of(laws: Alternatives) -> Law:
@@ -173,24 +171,3 @@ def _of_column(column: Column, unit: str, sharper: float) -> Law:
 
 def _width(column: Column) -> float:
     return column.bounds[1] - column.bounds[0] if column.bounds else math.inf
-
-
-def _of_ball(columns: Sequence[Column], sharper: float) -> Alternatives:
-    """Return what pairs of opposite rows in the ball move: along each column, or along all of them."""
-    balls = [column.ball for column in columns if column.ball is not None]
-    centers, scales = np.array([b.center for b in balls]), np.array([b.scale for b in balls])
-    grids = np.array([column.cell_noise.granularity for column in columns])
-    radius = balls[0].radius - float(np.linalg.norm(0.5 * grids / scales)) * (1 + 1e-9)
-    rng, p = np.random.default_rng(0), len(columns)
-    ways = [*np.eye(p), np.ones(p) / math.sqrt(p), *(d / np.linalg.norm(d) for d in rng.normal(size=(5, p)))]
-    laws: Alternatives = {}
-    for place, way in enumerate(ways):
-        ends = [np.rint((centers + sign * radius * scales * way) / grids) * grids for sign in (1, -1)]
-        moved = np.abs(ends[0] - ends[1])
-        laws[f"way {place}"] = product(
-            gaussian(sharper * step / column.cell_noise.sigma)
-            if column.cell_noise.distribution == "rounded-gaussian"
-            else discrete_gaussian(round(step), column.cell_noise.sigma / sharper)
-            for step, column in zip(moved.tolist(), columns, strict=True)
-        )
-    return laws

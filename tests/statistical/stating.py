@@ -85,7 +85,6 @@ def kinds_of(judged: Judged) -> set[str]:
             else {f"{noise}, {judged.unit}"}
         )
         kinds |= {f"bounds found, {noise}"} if column.bounds_found else set()
-        kinds |= {f"ball, {noise}"} if column.ball is not None else set()
         kinds |= {"category, gaussian"} if column.block and whole else set()
     return kinds | ({"partition"} if release.lineage.partition else set())
 

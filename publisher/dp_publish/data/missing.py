@@ -83,12 +83,11 @@ def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Arra
     missing = _find_missing(values)
     if missing is None:
         return values
-    limits = column.bounds if column.ball is None else (column.ball.center, column.ball.center)
-    if column.missing not in ("midpoint", "indicator") or limits is None:
+    if column.missing not in ("midpoint", "indicator") or column.bounds is None:
         levels, of_moments = column.block is not None, column.noise is None
         raise MissingValuesError(column.source_name, of_moments=of_moments, has_levels=levels)
     _count_missing(missing, column, report)
-    middle = 0.5 * limits[0] + 0.5 * limits[1]
+    middle = 0.5 * column.bounds[0] + 0.5 * column.bounds[1]
     filler = pa.scalar(round(middle) if column.kind == "integer" else middle, values.type)
     return pc.if_else(missing, filler, values)
 

@@ -56,8 +56,6 @@ def changes_for_moments(policy: Policy, mu: float) -> list[str]:
         return []
     if any("weight" in entry.model_fields_set for entry in policy.columns.values()):
         changes.append("leave out weight")
-    if privacy.l2_radius is not None:
-        changes.append("leave out l2_radius, center and scale")
     if privacy.sigma is not None:
         changes.append(f"give mu = {round_down(mu)} in place of sigma")
     return changes

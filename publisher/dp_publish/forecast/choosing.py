@@ -18,7 +18,7 @@ from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import IDENTIFIER, Candidates, is_open
 
-_CHOSEN = ("release", "mechanism", "neighbours", "sigma", "l2_radius")  # entries that leave no choice
+_CHOSEN = ("release", "mechanism", "neighbours", "sigma")  # entries that leave no choice
 
 
 def choose_release(

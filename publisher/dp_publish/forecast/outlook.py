@@ -213,7 +213,7 @@ def _forecast_one(
         epsilon = epsilon_of_moments(mechanism, DELTA) if with_epsilon else math.nan
 
     p, spreads = len(kinds), assumed_spreads(policy, kinds, spread)
-    widths = {column.name: _width(column, p) for column in columns}
+    widths = {column.name: _width(column) for column in columns}
     in_rows = {**spreads, **found_spreads(n_rows, policy, columns)}
     deviations = {name: in_rows[name] * width for name, width in widths.items()}
     ratios = sorted(column.noise_variance / deviations[column.name] ** 2 for column in columns) or [math.nan]
@@ -317,10 +317,8 @@ def _rows_instead(policy: Policy, kinds: Mapping[str, str], strength: Privacy) -
         return ()
 
 
-def _width(column: Column, n_features: int) -> float:
-    """Return the width of a column's bounds, or of its side of the box that fits into the ball of clipped rows."""
-    if column.ball is not None:
-        return 2 * column.ball.radius * column.ball.scale / math.sqrt(n_features)
+def _width(column: Column) -> float:
+    """Return the width of a column's bounds."""
     if column.bounds is None:
         raise PrivacyError(f"column {column.name!r} has no bounds, so nothing can be forecast for it: declare them")
     return column.bounds[1] - column.bounds[0]

@@ -250,7 +250,7 @@ def _notes_on_bounds(n_rows: int, table: Table, policy: Policy, kinds: dict[str,
             f"holds words or dates stops the release until the policy gives it a kind ({KINDS_OF_WORDS}; "
             '"date" or "time"), or says drop = true; --look names all such columns.'
         )
-    if not missing or (privacy.l2_radius is not None and privacy.release == "rows"):
+    if not missing:
         return
     if privacy.is_moments:
         yield (

@@ -227,8 +227,7 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
         Returns the number of rows; called only where that is public.
     """
     privacy = policy.privacy
-    ball = privacy.release == "rows" and privacy.l2_radius is not None
-    if not seen.values or not privacy.neighbours.n_rows_public or ball:
+    if not seen.values or not privacy.neighbours.n_rows_public:
         return []
     spreads = {
         name: _spread(values, bounds) for name, values in seen.values.items() if (bounds := policy.column(name).bounds)

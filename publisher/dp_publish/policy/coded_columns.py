@@ -123,14 +123,13 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> WrittenS
 
 def _section_of(source: Source, entry: ColumnPolicy, declared: ColumnType, policy: Policy) -> ColumnPolicy:
     """Return the section of a published column."""
-    privacy, of_rows = policy.privacy, policy.privacy.release == "rows"
-    in_ball = of_rows and privacy.l2_radius is not None
+    of_rows = policy.privacy.release == "rows"
     said: dict[str, Any] = entry.model_dump(exclude_unset=True, exclude={"categories", "levels", "other", "format"})
-    continuous = in_ball or (of_rows and source.has_gap_column)
+    continuous = of_rows and source.has_gap_column
     said["kind"] = "integer" if source.is_whole and not continuous else "continuous"
     said["missing"] = "refuse" if source.gaps is not None else entry.missing  # they are values by then
     said["unit"] = entry.unit or KINDS[source.kind].unit
-    if source.levels and not in_ball:
+    if source.levels:
         said |= _limits(1.0 if source.has_level_columns else len(source.levels) - 1.0, policy, source.has_level_columns)
         low, high = said["bounds"]
         said.setdefault("spread", _deviation(source) / (high - low))
@@ -153,8 +152,6 @@ def _require_noise_beside(name: str, entry: ColumnPolicy, table: Table, policy: 
         raise PolicyError(f'{said} is for numbers: give a truth value kind = "category" and missing = "category"')
     if privacy.release == "rows" and entry.kind == "integer":
         raise PolicyError(f'{said} goes with continuous noise: give kind = "continuous", whole numbers or not')
-    if privacy.release == "rows" and privacy.l2_radius is not None:
-        raise PolicyError(f"{said} goes with bounds, and not with l2_radius")
     if entry.max_change is not None:
         raise PolicyError(f"{said} does not go with max_change: counts whose changes are protected have no gaps")
 

@@ -174,9 +174,8 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     if not entry.holds.is_truth and name not in table.booleans:
         whole = entry.kind is None and declared is ColumnType.INTEGER and privacy.is_moments
         return entry.model_copy(update={"kind": "integer"}) if whole else entry
-    in_ball = privacy.l2_radius is not None and privacy.release == "rows"
-    kind = entry.kind if not entry.holds.is_truth else "continuous" if in_ball else "integer"
-    bounds = own.bounds if own.bounds is not None or in_ball else (0.0, 1.0)
+    kind = "integer" if entry.holds.is_truth else entry.kind
+    bounds = own.bounds if own.bounds is not None else (0.0, 1.0)
     if own.transform is not None:
         raise PolicyError(f"transform, of column {name!r}, is for numbers: leave it out for truth values")
     is_plain = own.bounds is None and entry.missing in ("refuse", "drop")
@@ -212,7 +211,6 @@ def choose_columns(
         )
 
     covariance = policy.privacy.is_moments
-    whole = "continuous" if policy.privacy.l2_radius is not None else "integer"  # what integers are published as
     kinds: dict[str, str] = {}
     left_out: list[str] = []
     for name, declared in table.types.items():
@@ -222,9 +220,9 @@ def choose_columns(
         elif covariance:
             kinds[name] = "continuous"  # second moments of numbers, whatever their kind
         elif entry.kind is not None:
-            kinds[name] = whole if entry.holds.is_truth else entry.kind
+            kinds[name] = "integer" if entry.holds.is_truth else entry.kind
         else:
-            kinds[name] = whole if declared is ColumnType.INTEGER else "continuous"
+            kinds[name] = "integer" if declared is ColumnType.INTEGER else "continuous"
 
     _require_publishable(policy, kinds, left_out)
     return kinds, tuple(left_out)
@@ -246,7 +244,7 @@ def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
             f"{listed(unbounded)}: write a policy with `dp-publish policy DATA`, and fill in the bounds from public "
             "knowledge, or set drop = true"
         )
-    if unbounded and privacy.l2_radius is None:
+    if unbounded:
         raise PolicyError(
             f"bounds are missing for {listed(unbounded)}, and only publishing with mu, rho or epsilon can find them "
             "privately: write a policy with `dp-publish policy DATA`, fill in the bounds from public knowledge (or set "
@@ -288,7 +286,8 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         require_printable(name)
 
     if policy.privacy.release == "rows":
-        _require_limits_of_rows(policy, kinds)
+        if policy.privacy.sigma is not None:
+            require_bounds(policy, kinds)
         return
     if CONSTANT_LABEL in kinds:
         raise PolicyError(
@@ -323,21 +322,6 @@ def _require_size(policy: Policy, kinds: dict[str, str]) -> None:
         raise PolicyError(
             f"a column to be published has a name of more than {_MAX_NAME} characters: rename it in the data, "
             "or set drop = true for it"
-        )
-
-
-def _require_limits_of_rows(policy: Policy, kinds: dict[str, str]) -> None:
-    """Refuse rows without bounds where these cannot be found, and bounds where rows are clipped to a ball."""
-    if policy.privacy.sigma is not None:
-        require_bounds(policy, kinds)
-    if policy.privacy.l2_radius is None:
-        return
-    bounded = [name for name in kinds if policy.column(name).bounds is not None]
-    whole = [name for name, kind in kinds.items() if kind == "integer"]
-    if bounded or whole:
-        raise PolicyError(
-            f"rows clipped to a ball (l2_radius) have neither bounds nor integer columns, unlike "
-            f'{listed(bounded or whole)}: give center and scale, and kind = "continuous"'
         )
 
 

@@ -120,7 +120,9 @@ def _parse(document: dict[str, Any], where: str, default_name: str, overrides: d
     if any(overrides.get(name) is not None for name in STRENGTHS):
         privacy = {name: value for name, value in privacy.items() if name not in (*STRENGTHS, "delta")}
     if overrides.get("release") == "rows":
-        privacy = {name: value for name, value in privacy.items() if name not in ("mechanism", "neighbours")}
+        privacy = {
+            name: value for name, value in privacy.items() if name not in ("mechanism", "neighbours", "l2_radius")
+        }
     options = {name: value for name, value in overrides.items() if value is not None}
 
     table = document.get("table", {})

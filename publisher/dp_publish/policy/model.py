@@ -75,8 +75,7 @@ class Privacy(_Model):
 
     `sigma` is a standard deviation in data units, the same for every column. `budget_mu` limits all releases of the
     dataset together, in this release's unit or by unit ("cell", "row", "entity:" and its column).
-    `bounds_share` is the part of rho that goes into finding bounds that the policy does not give. With `l2_radius`,
-    rows are clipped to a ball instead of to bounds, in units of the columns' scales.
+    `bounds_share` is the part of rho that goes into finding bounds that the policy does not give.
     """
 
     release: ReleaseKind = "rows"
@@ -109,10 +108,8 @@ class Privacy(_Model):
             )
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError("epsilon and delta go together: give both")
-        if self.unit == "change" and self.l2_radius is not None:
-            raise ValueError('unit = "change" goes with bounds, and with mu, epsilon and delta, rho, or sigma')
-        if self.l2_radius is not None and self.sigma is not None:
-            raise ValueError("l2_radius needs a strength given as mu, epsilon and delta, or rho")
+        if self.l2_radius is not None:
+            raise ValueError('l2_radius is for a covariance release only: also give release = "covariance"')
         return self
 
     def _check_moments(self) -> None:
@@ -200,10 +197,9 @@ class ColumnPolicy(_Model):
     like 2026-01-31 12:30:00. `mechanism` is what a category is published by; by default what is more accurate.
 
     `bounds` are public knowledge, never read off the data. Each column gets a part of a row's mu^2 in proportion to its
-    `weight`; cells and balls have no use for it. `center` and `scale` place the column in the ball of `l2_radius`; in
-    a covariance release of two rounds they are public knowledge, which saves the cost of finding them. There
-    `transform` "asinh" replaces the values x by asinh((x - center) / scale), the center and the scale being those that
-    are declared or found.
+    `weight`; cells have no use for it. In a covariance release of two rounds `center` and `scale` are public knowledge,
+    which saves the cost of finding them. There `transform` "asinh" replaces the values x by asinh((x - center) /
+    scale), the center and the scale being those that are declared or found.
     `spread` is what forecasts assume of the standard deviation, as a share of the bounds' width; it changes no noise.
     `missing` "category" makes gaps a level, and "other" counts them as `other`; "indicator" publishes beside a number
     where it has none. A word for gaps that is listed as a level is a value.
@@ -421,15 +417,13 @@ class Policy(_Model):
         placed = {name: entry.model_fields_set & given for name, entry in self.columns.items()}
         named = [name for name, fields in placed.items() if fields]
         if privacy.release == "rows":
-            if named and privacy.l2_radius is None:
-                raise ValueError(
-                    f"center and scale, of {listed(named)}, mean something only with l2_radius: give bounds"
-                )
+            if named:
+                raise ValueError(f"center and scale, of {listed(named)}, are for a covariance release: give bounds")
             return
         if named and (privacy.mechanism not in ("auto", "two-round") or privacy.l2_radius is not None):
             raise ValueError(
-                f"center and scale, of {listed(named)}, mean something only for rows with l2_radius, and without it "
-                'for mechanism = "two-round": give bounds'
+                f"center and scale, of {listed(named)}, mean something only without l2_radius, for "
+                'mechanism = "two-round": give bounds'
             )
         half = [name for name, fields in placed.items() if fields and fields != given]
         if half:

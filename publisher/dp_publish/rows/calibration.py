@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.base.quoting import listed
-from dp_bundle.manifest.columns import Ball, Column, Noise, RandomizedResponse, mu_of_gap
+from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, mu_of_gap
 from dp_bundle.manifest.sources import Source
 from dp_bundle.privacy.noise import MAX_SIGMA
 from dp_publish.accounting.conversions import ROUND_UP, mu_for_rho, rho_for_epsilon_delta, rho_for_mu
@@ -75,15 +75,14 @@ def share_mu(policy: Policy, kinds: Mapping[str, str]) -> Shares:
     if strength is None:
         return _shares_of_sigma(policy, kinds, privacy.sigma or math.inf)
 
-    ball = privacy.l2_radius is not None
-    searched = () if ball else tuple(name for name in kinds if policy.column(name).bounds is None)
+    searched = tuple(name for name in kinds if policy.column(name).bounds is None)
     target = _checked_mu(_target_mu(policy, strength, kinds, searched=bool(searched)))
     return _share_target(policy, kinds, searched, target)
 
 
 def _share_target(policy: Policy, kinds: Mapping[str, str], searched: tuple[str, ...], target: float) -> Shares:
     """Share the unit's mu out."""
-    privacy, ball = policy.privacy, policy.privacy.l2_radius is not None
+    privacy = policy.privacy
     is_mu = isinstance(privacy.strength, GaussianDP) or bool(searched)
     for_bounds = privacy.bounds_share if searched else 0.0
 
@@ -91,7 +90,7 @@ def _share_target(policy: Policy, kinds: Mapping[str, str], searched: tuple[str,
     members = _cells(policy, kinds)
     weights = {cell: policy.column(names[0]).weight for cell, names in members.items()}
     total = math.fsum(weights.values())
-    alone = ball or privacy.unit_name in ("cell", "change")
+    alone = privacy.unit_name in ("cell", "change")
     cells = {cell: per_row if alone else per_row * math.sqrt(weight / total) for cell, weight in weights.items()}
     responses = {
         name: response
@@ -126,8 +125,8 @@ def _shares_of_sigma(policy: Policy, kinds: Mapping[str, str], sigma: float) -> 
 
 
 def _cells(policy: Policy, kinds: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the published columns of each of a row's cells; in a ball, where all move together, each is its own."""
-    blocks = {} if policy.privacy.l2_radius is not None else blocks_of(policy.sources)
+    """Return the published columns of each of a row's cells."""
+    blocks = blocks_of(policy.sources)
     members: dict[str, list[str]] = {}
     for name in kinds:
         members.setdefault(blocks.get(name, name), []).append(name)
@@ -149,14 +148,7 @@ def _response_of(
 ) -> RandomizedResponse | None:
     """Return randomised response for a category or a truth value, where it is asked for, or is more accurate."""
     wanted = _mechanism(policy, source)
-    if policy.privacy.l2_radius is not None and wanted == "randomized-response":
-        raise PolicyError(f"randomised response, of {source.name!r}, goes with bounds and not with l2_radius")
-    if (
-        policy.privacy.l2_radius is not None
-        or not KINDS[source.kind].is_nominal
-        or wanted == "gaussian"
-        or source.name not in cells
-    ):
+    if not KINDS[source.kind].is_nominal or wanted == "gaussian" or source.name not in cells:
         return None
     n_levels, mu = len(source.levels), cells[source.name]
     moved = math.sqrt(2) if n_levels > 2 else 1.0
@@ -225,12 +217,6 @@ def _set_column(
     entry, privacy, noise = policy.column(name), policy.privacy, ROW_NOISE[kind]
     bounds = entry.bounds if entry.bounds is not None else found
     noise.require(name, None, bounds)
-    ball, obtained = None, "private-quantiles" if entry.bounds is None else "declared"
-    if privacy.l2_radius is not None:
-        ball, obtained = Ball(center=entry.center, scale=entry.scale, radius=privacy.l2_radius), "ball"
-    elif bounds is None:
-        obtained = "none"
-
     described: Noise | RandomizedResponse | None = shares.responses.get(name)
     if described is None:
         sigma = (
@@ -244,8 +230,7 @@ def _set_column(
         if wide and privacy.sigma is None:
             sigma = rung_above(sigma)
         noise.require(block or name, sigma, bounds)
-        half = 0.5 * _width(policy, name, bounds)
-        described = noise.describe(sigma, (ball.center - half, ball.center + half) if ball else bounds)
+        described = noise.describe(sigma, bounds)
     return Column.model_validate(
         {
             "name": name,
@@ -253,8 +238,7 @@ def _set_column(
             "description": entry.description,
             "unit": entry.unit,
             "bounds": bounds,
-            "bounds_obtained": obtained,
-            "ball": ball,
+            "bounds_obtained": "private-quantiles" if entry.bounds is None else "declared",
             "missing": entry.missing,
             "max_change": entry.max_change if privacy.unit == "change" else None,
             "noise": described,
@@ -270,8 +254,7 @@ def _sigma(policy: Policy, name: str, noise: RowNoise, reach: float, shares: Sha
         return privacy.sigma
     part = shares.columns[name]
     sigma = (noise.sigma_for(reach, part) if shares.is_mu else reach / part) * ROUND_UP
-    searched = policy.column(name).bounds is None and privacy.l2_radius is None
-    return noise.sigma_for_found(sigma) if searched else sigma
+    return noise.sigma_for_found(sigma) if policy.column(name).bounds is None else sigma
 
 
 def _sigma_beside(policy: Policy, value: Column, shares: Shares) -> float:
@@ -327,10 +310,5 @@ def _checked_mu(mu: float) -> float:
 def _reach(policy: Policy, name: str, bounds: Bounds | None) -> float:
     """Return how far a unit of privacy can move a column."""
     limit = policy.column(name).max_change if policy.privacy.unit == "change" else None
-    return min(_width(policy, name, bounds), math.inf if limit is None else limit)
-
-
-def _width(policy: Policy, name: str, bounds: Bounds | None) -> float:
-    if policy.privacy.l2_radius is not None:
-        return 2 * policy.privacy.l2_radius * policy.column(name).scale
-    return math.inf if bounds is None else bounds[1] - bounds[0]
+    width = math.inf if bounds is None else bounds[1] - bounds[0]
+    return min(width, math.inf if limit is None else limit)

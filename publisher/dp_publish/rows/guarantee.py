@@ -65,7 +65,7 @@ def _noise_mu(shares: Shares, unit: str, policy: Policy, columns: Sequence[Colum
         # a part of sqrt(2 rho) says nothing of mu, and a cell may move farther than what a change is shared out for
         within = shares.is_mu and (unit == "change" or policy.privacy.unit != "change")
         mus = [min(mu, cell.mu) if within else cell.mu for mu, cell in zip(mus, cells, strict=True)]
-    return max(mus) if unit != "row" or policy.privacy.l2_radius is not None else math.hypot(*mus)
+    return max(mus) if unit != "row" else math.hypot(*mus)
 
 
 def guarantee_of_rows(

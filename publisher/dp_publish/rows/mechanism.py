@@ -13,7 +13,6 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from dp_bundle.base.errors import PrivacyError
 from dp_bundle.data.row_reader import to_arrow, to_numpy
 from dp_bundle.data.rows import part_schema
 from dp_bundle.manifest.columns import Column, RandomizedResponse
@@ -52,8 +51,6 @@ def add_noise(
     kept = drop_missing(batch, columns)
     report.n_dropped += batch.num_rows - kept.num_rows
     report.n_rows += kept.num_rows
-    if columns[0].ball is not None:
-        kept = _clip_to_ball(kept, columns, report)
     noisy: list[pa.Array] = []
     for _, group in groupby(columns, key=lambda column: (column.block, "" if column.block else column.name)):
         members = list(group)
@@ -63,28 +60,6 @@ def add_noise(
         else:
             noisy += [_noisy_column(*each, keystream, report) for each in zip(raw, members, strict=True)]
     return pa.RecordBatch.from_arrays(noisy, schema=part_schema(columns))
-
-
-def _clip_to_ball(batch: pa.RecordBatch, columns: Sequence[Column], report: RowReport) -> pa.RecordBatch:
-    """Shrink rows that lie outside the ball towards its centre, so far that snapping cannot take them out again."""
-    balls = [column.ball for column in columns if column.ball is not None]
-    center, scale = np.array([ball.center for ball in balls]), np.array([ball.scale for ball in balls])
-    step = np.array([column.cell_noise.granularity for column in columns])
-    rounding = np.finfo(float).eps * (np.abs(center) + balls[0].radius * scale)
-    radius = balls[0].radius - float(np.linalg.norm((0.5 * step + 8 * rounding) / scale))
-    if radius <= 0:
-        raise PrivacyError("the ball is smaller than the noise's grid: choose another strength, or a larger l2_radius")
-    filled = [fill_missing(batch.column(index), column, report) for index, column in enumerate(columns)]
-    rows = np.column_stack([to_numpy(values) for values in filled])
-    reach = balls[0].radius * scale
-    rows = (np.clip(rows, center - reach, center + reach) - center) / scale  # into the box around the ball: all finite
-    norms = np.linalg.norm(rows, axis=1)
-    outside = norms > radius
-    rows[outside] *= (radius / norms[outside])[:, None]
-    report.n_clipped_rows += int(np.count_nonzero(outside))
-    return pa.RecordBatch.from_arrays(
-        [to_arrow(np.ascontiguousarray(values)) for values in (center + scale * rows).T], names=batch.schema.names
-    )
 
 
 def _responses(

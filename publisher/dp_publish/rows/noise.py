@@ -163,7 +163,7 @@ def granularity_for(sigma: float, bounds: Bounds | None) -> float:
 
 
 def losses_of(columns: Sequence[Column], unit: str) -> list[Loss]:
-    """Return the privacy losses that compose to a row's: one for each of its cells, or one for all of a ball.
+    """Return the privacy losses that compose to a row's: one for each of its cells.
 
     Parameters
     ----------
@@ -172,8 +172,6 @@ def losses_of(columns: Sequence[Column], unit: str) -> list[Loss]:
     unit : str
         The unit of privacy: "change" where a cell moves by its column's `max_change` alone.
     """
-    if columns[0].ball is not None:
-        return [Loss(max(column.cell_mu for column in columns), 1.0, discrete=False)]
     return [_loss(cell) for cell in cells_of(columns, unit)]
 
 
@@ -203,7 +201,7 @@ def _require_grid(
 
 
 def _steps_within(column: Column) -> tuple[int, int]:
-    """Return the outermost grid points inside the bounds; without bounds, values are in a ball, or not protected."""
+    """Return the outermost grid points inside the bounds; without bounds, values are not protected."""
     return (-_EXACT, _EXACT) if column.bounds is None else _steps(column.bounds, column.cell_noise.granularity)
 
 

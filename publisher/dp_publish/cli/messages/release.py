@@ -36,7 +36,6 @@ from dp_publish.release.publishing import Receipt
 _SHOWN, _COUNTED = 8, 2  # columns that are named; and of which cells are counted apart from the others
 _HARDLY_CHANGED = 0.5  # share of values that come out as they went in
 _ROUNDING = 1e-9
-_OUTSIDE = {"rows": "shortened to the ball", "covariance": "clipped to their bounds or the ball"}
 
 
 def describe_receipt(
@@ -151,8 +150,8 @@ def _describe_choices(receipt: Receipt, policy: Policy) -> Iterator[str]:
 def _describe_report(receipt: Receipt) -> list[str]:
     """Return the counts that depend on the raw values."""
     report, release = receipt.report, receipt.release
-    outside = _describe_shortened(release) if _in_two_rounds(release) else _OUTSIDE[release.kind]
-    unbounded = {column.name for column in release.columns if column.bounds is None and column.ball is None}
+    outside = _describe_shortened(release) if _in_two_rounds(release) else "clipped to their bounds or the ball"
+    unbounded = {column.name for column in release.columns if column.bounds is None}
     of_bounds = {name: number for name, number in report.filled.items() if name not in unbounded}
     of_center = {name: number for name, number in report.filled.items() if name in unbounded}
     return [
@@ -308,8 +307,8 @@ def _describe_rows(number: int, what: str) -> list[str]:
 def _has_ball(release: Release) -> bool:
     """Return True if rows within their bounds may have been shortened."""
     moments = release.second_moments
-    return (
-        moments is None or _in_two_rounds(release) or moments.radius < math.sqrt(len(release.columns)) * (1 - _ROUNDING)
+    return moments is not None and (
+        _in_two_rounds(release) or moments.radius < math.sqrt(len(release.columns)) * (1 - _ROUNDING)
     )
 
 

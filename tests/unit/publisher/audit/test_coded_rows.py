@@ -22,10 +22,6 @@ ROWS: dict[str, Any] = {
     "x": {"bounds": [-3, 8], "missing": "midpoint"},
     "n": {"bounds": [0, 10], "kind": "integer", "missing": "midpoint"},
 }
-IN_A_BALL: dict[str, Any] = {
-    "town": {"kind": "category", "categories": ["a", "b", "c", "d"]},
-    "x": {"center": 1.5, "scale": 1.0},
-}
 ENTITY = {"entity": "who", "max_rows": 2}
 
 
@@ -41,9 +37,8 @@ def check(columns: dict[str, Any], **privacy: Any) -> Check:
     [
         (ROWS, {"unit": "cell", "mu": 2.0}),
         (ROWS, {"unit": ENTITY, "mu": 8.0}),
-        (IN_A_BALL, {"unit": "row", "mu": 3.0, "l2_radius": 2.0}),
     ],
-    ids=["cell", "entity", "ball"],
+    ids=["cell", "entity"],
 )
 def test_sound_rows_pass(columns: dict[str, Any], privacy: dict[str, Any]) -> None:
     """Every kind of cell comes out as its number, and entities have as many rows as they may."""

@@ -168,18 +168,6 @@ def test_an_entity_with_several_rows_costs_what_its_rows_cost_together() -> None
     assert entity.epsilon == pytest.approx(epsilon_for_delta(2.0, 1e-6))
 
 
-def test_rows_in_a_ball_are_forecast_by_the_box_inside_it() -> None:
-    """Clipping to a ball that just holds the box of the bounds takes as much noise as row-level bounds do."""
-    box = forecast_one(7466, 4, mu=3.0)
-    columns = {f"c{index}": ColumnPolicy(center=4.0, scale=4.0) for index in range(4)}
-    policy = policy_with(columns, mu=3.0, l2_radius=2.0)
-    ball = forecast(7466, policy, dict.fromkeys(columns, "continuous"), [policy.privacy])[0]
-
-    assert ball.sigma == pytest.approx(box.sigma)
-    assert ball.sigma_over_width == pytest.approx(box.sigma_over_width)
-    assert ball.moments.seen == pytest.approx(box.moments.seen)
-
-
 def test_more_protection_never_shows_more() -> None:
     """As mu falls the limits rise until nothing is seen, and moments never show less than rows do."""
     rows = [forecast_one(7466, 11, mu=mu) for mu in GRID]

@@ -233,18 +233,6 @@ def test_totals_of_bundles_count_what_is_lost(home: Path, release: Publish) -> N
     assert release(mu=0.1).release.lineage.number == 5
 
 
-def test_total_without_a_guarantee_stays_without_one(home: Path, release: Publish) -> None:
-    """Where a lost release had no guarantee, the restored books give none in all."""
-    release()
-    roll_back = keep(home, "ledger.sqlite", "keys/ledger.log")
-    release(snr_db=20.0)
-    last = release()
-    roll_back()
-    restore(Ledger(), [last.path])
-    total = Ledger().total("d", "row")
-    assert total.rho is None
-
-
 def test_cancelled_releases_are_no_loss(release: Publish) -> None:
     """A total that counted a release which was cancelled later does not bring that one back."""
     ledger = Ledger()

@@ -92,13 +92,11 @@ def test_missing_bounds_are_told_with_the_way_to_get_them() -> None:
 
 
 def test_bounds_are_required_only_where_none_can_be_found() -> None:
-    """A plain sigma has no search that could find bounds; a mu has; the ball needs none."""
+    """A plain sigma has no search that could find bounds; a mu has."""
     table = sealed(a="continuous")
     with pytest.raises(PolicyError, match="bounds are missing for 'a'"):
         choose_columns(table, make({}, sigma=1.0))
-    for privacy in ({"mu": 1.0}, {"rho": 1.0, "l2_radius": 1.0}):
-        assert choose_columns(table, make({}, **privacy))[0] == {"a": "continuous"}
-    require_bounds(make({}, mu=1.0, l2_radius=1.0), {"a": "continuous"})
+    assert choose_columns(table, make({}, mu=1.0))[0] == {"a": "continuous"}
 
 
 def test_entity_column_is_never_published() -> None:
@@ -110,16 +108,6 @@ def test_entity_column_is_never_published() -> None:
         choose_columns(table, make({}, mu=1.0, unit={"entity": "whom", "max_rows": 2}))
     with pytest.raises(PolicyError, match="not published: 'who'"):
         choose_columns(table, make({"who": [0, 9]}, mu=1.0, unit=unit))
-
-
-def test_a_ball_takes_neither_bounds_nor_integers() -> None:
-    """Integer columns become continuous in a ball, unless the policy insists, and declared bounds contradict it."""
-    table = sealed(i="integer", a="continuous")
-    ball = {"mu": 1.0, "l2_radius": 1.0}
-    assert choose_columns(table, make({}, **ball))[0] == {"i": "continuous", "a": "continuous"}
-    for policy in (make({"a": [0, 1]}, **ball), make({}, {"i": {"kind": "integer"}}, **ball)):
-        with pytest.raises(PolicyError, match="neither bounds nor integer"):
-            choose_columns(table, policy)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 1001])
@@ -229,8 +217,6 @@ def test_truth_values_have_bounds_0_and_1() -> None:
     }
     kinds, _ = choose_columns(table, resolved)
     assert kinds == {"a": "continuous", "said": "integer", "b": "integer", "own": "integer"}
-    ball = said_of({"said": {"kind": "boolean"}}, mu=1.0, l2_radius=2.0)
-    assert set(choose_columns(table, resolve(table, ball)[1])[0].values()) == {"continuous"}
     moments = said_of({"*": {"bounds": [0, 9]}}, mu=1.0, release="covariance", l2_radius=2.0)
     assert resolve(table, moments)[1].column("b").bounds == (0, 1)
     scores = said_of({"own": {"bounds": [0, 2]}}, mu=1.0, release="copula")
@@ -330,7 +316,6 @@ def test_patterns_leave_text_out() -> None:
     ("columns", "privacy", "message"),
     [
         ({"kids": {"kind": "integer", "bounds": [0, 9], **INDICATOR}}, {}, 'give kind = "continuous"'),
-        ({"pay": {"scale": 2.0, **INDICATOR}}, {"l2_radius": 2.0}, "not with l2_radius"),
         ({"ill": INDICATOR}, {}, 'give a truth value kind = "category"'),
         (
             {"kids": {"bounds": [0, 9], "max_change": 1}, "pay": {"bounds": [0, 9], "max_change": 1, **INDICATOR}},

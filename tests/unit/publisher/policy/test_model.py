@@ -114,7 +114,7 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         (f'{COVARIANCE}mu = 1\nneighbours = "both"', "neighbours"),
         (f'{COVARIANCE}mu = 1\nneighbours = "add-remove"\nunit = "cell"', "whole rows are added or removed, not cells"),
         (f"{COVARIANCE}mu = 1\n[columns.a]\nweight = 2", "weight, of 'a', means nothing"),
-        (f"{COVARIANCE}mu = 1\nl2_radius = 1\n[columns.a]\ncenter = 2", "only for rows with l2_radius"),
+        (f"{COVARIANCE}mu = 1\nl2_radius = 1\n[columns.a]\ncenter = 2", "without l2_radius"),
         ("[privacy]\nmu = 1\nbudget_mu = 0", "budget_mu"),
         ("[privacy]\nmu = 1\nbudget_mu = inf", "budget_mu"),
         ("[privacy]\nmu = 1\nbudget_mu = {}", "budget_mu"),
@@ -123,7 +123,7 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         ("[privacy]\nmu = 1\nbounds_share = 0", "bounds_share"),
         ("[privacy]\nmu = 1\nbounds_share = 1", "bounds_share"),
         ("[privacy]\nmu = 1\nl2_radius = 0", "l2_radius"),
-        ("[privacy]\nsigma = 1\nl2_radius = 1", "l2_radius needs"),
+        ("[privacy]\nmu = 1\nl2_radius = 1", "l2_radius is for a covariance"),
         ('[privacy]\nmu = 1\nunit = { entity = "e" }', "max_rows"),
         ("[privacy]\nmu = 1\nunit = { max_rows = 3 }", "entity"),
         ('[privacy]\nmu = 1\nunit = { entity = "", max_rows = 3 }', "entity"),
@@ -142,7 +142,7 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         ("[privacy]\nmu = 1\n[columns.a]\ndrop = 7", "drop"),
         ("[privacy]\nmu = 1\ncolumns.a = 3\n", "columns"),
         ("table = 3\n[privacy]\nmu = 1", "table"),
-        ("[columns.a]\nbounds = [0, 1]\ncenter = 0.5\n", "l2_radius"),
+        ("[columns.a]\nbounds = [0, 1]\ncenter = 0.5\n", "for a covariance release"),
         ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0.5, 1]\nkind = "boolean"', "integers"),
     ],
 )
@@ -198,25 +198,21 @@ def test_without_a_strength_one_row_is_protected_at_mu_one(text: str, tmp_path: 
     assert load(tmp_path, text, unit="cell").privacy.model_dump(exclude_defaults=True) == {"unit": "cell", "mu": 1.0}
 
 
-def test_entities_weights_ball_and_budget_are_read(tmp_path: Path) -> None:
+def test_entities_weights_and_budget_are_read(tmp_path: Path) -> None:
     """What goes beyond bounds and a strength arrives where it belongs, and an account names its entity."""
     text = """
     [privacy]
     unit = { entity = "customer", max_rows = 7 }
     rho = 0.5
     budget_mu = 3
-    l2_radius = 2.5
     [columns.a]
     weight = 2
-    center = -1
-    scale = 0.5
     """
     policy = load(tmp_path, text)
     assert policy.privacy.unit == EntityUnit(entity="customer", max_rows=7)
     assert (policy.privacy.unit_name, policy.privacy.account) == ("entity", "entity:customer")
-    assert (policy.privacy.budget_mu, policy.privacy.l2_radius) == (3.0, 2.5)
-    column = policy.column("a")
-    assert (column.weight, column.center, column.scale) == (2.0, -1.0, 0.5)
+    assert policy.privacy.budget_mu == 3.0
+    assert policy.column("a").weight == 2.0
     assert policy.column("b") == ColumnPolicy()
     plain = load(tmp_path, text, unit="cell").privacy
     assert (plain.unit_name, plain.account) == ("cell", "cell")

@@ -239,17 +239,6 @@ def test_entities_are_capped_in_a_release(publish_here: Publish) -> None:
         publish_here(frame, policy, out="b.tar", partition="later")
 
 
-def test_rows_in_a_ball_are_released(publish_here: Publish) -> None:
-    """Rows in a ball verify, state the ball, and those outside are counted for the publisher."""
-    frame = pd.DataFrame({"x": [0.0, 3.0, np.inf, 0.1], "y": [0, 4, 0, 10**18]})
-    receipt = publish_here(frame, private(mu=1.0, l2_radius=5.1))
-    assert receipt.report.n_clipped_rows == 2
-    with open_bundle(receipt.path) as opened:
-        ball = opened.release.columns[1].ball
-        assert ball.radius == 5.1
-        assert opened.release.columns[1].noise.sigma == pytest.approx(10.2)
-
-
 def test_column_of_entities_is_never_published(tmp_path: Path, publish_here: Publish) -> None:
     """After a release per entity, the column that names the entities is left out of releases in other units, too."""
     frame = pd.DataFrame({"who": np.arange(60) // 3, "x": np.arange(60) / 60})

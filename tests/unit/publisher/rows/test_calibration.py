@@ -184,12 +184,8 @@ UNITS: list[Any] = ["cell", "row", {"entity": "who", "max_rows": 1}, {"entity": 
 def whole_mu(columns: tuple[Column, ...], unit: Any, searched: int, choice_mu: float, *, of: str) -> Any:
     """Return the exact mu of search and rows together for a unit, straight from the definitions."""
     max_rows = unit["max_rows"] if of == "entity" else 1
-    if columns[0].ball is not None:
-        ball = columns[0].ball
-        rows = max(2 * mpmath.mpf(ball.radius) * mpmath.mpf(c.ball.scale) / c.noise.sigma for c in columns if c.ball)
-    else:
-        shares = widths(columns)
-        rows = max(shares) if of == "cell" else mpmath.sqrt(sum(share**2 for share in shares))
+    shares = widths(columns)
+    rows = max(shares) if of == "cell" else mpmath.sqrt(sum(share**2 for share in shares))
     n_choices = max_rows * mpmath.sqrt(2 * (1 if of == "cell" else searched)) if searched else 0
     odds = mpmath.mpf(2**40) / ExponentialMechanism(choice_mu)._numerator  # e^(epsilon / 2)
     choice = 2 * mpmath.sqrt(2) * mpmath.erfinv(2 * odds / (1 + odds) - 1)
@@ -231,23 +227,6 @@ def test_weights_share_a_rows_mu_and_not_a_cells() -> None:
     row, cell = (share_mu(make({}, entries, mu=2.0, unit=unit), kinds).columns for unit in ("row", "cell"))
     assert row == {"a": pytest.approx(math.sqrt(3)), "b": pytest.approx(1.0)}
     assert cell == {"a": 2.0, "b": 2.0}
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_rows_in_a_ball_cost_its_diameter(unit: Any) -> None:
-    """With sigmas in the columns' scales, a row, and a cell in it, costs 2 R / sigma; an entity sqrt(m) that."""
-    entries = {"a": {"scale": 2.0, "center": 7.0}, "b": {"scale": 0.1}}
-    policy = make({}, entries, mu=1.3, unit=unit, l2_radius=5.0)
-    _, columns, guarantee, cost = made(policy, dict.fromkeys(entries, "continuous"))
-
-    name = policy.privacy.unit_name
-    with mpmath.workdps(40):
-        assert whole_mu(columns, unit, 0, 1.0, of=name) <= guarantee.mu
-        assert whole_mu(columns, unit, 0, 1.0, of="row") <= cost.mu["row"] == cost.mu["cell"]
-    assert guarantee.mu == pytest.approx(1.3, rel=1e-11)
-    assert guarantee.mu <= cost.mu[policy.privacy.account]
-    assert columns[0].noise.sigma / 2.0 == pytest.approx(columns[1].noise.sigma / 0.1, rel=1e-11)
-    assert {column.bounds_obtained for column in columns} == {"ball"}
 
 
 @pytest.mark.slow

@@ -131,15 +131,6 @@ def test_responses_need_a_strength() -> None:
         calibrate({"x": {**FIVE, "mechanism": "randomized-response"}}, sigma=4.0)
 
 
-def test_in_a_ball_a_category_is_numbers() -> None:
-    """Its columns move with all others, by the diameter; none is replaced."""
-    columns, cost, _ = calibrate({"x": FIVE, "n": {"center": 5.0, "scale": 3.0}}, l2_radius=2.0, mu=1.0)
-    assert columns["x=a"].cell_noise.sigma == pytest.approx(4.0)
-    assert columns["n"].cell_noise.sigma == pytest.approx(12.0)
-    assert {column.kind for column in columns.values()} == {"continuous"}
-    assert cost.mu["row"] == pytest.approx(1.0, rel=1e-9)
-
-
 def test_many_levels_share_a_ladder() -> None:
     """With more columns than the ladder has rungs a category's noise is the same on all of them, and paid for."""
     wide = {**FIVE, "categories": [f"l{index}" for index in range(N_RUNGS + 9)]}
