@@ -14,14 +14,11 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from securesystemslib import dsse
-from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 from tests.tamper.archives import members_of
 
-from dp_bundle.bundle.companions import cosign, minisig_path
-from dp_bundle.bundle.reading import open_bundle
+from dp_bundle.bundle.companions import minisig_path
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, PublicKey, minisign_public_key, public_key_of
 from dp_publish import Policy, publish
 from dp_publish.release.publishing import sign_beside
@@ -157,17 +154,3 @@ def test_securesystemslib_refuses_every_changed_bit(signed: Path, key: Ed25519Pr
         last = content.index(text) + len(text.rstrip(b"=")) - 1
         free |= {8 * last + bit for bit in range(8)} if text.endswith(b"=") else set()
     assert not any(_accepts(altered, public) for altered in flipped(content, 3, skip=free))
-
-
-def test_securesystemslib_counts_the_co_signers(signed: Path, key: Ed25519PrivateKey) -> None:
-    """The file of signatures beside a bundle verifies with two of two keys, and not with a key that did not sign."""
-    other = Ed25519PrivateKey.generate()
-    with open_bundle(signed, UnsafeTrustAnyone()) as opened:
-        cosign(opened, key)
-        envelope = dsse.Envelope.from_dict(json.loads(cosign(opened, other).read_text()))
-
-    both, stranger = (public_key_of(each) for each in (key, other)), public_key_of(Ed25519PrivateKey.generate())
-    known = [SSlibKey(each.fingerprint, "ed25519", "ed25519", {"public": each.raw.hex()}) for each in (*both, stranger)]
-    assert len(envelope.verify(known[:2], 2)) == 2
-    with pytest.raises(VerificationError):
-        envelope.verify(known[1:], 2)

@@ -25,7 +25,6 @@ wrong and what to do.
         BadSignatureError                the signature does not belong to the manifest
         UntrustedKeyError                signed by a key that the reader does not trust
           RevokedKeyError                signed by a key that was revoked
-          TooFewSignersError             signed by fewer of the keys than the reader requires
         KeyStatementError                a rotation or revocation of a key that cannot be accepted
         OlderReleaseError                a newer release of the same dataset has been seen already
         EquivocationError                another release of the same number has been seen already
@@ -367,14 +366,6 @@ class UntrustedKeyError(BundleError):
 
 class RevokedKeyError(UntrustedKeyError):
     """Signed by a key that was revoked, and not one of the releases that were verified here before."""
-
-
-class TooFewSignersError(UntrustedKeyError):
-    """Signed by fewer of the reader's keys for this dataset than the reader requires."""
-
-    def __init__(self, fingerprint: str, message: str, counted: int, threshold: int) -> None:
-        self.counted, self.threshold = counted, threshold
-        super().__init__(fingerprint, message)
 
 
 class KeyStatementError(BundleError):

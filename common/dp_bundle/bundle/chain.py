@@ -85,7 +85,7 @@ def check_chain(bundle: Bundle, folder: Path, store: TrustStore, *, any_signer: 
     """
     dataset = bundle.release.dataset.name
     links, problems, others = {bundle.manifest_sha256: _link(bundle)}, [], 0
-    line = store.sharing(bundle.signer.key, dataset)
+    line = store.line(bundle.signer.key)
     for path in find_bundles(folder):
         try:
             with open_bundle(path, UnsafeTrustAnyone()) as found:

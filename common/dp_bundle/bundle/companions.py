@@ -1,13 +1,10 @@
-"""The files that may stand beside a bundle and are carried with it: the signature for minisign, and co-signatures.
+"""The file that may stand beside a bundle and is carried with it: the signature for minisign.
 
 `bundle.tar.minisig` is what the stock minisign verifies: a by-product of the release, which whoever holds the key can
-make again from the bundle alone, and which no reader of bundles needs. `bundle.tar.dsse.json` is the bundle's envelope
-again, with the signatures of co-signers.
+make again from the bundle alone, and which no reader of bundles needs.
 
 Whoever passes a bundle on may put anything there. So only what belongs to this very bundle is carried: a signature of
-its bytes by its signer, and an envelope with its payload and at least one valid signature. The bundle stays as it is,
-and so does the digest of its manifest, by which later releases and readers know it. Whatever stands beside a bundle can
-only add valid signatures, so a damaged or foreign file there is as good as none.
+its bytes by its signer.
 """
 
 from __future__ import annotations
@@ -19,34 +16,20 @@ from typing import BinaryIO, NamedTuple, TypeVar, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_bundle.base.errors import BundleFormatError, DpGraphError, ParameterError
+from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import write_tar
-from dp_bundle.bundle.writing import MANIFEST_NAME, errors_of_writing
+from dp_bundle.bundle.writing import errors_of_writing
 from dp_bundle.describe.subject import PARQUET, SIGNATURES, TAR, PublishedFile
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.release import Release
-from dp_bundle.manifest.statement import MAX_PAYLOAD
-from dp_bundle.trust.signing import (
-    MOST_SIGNATURES,
-    PAYLOAD_TYPE,
-    DigestWriter,
-    PublicKey,
-    encode_pre_authentication,
-    join_signatures,
-    minisign_digest,
-    public_key_of,
-    split_signatures,
-    valid_signers,
-    verify_minisign,
-)
+from dp_bundle.trust.signing import DigestWriter, minisign_digest, public_key_of, verify_minisign
 
-_ENTRY = 200  # bytes of a signature, at most
-_LONGEST = {"minisig": 2**12, "dsse.json": MAX_PAYLOAD // 3 * 4 + 2**14}  # bytes
+_LONGEST = {"minisig": 2**12}  # bytes
 AnyPath = TypeVar("AnyPath", Path, RemotePath, Path | RemotePath)
 
 
@@ -56,7 +39,7 @@ class Companion(NamedTuple):
     Attributes
     ----------
     kind : str
-        "minisig" or "dsse.json": the end of its name, behind the bundle's.
+        "minisig": the end of its name, behind the bundle's.
     content : bytes
     """
 
@@ -67,11 +50,6 @@ class Companion(NamedTuple):
 def minisig_path(path: AnyPath) -> AnyPath:
     """Return the path of the signature beside a file, where minisign looks for it."""
     return path.with_name(f"{path.name}.minisig")
-
-
-def signatures_path(path: AnyPath) -> AnyPath:
-    """Return the path of the file of signatures beside a bundle."""
-    return path.with_name(f"{path.name}.dsse.json")
 
 
 def minisign_release(digest: bytes, release: Release, manifest_sha256: str, key: Ed25519PrivateKey) -> bytes:
@@ -144,48 +122,6 @@ def _holds(path: Path, content: bytes) -> bool:
         return False
 
 
-def cosigners(bundle: Bundle) -> tuple[PublicKey, ...]:
-    """Return whose valid signatures of this bundle's payload stand beside it, each once; whom to trust is open."""
-    payload, signatures = _beside(bundle)
-    return valid_signers(payload, PAYLOAD_TYPE, signatures)
-
-
-def cosign(bundle: Bundle, key: Ed25519PrivateKey) -> Path:
-    """Add a signature to the file beside a verified bundle, and return that file's path.
-
-    Raises
-    ------
-    DpGraphError
-        It cannot be written, or has 64 signatures already.
-    """
-    payload, found = _beside(bundle)
-    valid, own = valid_signers(payload, PAYLOAD_TYPE, found), public_key_of(key)
-    kept = [(signer, each) for signer, each in found if signer in valid and signer != own]
-    path = signatures_path(bundle.local_tar_path())
-    if len(kept) >= MOST_SIGNATURES:
-        raise DpGraphError(f"{quote_path(path)} has {MOST_SIGNATURES} signatures already: take some out")
-    signed = [*kept, (own, key.sign(encode_pre_authentication(payload)))]
-    with errors_of_writing(path):
-        write_whole(path, join_signatures(payload, PAYLOAD_TYPE, signed), replace=True)
-    return path
-
-
-def _beside(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:
-    """Return the bundle's payload, and the signatures beside it, or its own if there are none of this payload."""
-    own = _own(bundle)
-    most = bundle.members[MANIFEST_NAME].size + MOST_SIGNATURES * _ENTRY
-    try:
-        payload, found = split_signatures(bundle.read_beside(signatures_path(bundle.tar_path), most), PAYLOAD_TYPE)
-    except (OSError, BundleFormatError):
-        return own
-    return (payload, found) if payload == own[0] else own
-
-
-def _own(bundle: Bundle) -> tuple[bytes, list[tuple[PublicKey, bytes]]]:
-    with bundle.open(MANIFEST_NAME) as file:
-        return split_signatures(file.read(), PAYLOAD_TYPE)
-
-
 def read_beside(path: Path) -> tuple[list[Companion], list[str]]:
     """Return the files of sensible size that stand beside a tar, unchecked, and the kinds of those that are not."""
     found, unreadable = [], []
@@ -200,14 +136,8 @@ def read_beside(path: Path) -> tuple[list[Companion], list[str]]:
 
 
 def belongs(companion: Companion, bundle: Bundle) -> bool:
-    """Return True if a file beside a verified bundle is a signature of it: of its very bytes, or of its payload."""
-    if companion.kind == "minisig":
-        return verify_minisign(companion.content, _blake2b(bundle), bundle.signer.key)
-    try:
-        payload, found = split_signatures(companion.content, PAYLOAD_TYPE)
-    except BundleFormatError:
-        return False
-    return payload == _own(bundle)[0] and bool(valid_signers(payload, PAYLOAD_TYPE, found))
+    """Return True if a file beside a verified bundle is a signature of its very bytes."""
+    return verify_minisign(companion.content, _blake2b(bundle), bundle.signer.key)
 
 
 def find_companions(bundle: Bundle) -> tuple[list[Companion], list[str]]:

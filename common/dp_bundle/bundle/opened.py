@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 from dp_bundle.base.errors import BundleFormatError, DpGraphError, StoreError
 from dp_bundle.bundle.writing import MANIFEST_NAME
 from dp_bundle.engines.engine import Engine
-from dp_bundle.files.ownership import read_regular
 from dp_bundle.files.places import RemotePath, located
 from dp_bundle.files.tar import FolderMembers, TarMembers, packed_path
 from dp_bundle.files.windows import (
@@ -110,20 +109,6 @@ class Bundle:
         """The path of the tar, or of the one that the folder packs to; signatures beside it are beside both."""
         is_tar = self.path.name.endswith(".tar") if isinstance(self.path, RemotePath) else not self._is_folder
         return self.path if is_tar else tar_beside(self.path)
-
-    def read_beside(self, path: Path | RemotePath, most: int) -> bytes:
-        """Return a small file that stands beside the bundle, in the pace of the bundle's own transfers.
-
-        Raises
-        ------
-        OSError
-            It is not there, cannot be read, or has more than so many bytes.
-        """
-        from dp_bundle.bundle.remote import RemoteFolder
-
-        if isinstance(path, RemotePath) and isinstance(self._source, RemoteFolder):
-            return self._source.read_beside(path, most)
-        return read_regular(Path(path), most)
 
     def local_tar_path(self) -> Path:
         """Return `tar_path`, beside which files can be written.

@@ -16,7 +16,6 @@ from pathlib import Path
 from dp_bundle.base.errors import BundleError, BundleFormatError, DigestMismatchError, DpGraphError, errors_about
 from dp_bundle.base.machine import count_cores
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import cosigners
 from dp_bundle.bundle.opened import Bundle, digest_part, members_at, part_tasks
 from dp_bundle.bundle.writing import MANIFEST_NAME, MAX_MANIFEST, data_names
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
@@ -153,10 +152,10 @@ def _open(path: Path | RemotePath, verify: Callable[[Path | RemotePath, Members]
 
 
 def sighting_of(bundle: Bundle) -> Sighting:
-    """Return a verified bundle as far as a reader remembers it, with its co-signers."""
+    """Return a verified bundle as far as a reader remembers it."""
     release, lineage = bundle.release, bundle.release.lineage
     place = (release.dataset.name, release.series, lineage.number, release.kind)
-    return Sighting(*place, bundle.manifest_sha256, lineage.previous, cosigners(bundle))
+    return Sighting(*place, bundle.manifest_sha256, lineage.previous)
 
 
 def _verify(

@@ -9,14 +9,13 @@ in which nothing is gained until the signer is known.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
-from dp_bundle.base.errors import BundleFormatError, ClosedBundleError, DigestMismatchError, DpGraphError
+from dp_bundle.base.errors import BundleFormatError, ClosedBundleError, DigestMismatchError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.writing import MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
@@ -107,22 +106,6 @@ class RemoteFolder:
     def copies(self) -> Collection[str]:
         """The data members that were found in the cache, whole or begun."""
         return self._cache.copies
-
-    def read_beside(self, path: RemotePath, most: int) -> bytes:
-        """Return a small file that stands beside the bundle.
-
-        Raises
-        ------
-        OSError
-            It is not there, cannot be read, or has more than so many bytes.
-        """
-        try:
-            content = open_store(path.folder, self._pace).read(path.name, 0, most + 1)
-        except DpGraphError as error:  # readers may have no right to it, and then it is as good as none
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
-        if len(content) > most:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        return content
 
     def read(self, member: Member, position: int, size: int) -> bytes:
         """Return `size` bytes of a member, or fewer at its end; those of data have their signed digest."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, quote_path
-from dp_bundle.bundle.companions import belongs, cosigners, read_beside
+from dp_bundle.bundle.companions import belongs, read_beside
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
 from dp_bundle.catalog.pages import Facts, Refused, brief, list_page, release_page
@@ -27,7 +27,7 @@ from dp_bundle.catalog.survey import digest_bundle, survey
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.files.tar import packed_path
 from dp_bundle.portals.learned import find_reader_package
-from dp_bundle.trust.judging import UnsafeTrustAnyone, read_quorum
+from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.seen import Sighting
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
@@ -203,7 +203,7 @@ def _choose(
     offered, refused = [], []
     twice: dict[tuple[str, int], list[Facts]] = {}
     for facts in surveyed:
-        why = facts.get("why") or _distrust(facts, paths[facts["key"]], store, any_signer=any_signer)
+        why = facts.get("why") or _distrust(facts, store, any_signer=any_signer)
         if why:
             refused.append(Refused(paths[facts["key"]].relative_to(folder).as_posix(), why))
         else:
@@ -218,8 +218,8 @@ def _choose(
     return offered, sorted(refused)
 
 
-def _distrust(facts: Facts, path: Path, store: TrustStore, *, any_signer: bool) -> str:
-    """Return a sentence if this machine does not trust a signer, or holds this release to be revoked or unconfirmed."""
+def _distrust(facts: Facts, store: TrustStore, *, any_signer: bool) -> str:
+    """Return a sentence if this machine does not trust a signer, or holds this release to be revoked."""
     key = PublicKey.from_fingerprint(facts["signer"])
     try:
         if not any_signer:
@@ -229,19 +229,10 @@ def _distrust(facts: Facts, path: Path, store: TrustStore, *, any_signer: bool) 
 
     try:
         known = ("name", "series", "number", "kind", "manifest_sha256", "previous")
-        sighted = [*(facts[name] for name in known), _find_cosigners(path, store, facts["name"])]
-        store.vouch(key, Sighting(*sighted))
+        store.vouch(key, Sighting(*(facts[name] for name in known)))
     except BundleError as error:
         return str(error)
     return ""
-
-
-def _find_cosigners(path: Path, store: TrustStore, dataset: str) -> tuple[PublicKey, ...]:
-    """Return who else signed a verified bundle, where this machine has decided how many must."""
-    if read_quorum(store.folder, dataset) is None:
-        return ()
-    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-        return cosigners(bundle)
 
 
 def _find_beside(path: Path, known: Sequence[Facts]) -> list[Facts]:

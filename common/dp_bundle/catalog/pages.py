@@ -27,7 +27,7 @@ from dp_bundle.page.tables import PageTable, TableColumn, number
 
 _ASSETS = Path(__file__).with_name("assets")
 _KINDS = {"rows": "noisy rows", "covariance": "second moments", "copula": "histograms and second moments"}
-_SIGNED = {"minisig": "Signature for minisign", "dsse.json": "Signatures of co-signers"}
+_SIGNED = {"minisig": "Signature for minisign"}
 _NAMED = 9  # missing releases
 _NAMED_COLUMNS = 40  # in a record of processing
 _EXCERPT = 240  # characters of a description

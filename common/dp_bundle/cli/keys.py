@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from dp_bundle.cli.console import (
     ALWAYS,
     NewPath,
     Where,
-    With,
     Without,
     answer,
     answer_options,
@@ -35,12 +33,9 @@ from dp_bundle.trust.judging import (
     Statement,
     TrustedKey,
     has_passed,
-    quorums,
     read_revocation,
-    remove_quorum,
     sign_statement,
     today,
-    write_quorum,
 )
 from dp_bundle.trust.keys import (
     DEFAULT_KEY,
@@ -237,43 +232,23 @@ def _day(moment: datetime | None) -> str | None:
 
 
 @click.command()
-@click.argument("keys", metavar="[KEY]...", nargs=-1)
+@click.argument("key", required=False)
 @option(
-    "--name",
-    applies=[Without("remove"), Without("dataset"), _KEY],
-    help="Your name for this publisher; the key file's name by default.",
+    "--name", applies=[Without("remove"), _KEY], help="Your name for this publisher; the key file's name by default."
 )
 @option("--remove", applies=[_KEY], is_flag=True, help="Stop trusting the key.")
 @option("--until", applies=[Without("remove"), _KEY], type=DAY, help="The last day of this decision, in UTC.")
-@option("--dataset", applies=ALWAYS, help="Trust these keys for this dataset, and no other keys for it.")
-@option(
-    "--threshold",
-    applies=[With("dataset"), Without("remove")],
-    type=int,
-    help="With --dataset: how many of the keys must have signed; 1 by default.",
-)
 @answer_options
-def trust(
-    keys: tuple[str, ...],
-    name: str | None,
-    remove: bool,
-    until: datetime | None,
-    dataset: str | None,
-    threshold: int | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+def trust(key: str | None, name: str | None, remove: bool, until: datetime | None, as_json: bool, quiet: bool) -> None:
     """Trust KEY, a publisher's .pub file or fingerprint, from now on; without KEY, list whom you trust.
 
     KEY may also be a statement that dp-bundle keys rotate or revoke wrote: it is checked, and followed. With --remove,
-    KEY may also be your name for the publisher. Several keys are given with --dataset, for a dataset that --threshold
-    of them must have signed; --dataset with --remove and no key forgets that.
+    KEY may also be your name for the publisher.
 
     \b
     Example:
       dp-bundle trust publisher.pub --name "Statistics office"
       dp-bundle trust office-2027.rotation.json
-      dp-bundle trust a.pub b.pub c.pub --dataset wine --threshold 2
       dp-bundle trust "Statistics office" --remove
     """
     store, last = TrustStore(), _day(until)
@@ -281,20 +256,13 @@ def trust(
     if has_passed(last):
         note([f"{last} is over, so that this decision has ended already"], quiet=quiet)
     document: Any
-    if dataset is not None and not (keys and remove):
-        text, document = _trust_for(dataset, keys, store, last, 1 if threshold is None else threshold, remove=remove)
-        answer(text, document, as_json=as_json, quiet=quiet)
-        return
-    if len(keys) > 1 or dataset is not None:
-        raise ParameterError("KEY", "one key; several go with --dataset, and are not removed by it")
     is_plain = not (remove or name is not None or until is not None)
-    if not keys:
+    if key is None:
         if not is_plain:
             raise ParameterError("KEY", "given with --name, --until and --remove")
         document = [{"fingerprint": entry.key.fingerprint, "name": entry.name} for entry in entries]
         answer("\n".join(_listed(store)) or "no publisher is trusted yet", document, as_json=as_json)
         return
-    (key,) = keys
     if (content := _statement_in(key)) is not None:
         if not is_plain:
             raise ParameterError("KEY", "a key with --name, --until and --remove: a statement has its own")
@@ -315,16 +283,13 @@ def trust(
 
 
 def _listed(store: TrustStore) -> Iterator[str]:
-    """Yield a line for each key that is trusted, with what limits that, and for each dataset with keys of its own."""
+    """Yield a line for each key that is trusted, with what limits that."""
     for entry in store.keys():  # noqa: SIM118  no dict
         until = "" if entry.until is None else f"  until {entry.until}"
         scope = "" if entry.datasets is None else f"  only for {', '.join(map(quote_name, entry.datasets))}"
         revoked = read_revocation(store.folder, entry.key)
         void = "" if revoked is None else f"  REVOKED, with effect since {revoked.since}"
         yield f"{entry.key.fingerprint}  {quote_name(entry.name)}{until}{scope}{void}"
-    for each in quorums(store.folder):
-        until = "" if each.until is None else f", until {each.until}"
-        yield f"{quote_name(each.dataset)}: {each.threshold} of {len(each.keys)} keys must sign{until}"
 
 
 def _statement_in(key: str) -> bytes | None:
@@ -334,31 +299,6 @@ def _statement_in(key: str) -> bytes | None:
     with Path(key).open("rb") as file:
         content = file.read(MOST_OF_A_STATEMENT + 1)
     return content if content.startswith(b"{") else None
-
-
-def _trust_for(
-    dataset: str, given: tuple[str, ...], store: TrustStore, until: str | None, threshold: int, *, remove: bool
-) -> tuple[str, dict[str, object]]:
-    """Decide, or forget, who must sign a dataset; return it as text and as a document."""
-    name = quote_name(dataset)
-    if remove:
-        known = remove_quorum(store.folder, dataset)
-        return f"{name}: " + ("decision forgotten" if known else "there was no decision"), {"dataset": dataset}
-    if not given:
-        raise ParameterError("KEY", "given with --dataset: the keys that may sign it")
-    chosen = [_read_key(key) for key in given]
-    write_quorum(store.folder, dataset, chosen, threshold, until)
-    entries = store.keys()
-    known_keys = {entry.key: entry for entry in entries}
-    for key, public in zip(given, chosen, strict=True):
-        entry = known_keys.get(public)
-        if entry is None:
-            store.keep(TrustedKey(public, _name_of(key, public), datasets=(dataset,)))
-        elif not entry.covers(dataset):
-            store.keep(replace(entry, datasets=(*(entry.datasets or ()), dataset)))
-    text = f"{name}: {threshold} of these {len(set(chosen))} keys must sign" + (f", until {until}" if until else "")
-    facts = {"keys": [key.fingerprint for key in chosen], "threshold": threshold, "until": until}
-    return text, {"dataset": dataset, **facts}
 
 
 def _name_of(key: str, public: PublicKey) -> str:

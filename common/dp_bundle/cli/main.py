@@ -6,12 +6,10 @@ Each command imports its libraries when it runs, so help appears at once.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import click
 
-from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, quote_name, quote_path
 from dp_bundle.cli.console import (
     ALWAYS,
@@ -33,7 +31,6 @@ from dp_bundle.cli.portals import FOLDER, catalog, describe, serve, stage
 from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name
-from dp_bundle.trust.signing import public_key_of
 from dp_bundle.trust.store import TrustStore
 
 BUNDLE, LOCAL_BUNDLE = BundlePath(), BundlePath(remote=False)
@@ -269,9 +266,7 @@ def unpack(file: Path | RemotePath, out: Path | RemotePath | None, as_json: bool
 def _convert(
     source: Path | RemotePath, out: Path | RemotePath | None, *, as_json: bool, quiet: bool, to_folder: bool
 ) -> None:
-    from dp_bundle.bundle.companions import signatures_path
     from dp_bundle.bundle.inspection import bundle_facts, describe_copies
-    from dp_bundle.bundle.opened import tar_beside
     from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
 
     with opened(source) as bundle:
@@ -283,11 +278,6 @@ def _convert(
             unpack_bundle(bundle, target)
         else:
             pack_bundle(bundle, target)
-    new_tar = tar_beside(target) if to_folder else target
-    is_same = isinstance(new_tar, Path) and isinstance(tar, Path) and tar.absolute() == new_tar.absolute()
-    if isinstance(tar, Path) and signatures_path(tar).exists() and not is_same:
-        copied = f"{quote_path(signatures_path(tar))} to {quote_path(f'{os.fspath(new_tar)}.dsse.json')}"
-        note([f"copy {copied} too"], quiet=quiet)
     signed = f"every byte is as {facts['signer']} signed it; whether you trust that signer was not checked"
     document = {"written": str(target), "signer_checked": False, **facts}
     answer(f"wrote {quote_path(target)}: {signed}", document, as_json=as_json, quiet=quiet)
@@ -320,29 +310,6 @@ def minisign_command(file: Path, key: str | None, as_json: bool, quiet: bool) ->
         target = minisig_path(bundle.local_tar_path())
     write_minisig(target, signed)
     answer(f"wrote {quote_path(target)}", {"minisig": str(target)}, as_json=as_json, quiet=quiet)
-
-
-@cli.command("cosign")
-@click.argument("file", type=LOCAL_BUNDLE)
-@option("--key", applies=ALWAYS, default=DEFAULT_KEY, show_default=True, help="Your key, by name or file.")
-@answer_options
-def cosign_command(file: Path, key: str, as_json: bool, quiet: bool) -> None:
-    """Add your signature to a bundle of a signer whom you trust, in FILE.dsse.json; the bundle stays as it is.
-
-    \b
-    Example:
-      dp-bundle cosign wine.bundle.tar --key office
-    """
-    from dp_bundle.bundle.companions import cosign
-
-    store, private = TrustStore(), load_key(key)
-    store.require_unrevoked(public_key_of(private))
-    with opened(file) as bundle:
-        store.require(bundle.signer.key)
-        if public_key_of(private) == bundle.signer.key:
-            raise ParameterError("--key", "another key than the one that signed the bundle", key)
-        target = cosign(bundle, private)
-    answer(f"wrote {quote_path(target)}", {"signatures": str(target)}, as_json=as_json, quiet=quiet)
 
 
 @cli.command()

@@ -17,12 +17,11 @@ from dp_bundle.manifest.release import Release
 
 TAR = "application/x-tar"
 PARQUET = "application/vnd.apache.parquet"
-SIGNATURES = {"minisig": "text/plain", "dsse.json": "application/json"}  # of files beside the tar, by their ends
+SIGNATURES = {"minisig": "text/plain"}  # of files beside the tar, by their ends
 _FILES = {  # what people are told of a file, and its format
     PARQUET: ("The noisy data", "Parquet"),
     TAR: ("The signed bundle, with which the data are verified", "TAR"),
     SIGNATURES["minisig"]: ("The signature of the bundle for minisign", "minisign"),
-    SIGNATURES["dsse.json"]: ("Signatures of the bundle by others", "DSSE"),
 }
 _LANGUAGES = (  # ISO 639-1 and 639-3, of the EU's languages and some others
     "ar:ARA bg:BUL cs:CES da:DAN de:DEU el:ELL en:ENG es:SPA et:EST fi:FIN fr:FRA ga:GLE he:HEB hr:HRV hu:HUN is:ISL "

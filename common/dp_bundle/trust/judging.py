@@ -4,24 +4,21 @@ A rotation names a key's successor, a revocation takes a key back. A rotation is
 name another's key as his successor. A revocation is signed by the key itself or by its successor. Dates are what the
 signer says; only `expires` has an effect.
 
-`revoked/` and `quorums/` in the folder of trusted keys hold one JSON file each, which earlier versions do not look at:
-which keys were revoked, and how many of which must sign a dataset. A key belongs to a line of keys: a publisher's, from
-her first one on.
+`revoked/` in the folder of trusted keys holds a JSON file for each key that was revoked. A key belongs to a line of
+keys: a publisher's, from her first one on.
 
 The protocol by which `open_bundle` asks about signers, and the policy that trusts anybody.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -39,7 +36,6 @@ from dp_bundle.trust.signing import (
     valid_signers,
 )
 
-T = TypeVar("T")
 _MOST = 100_000  # bytes of a file
 STATEMENT_TYPE = "application/vnd.dpgraph.key-statement+json"
 MOST_OF_A_STATEMENT = 20_000  # bytes
@@ -233,26 +229,6 @@ def _are_names(names: list[str]) -> bool:
     return all(isinstance(name, str) and name and name.isprintable() for name in names)
 
 
-@dataclass(frozen=True)
-class Quorum:
-    """Decision that `threshold` of these keys must have signed a release of a dataset.
-
-    Attributes
-    ----------
-    dataset : str
-    keys : list of str
-        Fingerprints.
-    threshold : int
-    until : str or None
-        The last day of the decision, as YYYY-MM-DD in UTC.
-    """
-
-    dataset: str
-    keys: list[str]
-    threshold: int
-    until: str | None = None
-
-
 def has_passed(day: str | None) -> bool:
     """Return True if a day, written YYYY-MM-DD, is over in UTC."""
     return day is not None and date.fromisoformat(day) < today()
@@ -261,38 +237,6 @@ def has_passed(day: str | None) -> bool:
 def today() -> date:
     """Return the day in UTC, by this machine's clock."""
     return datetime.now(UTC).date()
-
-
-def write_quorum(folder: Path, dataset: str, keys: Sequence[PublicKey], threshold: int, until: str | None) -> None:
-    """Keep a decision about a dataset, in place of an earlier one."""
-    if not 1 <= threshold <= len(set(keys)):
-        raise ParameterError("--threshold", f"from 1 to the number of different keys, {len(set(keys))}", threshold)
-    fingerprints = [key.fingerprint for key in dict.fromkeys(keys)]
-    _write(_quorum_path(folder, dataset), asdict(Quorum(dataset, fingerprints, threshold, until)))
-
-
-def read_quorum(folder: Path, dataset: str) -> Quorum | None:
-    """Return the decision about a dataset, or None."""
-    return _read(_quorum_path(folder, dataset), Quorum, partial(_is_sound, folder))
-
-
-def _is_sound(folder: Path, path: Path, quorum: Quorum) -> bool:
-    has_passed(quorum.until)  # raises ValueError if it is no day
-    return _quorum_path(folder, quorum.dataset) == path and 1 <= quorum.threshold <= len(quorum.keys)
-
-
-def remove_quorum(folder: Path, dataset: str) -> bool:
-    """Forget the decision about a dataset; returns whether there was one."""
-    known = _quorum_path(folder, dataset).exists()
-    _quorum_path(folder, dataset).unlink(missing_ok=True)
-    return known
-
-
-def quorums(folder: Path) -> list[Quorum]:
-    """Return all decisions about datasets, by name."""
-    paths = sorted((folder / "quorums").glob("*.json"))
-    found = [_read(path, Quorum, partial(_is_sound, folder)) for path in paths]
-    return sorted((quorum for quorum in found if quorum is not None), key=lambda quorum: quorum.dataset)
 
 
 def write_revocation(folder: Path, revocation: Revocation) -> None:
@@ -305,31 +249,21 @@ def write_revocation(folder: Path, revocation: Revocation) -> None:
             releases[dataset] = min(before.releases[dataset], revocation.releases[dataset])
         since = min(before.since, revocation.since)
         revocation = Revocation(revocation.key, since, before.date, releases)
-    _write(_revocation_path(folder, key), asdict(revocation))
+    path = _revocation_path(folder, key)
+    try:
+        write_whole(path, json.dumps(asdict(revocation), indent=1).encode() + b"\n", replace=True)
+    except OSError as error:
+        raise DpGraphError(
+            f"{quote_path(path)} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
+        ) from error
 
 
 def read_revocation(folder: Path, key: PublicKey) -> Revocation | None:
     """Return the revocation of a key that was accepted here, or None."""
-    return _read(
-        _revocation_path(folder, key),
-        Revocation,
-        lambda _, found: found.key == key.fingerprint and all(type(first) is int for first in found.releases.values()),
-    )
-
-
-def _quorum_path(folder: Path, dataset: str) -> Path:
-    return folder / "quorums" / f"{hashlib.sha256(dataset.encode()).hexdigest()}.json"
-
-
-def _revocation_path(folder: Path, key: PublicKey) -> Path:
-    return folder / "revoked" / f"{key.raw.hex()}.json"
-
-
-def _read(path: Path, kind: type[T], is_sound: Callable[[Path, T], bool]) -> T | None:
-    """Return what a file holds; None if there is no file."""
+    path = _revocation_path(folder, key)
     try:
-        found = kind(**json.loads(read_own(path, _MOST)))
-        if is_sound(path, found):
+        found = Revocation(**json.loads(read_own(path, _MOST)))
+        if found.key == key.fingerprint and all(type(first) is int for first in found.releases.values()):
             return found
     except FileNotFoundError:
         return None
@@ -338,13 +272,8 @@ def _read(path: Path, kind: type[T], is_sound: Callable[[Path, T], bool]) -> T |
     raise _unreadable(path)
 
 
-def _write(path: Path, document: dict[str, Any]) -> None:
-    try:
-        write_whole(path, json.dumps(document, indent=1).encode() + b"\n", replace=True)
-    except OSError as error:
-        raise DpGraphError(
-            f"{quote_path(path)} cannot be written ({error.strerror}): set DPGRAPH_HOME to a folder of yours"
-        ) from error
+def _revocation_path(folder: Path, key: PublicKey) -> Path:
+    return folder / "revoked" / f"{key.raw.hex()}.json"
 
 
 def _unreadable(path: Path) -> BundleError:

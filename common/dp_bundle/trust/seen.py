@@ -12,15 +12,12 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dp_bundle.base.errors import BundleError, EquivocationError, OlderReleaseError
 from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.ownership import read_own
-
-if TYPE_CHECKING:
-    from dp_bundle.trust.signing import PublicKey
 
 SEEN = "seen.json"
 _ANY_KIND = ""  # of entries by versions that did not distinguish kinds
@@ -45,8 +42,6 @@ class Sighting:
     manifest_sha256 : str
     previous : str or None
         The manifest of the release before it, as it says.
-    cosigners : tuple of PublicKey
-        Who else signed it, as the file beside it proves.
     """
 
     dataset: str
@@ -55,7 +50,6 @@ class Sighting:
     kind: str
     manifest_sha256: str
     previous: str | None = None
-    cosigners: tuple[PublicKey, ...] = ()
 
 
 @dataclass
@@ -81,7 +75,7 @@ def admit(
 ) -> tuple[str, ...]:
     """Note a verified release as seen, or refuse it; arguments, result and errors are those of `TrustStore.admit`.
 
-    `signers` are the keys that share one chain of releases: one, or a key with its successors, or all of a quorum.
+    `signers` are the keys that share one chain of releases: one, or a key with its successors.
     """
     with contextlib.ExitStack() as lock:
         unwritten = ""

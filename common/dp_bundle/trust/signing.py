@@ -1,8 +1,7 @@
 """Ed25519 keys and DSSE envelopes: what was signed, by whom, as bytes.
 
 The signed bytes are the DSSE pre-authentication encoding of the payload and its type; a manifest's is an in-toto
-Statement (see `manifest`), with one signature. Statements about keys, and a manifest with its co-signers', have more:
-one that does not verify, and a second one by the same key, count for nothing; neither makes the others invalid.
+Statement (see `manifest`), with one signature. Statements about keys have one or two.
 
 A key's fingerprint is `ed25519:` and its 32 public bytes in hexadecimal, that is, the key itself: whoever trusts the
 fingerprint needs nothing else to verify. An envelope has exactly one serialised form, and a reader refuses every other,
@@ -41,13 +40,12 @@ from dp_bundle.files.ownership import read_own
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 MOST_OF_A_KEY = 10_000  # bytes of its file
-MOST_SIGNATURES = 64
 _PREFIX = "ed25519:"
 _START = b'{"payload":"'
 _MIDDLE = b'","payloadType":"%s","signatures":['
 _ENTRY, _LAST = b'{"keyid":"%s","sig":"%s"}', b"]}\n"
 _ENTRY_FORM = rb'\{"keyid":"(ed25519:[0-9a-f]{64})","sig":"([A-Za-z0-9+/]{86}==)"\}'
-_ENTRIES_FORM = re.compile(rb"%s(?:,%s){0,%d}\]\}\n" % (_ENTRY_FORM, _ENTRY_FORM, MOST_SIGNATURES - 1))
+_ENTRIES_FORM = re.compile(rb"%s(?:,%s)?\]\}\n" % (_ENTRY_FORM, _ENTRY_FORM))
 _END = _MIDDLE % PAYLOAD_TYPE.encode(), _ENTRY % (bytes(72), bytes(88)), _LAST  # of a manifest
 _END_FORM = re.compile(rb'%s\{"keyid":"(ed25519:[0-9a-f]{64})","sig":".{88}"\}\]\}\n' % re.escape(_END[0]), re.DOTALL)
 ENVELOPE_END = sum(map(len, _END))  # bytes from which the signer can be told
@@ -175,7 +173,7 @@ def split_signatures(content: bytes, kind: str) -> tuple[bytes, list[Signed]]:
     Raises
     ------
     BundleFormatError
-        The bytes are not such an envelope in its one form, or have more than 64 signatures.
+        The bytes are not such an envelope in its one form, or have more than two signatures.
     """
     wrong = BundleFormatError(f"this is not a signed envelope of the type {kind} in its one form: fetch it again")
     head, _, tail = content.partition(_MIDDLE % kind.encode())

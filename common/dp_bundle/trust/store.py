@@ -21,24 +21,19 @@ from dp_bundle.base.errors import (
     KeyStatementError,
     KeyStoreError,
     RevokedKeyError,
-    TooFewSignersError,
     UntrustedKeyError,
 )
 from dp_bundle.base.quoting import and_more, quote_name
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.ownership import home_folder, read_own
 from dp_bundle.trust.judging import (
-    Entries,
-    Quorum,
     Revocation,
     Rotation,
     TrustedKey,
     has_passed,
     line_of,
-    read_quorum,
     read_revocation,
     read_statement,
-    root_of,
     write_revocation,
 )
 from dp_bundle.trust.seen import SEEN, Sighting, admit, remembered, remembered_by
@@ -159,8 +154,7 @@ class TrustStore:
         Raises
         ------
         UntrustedKeyError
-            The key is not trusted for this dataset; it was revoked (RevokedKeyError); or too few others have signed
-            (TooFewSignersError).
+            The key is not trusted for this dataset, or was revoked (RevokedKeyError).
         EquivocationError
             Another release with its number has been seen.
         OlderReleaseError
@@ -173,7 +167,7 @@ class TrustStore:
             return admit(self.folder, chain, sighting, allow_older=allow_older, beside_newer=beside_newer)
 
     def vouch(self, key: PublicKey, sighting: Sighting) -> list[PublicKey]:
-        """Refuse a verified release for its signers alone, or return the keys that share its chain of releases.
+        """Refuse a verified release for its signer alone, or return the keys that share its chain of releases.
 
         Nothing is noted, and its age is no matter. A key that is not in the store is not refused: `require` does that.
 
@@ -182,9 +176,7 @@ class TrustStore:
         RevokedKeyError
             The key was revoked, and the release was not verified here before.
         UntrustedKeyError
-            The key is trusted for other datasets only, or the decision about this one has ended.
-        TooFewSignersError
-            Too few of the keys that must sign have done so.
+            The key is trusted for other datasets only.
         """
         entries = self.entries()
         with _as_bundle_error():
@@ -198,24 +190,16 @@ class TrustStore:
                     f"the signer {key.fingerprint} is trusted on this machine for other datasets than {name}: if you "
                     f"trust that key for all run: dp-bundle trust {key.fingerprint}",
                 )
-            quorum = read_quorum(self.folder, sighting.dataset)
-            if quorum is not None:
-                self._require_quorum(quorum, key, sighting, entries)
-        return self.sharing(key, sighting.dataset)
+        return line_of(key, entries)
 
-    def sharing(self, key: PublicKey, dataset: str) -> list[PublicKey]:
-        """Return the keys whose releases of a dataset form one chain with this key's: its line, or a quorum's."""
-        entries = self.entries()
-        with _as_bundle_error():
-            quorum = read_quorum(self.folder, dataset)
-        seats = {key} if quorum is None else {key, *map(PublicKey.from_fingerprint, quorum.keys)}
-        lines = (line_of(seat, entries) for seat in sorted(seats, key=lambda seat: seat.raw))
-        return list(dict.fromkeys(each for line in lines for each in line))
+    def line(self, key: PublicKey) -> list[PublicKey]:
+        """Return the keys whose releases form one chain with this key's."""
+        return line_of(key, self.entries())
 
     def remembered(self, key: PublicKey, dataset: str) -> dict[int, str]:
         """Return the manifest digests of releases of a dataset that were verified here before, by number."""
         with _as_bundle_error():
-            return remembered(self.folder, [each.fingerprint for each in self.sharing(key, dataset)], dataset)
+            return remembered(self.folder, [each.fingerprint for each in self.line(key)], dataset)
 
     def _revoked_for(self, key: PublicKey, sighting: Sighting) -> str:
         """Return why a revoked key is not good for a release, or nothing.
@@ -238,32 +222,6 @@ class TrustStore:
             f"{sighting.number} ({sighting.manifest_sha256[:12]}...) is not one of its good ones "
             f"({listed}): fetch the release that the publisher signed with another key"
         )
-
-    def _require_quorum(self, quorum: Quorum, key: PublicKey, sighting: Sighting, entries: Entries) -> None:
-        """Refuse a release with too few signers; a key and its successors have one seat, and count once."""
-        name = quote_name(sighting.dataset)
-        if has_passed(quorum.until):
-            message = f"your decision about who signs {name} ended on {quorum.until}: decide again with dp-bundle trust"
-            raise UntrustedKeyError(key.fingerprint, message)
-
-        seats = {root_of(PublicKey.from_fingerprint(each), entries) for each in quorum.keys}
-        signers = [each for each in (key, *sighting.cosigners) if self._counts(each, sighting, entries)]
-        counted = len({root_of(each, entries) for each in signers} & seats)
-        if counted < quorum.threshold or root_of(key, entries) not in seats:
-            raise TooFewSignersError(
-                key.fingerprint,
-                f"release {sighting.number} of {name} ({sighting.manifest_sha256[:12]}...) has valid signatures of "
-                f"{counted} of the {len(seats)} keys that you trust for it, and you require {quorum.threshold}, its "
-                "first signer among them: fetch the file of signatures beside it (.dsse.json), or ask the co-signers",
-                counted,
-                quorum.threshold,
-            )
-
-    def _counts(self, key: PublicKey, sighting: Sighting, entries: Entries) -> bool:
-        """Return True if a key is trusted for a release, today."""
-        entry = entries.get(key)
-        trusted = entry is not None and not has_passed(entry.until) and entry.covers(sighting.dataset)
-        return trusted and not self._revoked_for(key, sighting)
 
     def entries(self) -> dict[PublicKey, TrustedKey]:
         """Return every trusted key with what the reader said of it."""

@@ -14,11 +14,9 @@ from tests.conftest import make_policy, untar
 
 from dp_bundle import open_bundle, open_bundles
 from dp_bundle.base.errors import BundleError, ClosedBundleError, DpGraphError
-from dp_bundle.bundle.companions import cosign, cosigners
 from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.keys import new_key_pair
-from dp_bundle.trust.signing import PublicKey, public_key_of
+from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 from dp_learn import estimate_moments
 from dp_publish import Receipt, load_key, publish
@@ -82,19 +80,6 @@ def test_a_second_release_of_a_number_is_noticed_across_forms(
         unpack_bundle(bundle, tmp_path / "b")
     with pytest.raises(BundleError, match="two different releases 1"):
         open_bundle(tmp_path / "b", store)
-
-
-def test_cosignatures_are_beside_both_forms(multipart: Path, tmp_path: Path) -> None:
-    """A folder has the files of signatures that its tar has, and co-signing either adds to the one file."""
-    shutil.copytree(multipart / "a", tmp_path / "a")
-    shutil.copy(multipart / "a.tar", tmp_path)
-    new_key_pair()
-    key = load_key()
-    folder, tar = open_bundles([tmp_path / "a", tmp_path / "a.tar"], UnsafeTrustAnyone())
-    with folder, tar:
-        assert cosign(folder, key) == tmp_path / "a.tar.dsse.json"
-        assert public_key_of(key) in cosigners(tar)
-        assert cosigners(tar) == cosigners(folder)
 
 
 def test_nothing_is_replaced_and_nothing_is_left_half(multipart: Path, tmp_path: Path) -> None:

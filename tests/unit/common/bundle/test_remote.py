@@ -21,14 +21,11 @@ from dp_bundle.base.errors import (
     OlderReleaseError,
     StoreError,
 )
-from dp_bundle.bundle.companions import cosign, cosigners
 from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.keys import new_key_pair
 from dp_learn import estimate_moments
-from dp_publish import load_key
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("bundle-*.tar"))
 
@@ -183,20 +180,6 @@ def test_releases_that_were_seen_are_remembered(multipart: Path, web: WebServer,
         assert bundle.release.lineage.number == 1
 
 
-@pytest.mark.parametrize("form", ["a", "a.tar"])
-def test_signatures_beside_a_bundle_are_read(multipart: Path, web: WebServer, form: str, tmp_path: Path) -> None:
-    """Co-signatures stand beside a remote bundle as beside a local one."""
-    shutil.copy(multipart / "a.tar", tmp_path / "a.tar")
-    new_key_pair()
-    with open_bundle(tmp_path / "a.tar", UnsafeTrustAnyone()) as bundle:
-        signatures = cosign(bundle, load_key())
-    web.serve_folder(signatures, "/a.tar.dsse.json")
-    with open_bundle(f"{web.url}/{form}?key=secret", UnsafeTrustAnyone()) as bundle:
-        assert len(cosigners(bundle)) == 2
-        with pytest.raises(DpGraphError, match="unpack it first"):
-            cosign(bundle, load_key())
-
-
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
 def test_stored_bundles_of_all_versions_are_read_and_packed(golden: Path, web: WebServer, tmp_path: Path) -> None:
     """A stored bundle at a URL, in both forms, packs to the same tar."""
@@ -241,7 +224,7 @@ def test_commands_take_uris(
     assert (tmp_path / "a" / "README.md").read_bytes() == (multipart / "a" / "README.md").read_bytes()
     assert command("dp-bundle", "pack", f"{bucket}/a", "--out", "b.tar").returncode == 0
     assert (tmp_path / "b.tar").read_bytes() == (multipart / "a.tar").read_bytes()
-    for words in (["cosign"], ["minisign"], ["stage", "--for", "zenodo"]):
+    for words in (["minisign"], ["stage", "--for", "zenodo"]):
         refused = command("dp-bundle", *words, f"{web.url}/a?key=secret")
         assert (refused.returncode, "unpack it first" in refused.stderr, "secret" in refused.stderr) == (2, True, False)
 

@@ -21,7 +21,7 @@ from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.cli.console import answer, tell
 from dp_bundle.cli.main import cli
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.judging import quorums, read_revocation
+from dp_bundle.trust.judging import read_revocation
 from dp_bundle.trust.keys import key_names, load_public_key, new_key_pair, public_key_path
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
@@ -324,7 +324,6 @@ def test_a_passphrase_can_come_through_a_pipe(tmp_path: Path) -> None:
         ("keys rotate publisher publisher", "NEW must be another key than OLD"),
         ("keys revoke publisher --since 2999-01-01", "--since must be today or an earlier day"),
         ("keys revoke nobody", "KEY must be the name of a key of yours"),
-        ("trust {key} --dataset wine --threshold 0", "--threshold must be from 1 to the number of different keys"),
         ("trust --until 2999-01-01", "KEY must be given with --name, --until and --remove"),
         ("trust --remove", "KEY must be given with"),
     ],
@@ -339,7 +338,7 @@ def test_wrong_arguments_decide_nothing(
     with pytest.raises(ParameterError, match=said):
         cli.main(words.format(key=public.fingerprint).split(), standalone_mode=False)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    assert (key_names(), list(quorums(TrustStore().folder))) == (["publisher"], [])
+    assert key_names() == ["publisher"]
 
 
 def test_a_key_is_not_revoked_where_the_statement_cannot_be_written(home: Path, tmp_path: Path) -> None:
@@ -350,13 +349,6 @@ def test_a_key_is_not_revoked_where_the_statement_cannot_be_written(home: Path, 
         with pytest.raises(DpGraphError, match=said):
             cli.main(["keys", "revoke", "publisher", "--out", str(out)], standalone_mode=False)
     assert read_revocation(TrustStore().folder, load_public_key("publisher")) is None
-
-
-def test_the_signer_does_not_cosign(bundle: Receipt) -> None:
-    """A second signature by the same key would count for nothing, and none is written."""
-    with pytest.raises(ParameterError, match="another key than the one that signed the bundle"):
-        cli.main(["cosign", str(bundle.path)], standalone_mode=False)
-    assert not bundle.path.with_name(f"{bundle.path.name}.dsse.json").exists()
 
 
 WITH_PUBLIC_HALVES = [
