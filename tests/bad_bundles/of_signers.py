@@ -103,7 +103,7 @@ CASES = [
     Case("unknown version", "P3", statement(put("format_version", "99")), "99"),
     Case("earlier version", "P3", statement(put("format_version", "7")), "7"),
     Case("type of another version", "P3", payload(b"release/v8", b"release/v7"), _UNSOUND),
-    Case("field left out", "P4", statement(remove("sigma_derived_from_data")), _SPELLED),
+    Case("field left out", "P4", statement(remove("second_moments")), _SPELLED),
     Case("unknown field of the release", "P4", statement(put("remark", "hello")), _UNSOUND),
     Case("unknown field of the guarantee", "P4", statement(put("guarantee.except_for", "Mondays")), _UNSOUND),
     Case("unknown field of the noise", "P4", statement(put("columns.0.noise.factor", 2.0)), _UNSOUND),

@@ -18,7 +18,7 @@ def law_of_moments(
 ) -> Law:
     """Return what rows move a noisy sum of (z, c)(z, c)^T, in the worst case that is found here."""
     moments, guarantee = release.second_moments, release.guarantee
-    if moments is None or guarantee is None:
+    if moments is None:
         raise TypeError("second moments have a guarantee")
     swaps = replaced or guarantee.neighbours.n_rows_public
     p, rounds = len(release.columns), [moments, *([moments.first_round] if moments.first_round else [])]

@@ -64,7 +64,7 @@ def describe_bundle(bundle: Bundle, name: str | None, chain: Sequence[str] = ())
     """
     release = bundle.release
     guarantee, columns = release.guarantee, release.columns
-    unprotected = describe_unprotected(guarantee, release.kind, columns, release.discovery) if guarantee else []
+    unprotected = describe_unprotected(guarantee, release.kind, columns, release.discovery)
     known = f"trusted here as {quote_name(name)}" if name is not None else "NOT trusted here"
     facts = [
         ("signer", f"{bundle.signer.key.fingerprint} ({known})"),

@@ -32,8 +32,6 @@ from dp_bundle.manifest.release import Release
 
 SHOWN_COLUMNS = 100  # of a release, with their histograms
 _PROTECTED = {"cell": "one cell", "row": "one row", "change": "one person’s part of a cell", "entity": "one entity"}
-_NOBODY = "Nobody: this release states no guarantee."
-_NO_LIMIT = "Not at all: nothing limits how often a guess about anybody is right."
 FROM_WHOM = "Anybody, with any other knowledge and any computer, who has this release and knows how it was made."
 _WEAK = 0.9  # from this share of right guesses on, the protection is called weak
 
@@ -45,10 +43,9 @@ def worded_label(release: Release) -> dict[str, Any]:
     -------
     dict
         What it `protects` in a few words, and `who`, `from_whom` and `guess`, each in a sentence; `plainly`, how
-        strongly, in sentences with no word of the field; `right`, the share of right guesses (None without a
-        guarantee); `right_in_all` with all `releases` of the dataset so far, this one included; `is_weak`, of the
-        latter; `strength`, `spent`, `noise` and `unprotected`, each a list of sentences; `columns`, for each of the
-        first columns its bounds and its noise.
+        strongly, in sentences with no word of the field; `right`, the share of right guesses; `right_in_all` with all
+        `releases` of the dataset so far, this one included; `is_weak`, of the latter; `strength`, `spent`, `noise` and
+        `unprotected`, each a list of sentences; `columns`, for each of the first columns its bounds and its noise.
     """
     guarantee, total = release.guarantee, release.cumulative
     in_all = chance_in_all(total)
@@ -66,10 +63,6 @@ def worded_label(release: Release) -> dict[str, Any]:
         "strength": describe_promise(release),
         "columns": [_column(name, *described) for name, described in islice(first.items(), SHOWN_COLUMNS)],
     }
-    if guarantee is None:
-        unprotected = ["Everything: nothing is promised about any value of it."]
-        nothing = {"protects": "nothing", "who": _NOBODY, "guess": "", "right": None, "unprotected": unprotected}
-        return {**common, **nothing, "from_whom": "Nobody.", "plainly": [_NO_LIMIT], "is_weak": False}
     guess = describe_guess(guarantee, release.columns).removeprefix("In words: ")
     guess, right = guess[:1].upper() + guess[1:], chance_of_guess(guarantee, release.columns)
     return {

@@ -116,10 +116,10 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
 
 def label_values(label: Facts) -> Facts:
     """Return what label.html is filled with: a release’s label, its picture, its numbers, and its table of noise."""
-    n_right = None if label["right"] is None else of_hundred(label["right"])
+    n_right = of_hundred(label["right"])
     return {
         "label": label,
-        "picture": None if n_right is None else hundred_guesses(n_right),
+        "picture": hundred_guesses(n_right),
         "n_right": n_right,
         "guesses": _percent(label["right"]),
         "guesses_in_all": _percent(label["right_in_all"]),

@@ -152,17 +152,13 @@ def _citation(subject: Subject, by: str) -> str:
 
 
 def _column(column: Column, clip: float | None, meanings: Mapping[str, str]) -> dict[str, Any]:
-    bounds = column.bounds
-    if column.ball is not None:
-        reach = column.ball.radius * column.ball.scale
-        bounds = (column.ball.center - reach, column.ball.center + reach)
     return {
         "name": column.name,
         "description": column.description,
         "unit": column.unit,
         "holds": meanings.get(column.name, "Whole numbers." if column.kind == "integer" else "Numbers."),
         "kept": describe_bounds(column, clip),
-        "bounds": bounds,
+        "bounds": column.bounds,
     }
 
 
@@ -240,10 +236,7 @@ class _Histogram:
 def _range(column: Column, first: NDArray[Any]) -> tuple[float, float]:
     """Return where the bars begin and end: beyond the bounds, or at the extremes of the first values."""
     beyond = 0.0 if column.response is not None else _BEYOND * column.cell_noise.sigma
-    if column.ball is not None:
-        reach = column.ball.radius * column.ball.scale + beyond
-        low, high = column.ball.center - reach, column.ball.center + reach
-    elif column.bounds is not None:
+    if column.bounds is not None:
         low, high = column.bounds[0] - beyond, column.bounds[1] + beyond
     else:
         low, high = float(first.min()), float(first.max())

@@ -87,8 +87,7 @@ class _Described:
     @property
     def is_counted(self) -> bool:
         """True if the constant's own entry counts the rows exactly, and is not on the grid."""
-        guarantee = self.release.guarantee
-        return bool(self.noisy and self.noisy.constant and guarantee and guarantee.neighbours.n_rows_public)
+        return bool(self.noisy and self.noisy.constant and self.release.guarantee.neighbours.n_rows_public)
 
 
 def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME) -> NDArray[np.float64]:

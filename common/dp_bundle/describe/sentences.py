@@ -18,7 +18,6 @@ from dp_bundle.manifest.guarantee import (
     TOGETHER_PUBLIC,
     Cumulative,
     Guarantee,
-    sound_conditional_mu,
 )
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.moment_noise import Margins, SecondMoments
@@ -60,9 +59,6 @@ def describe_bounds(column: Column, clip: float | None = None) -> str:
     clip : float, optional
         The `column_clip` of a release of two rounds.
     """
-    if column.ball is not None:
-        ball = column.ball
-        return f"rows within {ball.radius:g} scales of their centre; here centre {ball.center:g}, scale {ball.scale:g}"
     if column.standards:
         first, second = column.standards
         away = first.scale * (clip or 1.0)
@@ -134,8 +130,6 @@ def describe_gaps(release: Release, *, in_file: bool = False, columns: Collectio
     sentences = {
         "midpoint": f"Cells without a value{if_any} in {{}} took the middle of the bounds: {many}",
         "standard": f"Cells without a value, if any, in {{}} took their column's center of round 1: {many}",
-        "center": "Rows without a value in {} stand, whole, at the columns' means: variances and covariances are too "
-        "small by the share of such rows, and partial correlations are not, if gaps do not depend on the values.",
         "indicator": f"Cells without a value in {{}} took {_filled_with(release)}, and a column beside each says so: "
         "estimates tell gaps from values, and link what lies on both sides of a column with many gaps.",
         "drop": "Rows without a value in {} were left out, which changes nothing if gaps do not depend on the values.",
@@ -146,7 +140,7 @@ def describe_gaps(release: Release, *, in_file: bool = False, columns: Collectio
 def describe_discovery(release: Release) -> list[str]:
     """Return sentences that say what was found of the columns before the release, and by which noise; or none."""
     found, guarantee = release.discovery, release.guarantee
-    if found is None or guarantee is None:
+    if found is None:
         return []
     said = [
         "Nothing was declared of the columns. What they are was found privately, from "
@@ -260,8 +254,7 @@ def describe_size(release: Release, *, in_file: bool = False) -> str:
     rows = f"{release.n_rows} rows" if in_file or release.n_rows != 1 else "1 row"
     if release.second_moments is None:
         return f"{rows}, {columns}"
-    protected = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
-    about = "about (a noisy estimate) " if protected else ""
+    about = "" if release.guarantee.neighbours.n_rows_public else "about (a noisy estimate) "
     if release.margins is not None:
         return f"a histogram of each column, and how {columns} go together (second moments), over {rows}; no rows"
     return f"second moments of {columns}, over {about}{rows}; no rows"
@@ -279,14 +272,6 @@ def describe_guarantee(release: Release, *, in_file: bool = False) -> list[str]:
     which is why files do not have it.
     """
     guarantee = release.guarantee
-    if guarantee is None:
-        lines = ["No privacy guarantee: the noise was scaled to the private data's own standard deviation."]
-        if release.conditional_mu is not None:
-            stated = release.conditional_mu
-            mu = round_up(stated if in_file else sound_conditional_mu(release.columns, stated))
-            lines.append(f"Had the same noise been fixed beforehand, one cell would be protected at mu = {mu}.")
-        return lines
-
     strengths = [f"rho = {round_up(guarantee.rho)} (zero-concentrated differential privacy)"]
     if guarantee.mu is not None or not in_file:
         strengths.insert(0, f"mu = {round_up(sound_mu(guarantee, release.columns))} (Gaussian differential privacy)")
@@ -321,13 +306,13 @@ def describe_promise(release: Release) -> list[str]:
     return [text for text in said if text not in several and not text.startswith("Not protected:")]
 
 
-def describe_several(guarantee: Guarantee | None) -> list[str]:
+def describe_several(guarantee: Guarantee) -> list[str]:
     """Return a sentence on people who are in several cells where one change of one cell is protected; else nothing.
 
     Nothing is found privately of such releases, and noise on different cells is independent, so that the cost is that
     of `cost_of_several`: mu^2 and rho add up.
     """
-    return [SEVERAL_CELLS] if guarantee is not None and guarantee.unit == "change" else []
+    return [SEVERAL_CELLS] if guarantee.unit == "change" else []
 
 
 def describe_unprotected(
@@ -414,8 +399,7 @@ def describe_total(release: Release, *, in_file: bool = False) -> str:
     mu = "" if total.mu is None else f"mu = {round_up(total.mu)}, "
     but = f", except with a probability of {round_up(total.excepted_delta)}" if total.excepted_delta else ""
     said = f"{releases} of this dataset{part} {cost} {mu}{'; '.join(spent)} in all{but}."
-    add_remove = release.guarantee is not None and not release.guarantee.neighbours.n_rows_public
-    return f"{said} {REPLACEMENT}" if add_remove else said
+    return said if release.guarantee.neighbours.n_rows_public else f"{said} {REPLACEMENT}"
 
 
 _KNOWN = {

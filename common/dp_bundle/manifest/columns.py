@@ -31,7 +31,7 @@ from dp_bundle.privacy.noise import discrete_gaussian_variance, rounded_gaussian
 from dp_bundle.privacy.normal import normal_quantile
 
 _FOUND = ("private-histogram", "private-quantiles")
-Missing = Literal["refuse", "midpoint", "drop", "center", "indicator"]
+Missing = Literal["refuse", "midpoint", "drop", "indicator"]
 _SLACK = 1e-9  # relative: what separately rounded floats may differ by
 
 
@@ -139,14 +139,6 @@ class RandomizedResponse(Model):
         return varied / (self.n_levels * (same - other) ** 2)
 
 
-class Ball(Model):
-    """A column's share of the ball that rows were clipped to: sum_j ((x_j - center_j) / scale_j)^2 <= radius^2."""
-
-    center: Finite
-    scale: Positive
-    radius: Positive
-
-
 class Standard(Model):
     """A center and a scale in data units, by which one round of a covariance release takes a column's values."""
 
@@ -174,13 +166,11 @@ class Column(Model):
     A column of a covariance release has no noise of its own, as it has no cells.
 
     `bounds` were declared, or found privately, by a noisy histogram or by quantiles, at a cost that is part of the
-    guarantee. They are None when rows
-    were clipped to a `ball` instead, or not at all, which only a release without a guarantee may do.
+    guarantee. They are None in two rounds where none were declared.
     `missing` says what became of cells without a value: there were none (`refuse`), they took the middle of the bounds
     (`midpoint`; in two rounds, where there are no bounds, the center of the first standard), their rows were left out
-    (`drop`), their rows were put, whole, at every column's `fill` (`center`), its mean over the other rows, found
-    privately at a cost that is part of the guarantee, or they took the middle of the bounds, in two rounds the center
-    of the first standard, and the column behind this one is 1 there, and 0 elsewhere (`indicator`).
+    (`drop`), or they took the middle of the bounds, in two rounds the center of the first standard, and the column
+    behind this one is 1 there, and 0 elsewhere (`indicator`).
     `standards` are those of a covariance that was released in two rounds, one for each; the first was declared, or
     found by private quantiles, or follows from histograms (`margins`), and the second follows from the first round.
     `block` names the raw table's column where several are published for it: one for each level of a category, or a
@@ -197,10 +187,8 @@ class Column(Model):
     description: Text = ""
     unit: Text = ""
     bounds: tuple[Finite, Finite] | None
-    bounds_obtained: Literal["declared", "private-histogram", "private-quantiles", "ball", "none"]
-    ball: Ball | None = None
+    bounds_obtained: Literal["declared", "private-histogram", "private-quantiles", "none"]
     missing: Missing = "refuse"
-    fill: Finite | None = None
     max_change: Positive | None = None
     noise: Annotated[Noise | RandomizedResponse, Field(discriminator="distribution")] | None
     standards: Annotated[tuple[Standard, ...], Field(max_length=2)] = ()
@@ -210,14 +198,10 @@ class Column(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Column:
-        limit = "ball" if self.ball is not None else "none"
-        obtained = ("declared", *_FOUND) if self.bounds is not None else (limit,)
-        if self.bounds_obtained not in obtained or (self.bounds is not None and self.ball is not None):
+        if self.bounds_obtained not in (("declared", *_FOUND) if self.bounds is not None else ("none",)):
             raise ValueError(f"column {self.name!r} says its bounds were obtained as {self.bounds_obtained}")
         if self.bounds is not None and not self.bounds[0] < self.bounds[1]:
             raise ValueError(f"column {self.name!r} has bounds that are not an interval")
-        if self.fill is not None and (self.bounds is None or not self.bounds[0] <= self.fill <= self.bounds[1]):
-            raise ValueError(f"column {self.name!r} is filled with a value outside its bounds")
         discrete = self.noise is not None and self.noise.distribution != "rounded-gaussian"
         if (self.kind == "integer") != discrete:
             raise ValueError(f"column {self.name!r} has noise of the other kind")
@@ -246,7 +230,7 @@ class Column(Model):
     @property
     def _is_indicator(self) -> bool:
         """True if raw values are 0 and 1, being clipped to these: of a level, or of another column's gaps."""
-        return self.block is not None and self.missing != "indicator" and self.noise is not None and self.ball is None
+        return self.block is not None and self.missing != "indicator" and self.noise is not None
 
     @property
     def bounds_found(self) -> bool:
@@ -259,11 +243,8 @@ class Column(Model):
         return self.response.mu if self.response is not None else self.mu_of(self.width)
 
     def mu_of(self, reach: float) -> float:
-        """Return the distinguishability of a cell that moves this column so far, by the noise that is added to it.
-
-        In a ball the distance may be shared out over many columns, and small steps of whole numbers cost most.
-        """
-        return self.cell_noise.mu_of(reach) if self.ball is None else reach * self.cell_noise.mu_of(1.0)
+        """Return the distinguishability of a cell that moves this column so far, by the noise that is added to it."""
+        return self.cell_noise.mu_of(reach)
 
     @property
     def response(self) -> RandomizedResponse | None:
@@ -307,8 +288,6 @@ class Column(Model):
     @property
     def width(self) -> float:
         """The largest distance of two values after clipping, in the column's unit; infinite without bounds."""
-        if self.ball is not None:
-            return 2 * self.ball.radius * self.ball.scale
         return math.inf if self.bounds is None else self.bounds[1] - self.bounds[0]
 
 
@@ -370,14 +349,14 @@ def cells_of(columns: Sequence[Column], unit: str = "cell") -> list[Cell]:
     Parameters
     ----------
     columns : sequence of Column
-        As they are published. In a ball, where all move together, each has a cell of its own.
+        As they are published.
     unit : str
         "change" where cells move by `max_change` alone, wherever a column has one.
     """
     cells: list[Cell] = []
     for block, group in groupby(columns, key=lambda column: column.block):
         members = [_alone(column, unit) for column in group]
-        if block is None or members[0].column.ball is not None:
+        if block is None:
             cells += members
         elif members[0].column.missing == "indicator":
             cells.append(members[0]._replace(gaps=members[1].column))

@@ -106,7 +106,7 @@ def cost_of_several(
     rows = guarantee.max_rows or 1
     delta = 0.0 if discovery is None else max(guarantee.excepted_delta, discovery.excepted_delta(number * rows))
     if columns[0].noise is not None:
-        found = number * math.hypot(guarantee.bounds_mu, guarantee.centers_mu, guarantee.discovery_mu)
+        found = number * math.hypot(guarantee.bounds_mu, guarantee.discovery_mu)
         mu = math.hypot(math.sqrt(number) * release_mu(guarantee.unit, columns, rows), found)
         return Strength(mu, number * release_rho(guarantee.unit, columns, rows) + 0.5 * found**2, None, delta)
 
@@ -132,10 +132,10 @@ def steps_of_exception(epsilon: float, number: int) -> float:
 def _of_all(
     guarantee: Guarantee, columns: Sequence[Column], unit: str, of_noise: Callable[[str, Sequence[Column], int], float]
 ) -> dict[str, float]:
-    """Return the mu of the columns' noise, and of the searches for bounds and for the means of rows with gaps.
+    """Return the mu of the columns' noise, and of the search for bounds.
 
-    A row moves the counts of the one in each column, and the sums of the other as far as any of its cells can. Of
-    second moments it is the mu of rows being replaced, as the publisher's books have it; a cell is part of its row.
+    A row moves the counts of the search in each column. Of second moments it is the mu of rows being replaced, as the
+    publisher's books have it; a cell is part of its row.
     """
     if columns[0].noise is None:
         return _of_moments(guarantee, unit)
@@ -146,8 +146,7 @@ def _of_all(
     noise = {"cell": of_noise("cell", columns, 1), "row": of_noise("row", columns, 1)}
     noise.setdefault(unit, of_noise("change" if unit == "change" else "entity", columns, max_rows))
     search = {each: guarantee.bounds_mu * moved[each] / moved[unit] if searched else 0.0 for each in noise}
-    common = math.hypot(guarantee.centers_mu, guarantee.discovery_mu)
-    whole = {each: common * (1.0 if each == unit else 1 / max_rows) for each in noise}
+    whole = {each: guarantee.discovery_mu * (1.0 if each == unit else 1 / max_rows) for each in noise}
     return {each: math.hypot(noise[each], search[each], whole[each]) for each in noise}
 
 
@@ -163,14 +162,8 @@ def _of_moments(guarantee: Guarantee, unit: str) -> dict[str, float]:
     return {"cell": row, "row": row, unit: whole}
 
 
-def check_total(total: Cumulative, guarantee: Guarantee | None) -> None:
+def check_total(total: Cumulative, guarantee: Guarantee) -> None:
     """Refuse, by ValueError, a total that is smaller than the release's own cost."""
-    if guarantee is None:
-        if total.mu is not None or total.rho is not None or total.other_units_rho:
-            raise ValueError("a total is stated although this release has no guarantee")
-        if total.unit not in ("cell", "row", "change") and not total.unit.startswith("entity:"):
-            raise ValueError("the stated total is about no unit of privacy")
-        return
     if total.unit != (guarantee.unit if guarantee.entity is None else f"entity:{guarantee.entity}"):
         raise ValueError("the stated total is about another unit of privacy")
     if total.mu is not None and total.rho is None:

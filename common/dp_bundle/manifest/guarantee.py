@@ -49,9 +49,8 @@ class Guarantee(Model):
     Neighbouring tables differ in the content of one cell, of one row, or of all rows of one `entity` (a column that is
     not published; rows of an entity beyond `max_rows` were left out), or by one `change`: of one cell, by at most its
     column's `max_change`, or in any way where the column has none. Facts named in `public` are not protected.
-    `bounds_mu` is the part of the guarantee that went into finding bounds privately, and `centers_mu` the
-    part that went into the columns' means, at which rows with gaps stand; `discovery_mu` is that which went into what
-    the columns are.
+    `bounds_mu` is the part of the guarantee that went into finding bounds privately, and `discovery_mu` that which went
+    into what the columns are.
 
     `epsilon` is a pure guarantee, and mu and rho are then those that it implies. All of it holds except with the
     probability `excepted_delta`. With add-remove `neighbours` tables differ by one row more or less (or by all rows of
@@ -63,7 +62,6 @@ class Guarantee(Model):
     max_rows: Annotated[int, Field(ge=1, le=10**9)] | None = None
     neighbours: Annotated[Neighbours, Field(strict=False), WithJsonSchema(_NEIGHBOURS)] = Neighbours.REPLACE_ONE
     bounds_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    centers_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     discovery_mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     mu: Positive | None
     rho: Positive
@@ -124,15 +122,14 @@ CURVE_SLACK = 1e-5  # the same for delta, where tiny mu cancel most digits
 def release_mu(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
     """Return the mu that bounds and noise give: of the worst cell, of a row, or of an entity's rows together.
 
-    A row's is the root of the sum of squares over cells; where rows are clipped to a ball, it is the worst column's.
-    Where rows with gaps are put at the center whole, one cell decides over its row, and is protected as that is.
+    A row's is the root of the sum of squares over cells.
     """
-    return math.sqrt(max_rows * _of_cells(unit, columns, [cell.mu**2 for cell in cells_of(columns, unit)]))
+    return math.sqrt(max_rows * _of_cells(unit, [cell.mu**2 for cell in cells_of(columns, unit)]))
 
 
 def release_rho(unit: str, columns: Sequence[Column], max_rows: int = 1) -> float:
     """Return the rho that bounds and noise give: mu^2 / 2, or less where noise is discrete; see `release_mu`."""
-    return max_rows * _of_cells(unit, columns, [cell.rho for cell in cells_of(columns, unit)])
+    return max_rows * _of_cells(unit, [cell.rho for cell in cells_of(columns, unit)])
 
 
 def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> None:
@@ -143,14 +140,10 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
         raise ValueError("rows with Gaussian noise are private for replaced rows, and without exceptions")
     if (guarantee.bounds_mu > 0) != any(column.bounds_found for column in columns):
         raise ValueError("the cost of private bounds is stated exactly where there are any")
-    if (guarantee.centers_mu > 0) != any(column.missing == "center" for column in columns):
-        raise ValueError("the cost of private centers is stated exactly where there are any")
-    if any((column.fill is not None) != (guarantee.centers_mu > 0) for column in columns):
-        raise ValueError("every column has a fill exactly where rows with gaps stand at the center")
     _check_changes(guarantee, columns)
 
     own = math.sqrt(2 * release_rho(guarantee.unit, columns, guarantee.max_rows or 1))  # mu, unless noise is discrete
-    mu = math.hypot(own, guarantee.bounds_mu, guarantee.centers_mu, guarantee.discovery_mu)
+    mu = math.hypot(own, guarantee.bounds_mu, guarantee.discovery_mu)
     if not 0 < mu < math.inf:
         raise ValueError("the bounds and the noise give no guarantee")
 
@@ -162,25 +155,6 @@ def check_rows_guarantee(guarantee: Guarantee, columns: tuple[Column, ...]) -> N
     check_gaussian_strength(guarantee, mu, with_curve=gaussian)
     if not gaussian:
         _check_discrete_curve(guarantee, columns)
-
-
-def check_rows_without_guarantee(columns: Sequence[Column], conditional_mu: float | None) -> None:
-    """Refuse, by ValueError, rows that say they cost something, or that one cell's mu is smaller than it is.
-
-    Of discrete noise, older versions stated sqrt(2 rho) for it, which is too small; that is not held against a bundle,
-    and not repeated (see `sound_conditional_mu`).
-    """
-    if any(column.bounds_found or column.missing == "center" for column in columns):
-        raise ValueError("bounds or centers were found privately, and no guarantee states their cost")
-    if any(column.fill is not None for column in columns):
-        raise ValueError("a column has a fill although no rows stand at a center")
-    if conditional_mu is not None and conditional_mu < math.sqrt(2 * release_rho("cell", columns)) * (1 - SLACK):
-        raise ValueError("the conditional mu is smaller than the bounds and the noise allow")
-
-
-def sound_conditional_mu(columns: Sequence[Column], conditional_mu: float) -> float:
-    """Return the mu that a cell would have had if noise that was taken from the data had been fixed beforehand."""
-    return max(conditional_mu, release_mu("cell", columns))
 
 
 def check_unit(guarantee: Guarantee) -> None:
@@ -207,11 +181,11 @@ def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> No
     """Check that no point of the curve is better than what integer columns, and others beside them, leave."""
     epsilons = [point.epsilon for point in guarantee.epsilon_delta]
     rows = guarantee.max_rows or 1
-    common = math.hypot(guarantee.bounds_mu, guarantee.centers_mu)
+    common = guarantee.bounds_mu
     cells = cells_of(columns, guarantee.unit)
     mus = [cell.mu for cell in cells if cell.column.is_gaussian]
     whole = [cell for cell in cells if not cell.column.is_gaussian]
-    if _is_whole(guarantee.unit, columns) and columns[0].ball is None:
+    if _is_whole(guarantee.unit):
         together = math.hypot(math.sqrt(rows * math.fsum(mu * mu for mu in mus)), common)
         losses: Counter[DiscreteLoss] = Counter()
         for cell in whole:
@@ -229,16 +203,16 @@ def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> No
 
 
 def _check_changes(guarantee: Guarantee, columns: Sequence[Column]) -> None:
-    """Refuse, by ValueError, changes as the unit of privacy where no column limits them, or one's rows are moved whole.
+    """Refuse, by ValueError, changes as the unit of privacy where no column limits them.
 
     What a change of a limited size does to bounds that are found, and to gaps, nothing here accounts for.
     """
     limited = [column for column in columns if column.max_change is not None]
     if (guarantee.unit == "change") != bool(limited):
         raise ValueError("columns say how far one person changes them exactly where that is the unit of privacy")
-    if limited and any(column.bounds_found or column.ball is not None for column in columns):
+    if limited and any(column.bounds_found for column in columns):
         raise ValueError("changes are protected within declared bounds alone")
-    if any(column.missing != "refuse" for column in limited) or any(c.missing == "center" for c in columns if limited):
+    if any(column.missing != "refuse" for column in limited):
         raise ValueError("columns whose changes are protected have no gaps")
 
 
@@ -249,15 +223,14 @@ def _worst_cells(cells: Sequence[Cell]) -> Iterator[tuple[DiscreteLoss, int]]:
         yield from ((loss, n_moved) for loss in (likely_worst(losses) if losses else ()))
 
 
-def _of_cells(unit: str, columns: Sequence[Column], squares: Sequence[float]) -> float:
+def _of_cells(unit: str, squares: Sequence[float]) -> float:
     """Return the sum of what cells of a row lose, or the worst cell's where they are not protected together."""
-    together = _is_whole(unit, columns) and columns[0].ball is None
-    return math.fsum(squares) if together else max(squares)
+    return math.fsum(squares) if _is_whole(unit) else max(squares)
 
 
-def _is_whole(unit: str, columns: Sequence[Column]) -> bool:
-    """Return True if the columns of a row are protected together; rows with gaps move whole by a single cell."""
-    return unit not in ("cell", "change") or any(column.missing == "center" for column in columns)
+def _is_whole(unit: str) -> bool:
+    """Return True if the columns of a row are protected together."""
+    return unit not in ("cell", "change")
 
 
 def check_pure_epsilon(guarantee: Guarantee, *, excepted: bool) -> None:

@@ -157,8 +157,8 @@ class SecondMoments(NoisyMatrix):
             return
         if guarantee.unit == "cell" and not guarantee.neighbours.n_rows_public:
             raise ValueError("rows and entities may come and go, cells may not")
-        if guarantee.bounds_mu or guarantee.centers_mu:
-            raise ValueError("a covariance release has declared bounds and no centers, which cost nothing")
+        if guarantee.bounds_mu:
+            raise ValueError("a covariance release has declared bounds, which cost nothing")
         if not (guarantee.neighbours.n_rows_public or self.constant):
             raise ValueError("the number of rows is private, and can only be read from a constant that is not there")
         self.noise.check_guarantee(guarantee, self, n_features)
@@ -169,8 +169,8 @@ class SecondMoments(NoisyMatrix):
         """Refuse a guarantee better than that of all that was found privately and of both rounds."""
         if not guarantee.neighbours.n_rows_public:
             raise ValueError("two rounds are private for replaced rows")
-        if not guarantee.bounds_mu or guarantee.centers_mu:
-            raise ValueError("two rounds have radii that were found privately, at a cost, and no rows at a center")
+        if not guarantee.bounds_mu:
+            raise ValueError("two rounds have radii that were found privately, at a cost")
         mus = [guarantee.bounds_mu, guarantee.discovery_mu, (guarantee.max_rows or 1) / fourth.sigma]
         if self.margins is not None:
             mus.append(self.margins.mu(n_raw, guarantee.max_rows or 1))

@@ -18,7 +18,6 @@ from dp_bundle.manifest.base import (
     Digest,
     Model,
     Name,
-    Positive,
 )
 from dp_bundle.manifest.columns import Column, Scores, source_names
 from dp_bundle.manifest.costs import check_total, check_total_in_every_unit
@@ -33,7 +32,6 @@ from dp_bundle.manifest.guarantee import (
     Guarantee,
     check_public,
     check_rows_guarantee,
-    check_rows_without_guarantee,
 )
 from dp_bundle.manifest.moment_noise import Margins, SecondMoments
 from dp_bundle.manifest.sources import Source, check_sources
@@ -93,9 +91,7 @@ class Release(Model):
     columns: Annotated[tuple[Column, ...], Field(min_length=1, max_length=MAX_COLUMNS, fail_fast=True)]
     sources: Annotated[tuple[Source, ...], Field(max_length=MAX_COLUMNS, fail_fast=True)] = ()
     second_moments: SecondMoments | None = None
-    guarantee: Guarantee | None
-    sigma_derived_from_data: bool = False
-    conditional_mu: Positive | None = None
+    guarantee: Guarantee
     cumulative: Cumulative
     software: Name
 
@@ -105,11 +101,6 @@ class Release(Model):
         if len(set(names)) != len(names):
             raise ValueError("two columns have the same name")
         check_sources(self.sources, self.columns)
-
-        if self.sigma_derived_from_data and self.guarantee is not None:
-            raise ValueError("noise was set from the data itself, which no guarantee covers")
-        if not self.sigma_derived_from_data and (self.guarantee is None or self.conditional_mu is not None):
-            raise ValueError("the guarantee is missing or conditional without a reason")
 
         if (self.second_moments is not None) != (self.kind == "covariance"):
             raise ValueError("second moments are described exactly in a covariance release")
@@ -122,12 +113,8 @@ class Release(Model):
         self._check_discovery()
         if self.second_moments is not None:
             self._check_moments(self.second_moments)
-        elif len({None if column.ball is None else column.ball.radius for column in self.columns}) > 1:
-            raise ValueError("rows were clipped to a ball that is not the same for all columns")
-        elif self.guarantee is not None:
-            check_rows_guarantee(self.guarantee, self.columns)
         else:
-            check_rows_without_guarantee(self.columns, self.conditional_mu)
+            check_rows_guarantee(self.guarantee, self.columns)
 
         check_total(self.cumulative, self.guarantee)
         if self.lineage.number == 1 and self.cumulative.releases != 1:
@@ -139,10 +126,10 @@ class Release(Model):
 
     def _check_discovery(self) -> None:
         found, guarantee = self.discovery, self.guarantee
-        stated = 0.0 if guarantee is None else guarantee.discovery_mu
+        stated = guarantee.discovery_mu
         if (found is not None) != (stated > 0):
             raise ValueError("what was found of the columns is stated with its cost, or not at all")
-        if found is None or guarantee is None:
+        if found is None:
             return
         rows = guarantee.max_rows or 1
         if guarantee.mu is None or (self.kind == "covariance" and not self._is_two_rounds):
@@ -156,15 +143,11 @@ class Release(Model):
             raise ValueError("kinds or levels were found of columns that are not there")
 
     def _check_moments(self, moments: SecondMoments) -> None:
-        if self.guarantee is None:
-            raise ValueError("a covariance release states a guarantee")
         if self._is_two_rounds and len(self.columns) < 2:
             raise ValueError("a release of two rounds has at least two columns")
         allowed = ("declared", "none") if self._is_two_rounds else ("declared",)
         if any(column.bounds_obtained not in allowed for column in self.columns):
             raise ValueError("every column of a covariance release has declared bounds")
-        if any(column.missing == "center" or column.fill is not None for column in self.columns):
-            raise ValueError("a covariance release has no rows that could stand at a center")
         if any(column.name == CONSTANT_LABEL for column in self.columns):
             raise ValueError(f"a column is called {CONSTANT_LABEL}, which stands for the constant")
         limited, limit = moments.first_round or moments, moments.column_clip or 1.0

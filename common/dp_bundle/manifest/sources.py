@@ -136,9 +136,6 @@ def check_sources(sources: Sequence[Source], columns: Sequence[Column]) -> None:
     indicated = [column for column in columns if column.missing == "indicator"]
     if any(column.block not in with_gaps for column in indicated):
         raise ValueError("gaps are indicated by a column that is not there")
-    # a row that is put at the means moves a number and the indicator of its gaps farther than a cell does
-    if indicated and any(column.missing == "center" for column in columns):
-        raise ValueError("gaps are indicated where rows with gaps stand at the center")
 
 
 def _shared(column: Column) -> Column:

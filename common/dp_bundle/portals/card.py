@@ -48,19 +48,18 @@ def privacy_label(release: Release, signer: str) -> dict[str, Any]:
         The fingerprint of the key that signed it.
     """
     guarantee, total = release.guarantee, release.cumulative
-    label: dict[str, Any] = {"guaranteed": guarantee is not None}
-    if guarantee is not None:
-        label |= {
-            "unit": guarantee.unit if guarantee.entity is None else f"entity {guarantee.entity}",
-            "max_rows": guarantee.max_rows,
-            "neighbours": guarantee.neighbours.value,
-            "mu": guarantee.mu,
-            "rho": guarantee.rho,
-            "epsilon": guarantee.epsilon,
-            "excepted_delta": guarantee.excepted_delta or None,
-            "epsilon_delta": [[point.epsilon, point.delta] for point in guarantee.epsilon_delta],
-            "not_protected": list(guarantee.public),
-        }
+    label = {
+        "guaranteed": True,
+        "unit": guarantee.unit if guarantee.entity is None else f"entity {guarantee.entity}",
+        "max_rows": guarantee.max_rows,
+        "neighbours": guarantee.neighbours.value,
+        "mu": guarantee.mu,
+        "rho": guarantee.rho,
+        "epsilon": guarantee.epsilon,
+        "excepted_delta": guarantee.excepted_delta or None,
+        "epsilon_delta": [[point.epsilon, point.delta] for point in guarantee.epsilon_delta],
+        "not_protected": list(guarantee.public),
+    }
     spent = {"releases": total.releases, "unit": total.unit, "mu": total.mu, "rho": total.rho}
     return without_gaps({**label, "spent_so_far": without_gaps(spent), "signer": signer})
 

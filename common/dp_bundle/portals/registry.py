@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dp_bundle.base.errors import PrivacyError
 from dp_bundle.base.quoting import counted, listed
 from dp_bundle.describe.sentences import describe_gaps, describe_guarantee, describe_total
 from dp_bundle.describe.subject import PublishedFile, Subject, slug, without_gaps
@@ -102,19 +101,8 @@ def _rights(subject: Subject) -> dict[str, str]:
 
 
 def registry_record(release: Release) -> dict[str, Any]:
-    """Return a record of a deployment; what only the publisher can say, such as its use, is left for her to fill in.
-
-    Raises
-    ------
-    PrivacyError
-        The release states no guarantee.
-    """
+    """Return a record of a deployment; what only the publisher can say, such as its use, is left for her to fill in."""
     guarantee = release.guarantee
-    if guarantee is None:
-        raise PrivacyError(
-            "this release states no guarantee, so that the registry of differential privacy has no place for it: its "
-            "noise was scaled to the data themselves"
-        )
     subject, names, total = Subject(release), source_names(release.columns), describe_total(release)
     dataset, more = subject.dataset, subject.more
     sources = [subject.identifier, subject.homepage, *(work.address for work in more.related)]

@@ -67,8 +67,6 @@ def describe_as(bundle: Bundle, form: str) -> bytes:
     ------
     ParameterError
         There is no such form.
-    PrivacyError
-        The registry was asked for, and the release states no guarantee.
     """
     signatures = signature_files(bundle, find_companions(bundle)[0]) if form == "ro-crate" else []
     return _describe(bundle, form, published_files(bundle), signatures)
@@ -133,8 +131,7 @@ def _metadata(bundle: Bundle, portal: str, signatures: list[PublishedFile]) -> d
     if portal == "zenodo":
         deposits = {"zenodo.json": zenodo_deposit(release), "invenio-rdm.json": invenio_record(release)}
         return {name: _json(document) for name, document in deposits.items()}
-    forms = {name: form for name, form in _STATIC.items() if form != "registry" or release.guarantee is not None}
-    return {name: _describe(bundle, form, files, signatures) for name, form in forms.items()}
+    return {name: _describe(bundle, form, files, signatures) for name, form in _STATIC.items()}
 
 
 def _describe(bundle: Bundle, form: str, files: list[PublishedFile], signatures: list[PublishedFile]) -> bytes:

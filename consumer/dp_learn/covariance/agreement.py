@@ -78,8 +78,7 @@ def _distributions(bundle: Bundle) -> Mapping[str, _Distribution]:
     stated, n_rows = bundle.release.margins, bundle.release.n_rows
     if stated is None:
         return {}
-    guarantee = bundle.release.guarantee
-    together = (guarantee and guarantee.max_rows) or 1  # rows of one person may be alike
+    together = bundle.release.guarantee.max_rows or 1  # rows of one person may be alike
     scored, found = steps_of(bundle), {}
     for margin in bundle.margins():
         columns = [column.name for column in bundle.release.columns if column.source_name == margin.name]

@@ -127,8 +127,6 @@ def find_levels(columns: Sequence[Column], sources: Sequence[Source]) -> Levels:
 
 def fill_of(column: Column) -> float:
     """Return the number that stands where a column has no value: in two rounds its center, else the bounds' middle."""
-    if column.ball is not None:
-        return column.ball.center
     if column.standards:
         return column.standards[0].center
     low, high = column.bounds or (0.0, 0.0)

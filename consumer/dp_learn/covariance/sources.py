@@ -352,8 +352,7 @@ def _released(
 
 def counts_rows(bundle: Bundle) -> bool:
     """Return whether a bundle states its number of rows, rather than an estimate of it."""
-    guarantee = bundle.release.guarantee
-    return guarantee is None or guarantee.neighbours.n_rows_public
+    return bundle.release.guarantee.neighbours.n_rows_public
 
 
 def _require_usable_sizes(bundle: Bundle) -> None:

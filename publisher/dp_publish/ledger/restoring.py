@@ -126,8 +126,6 @@ def restore(ledger: Ledger, places: Sequence[Path]) -> Restoration:
 def cost_of_release(release: Release) -> Cost:
     """Return what a release cost for every unit of privacy that it protects, by its bounds and noise."""
     guarantee, unit = release.guarantee, release.cumulative.unit
-    if guarantee is None:
-        return Cost(unit, {}, continuous=all(column.kind == "continuous" for column in release.columns))
     continuous = guarantee.mu is not None
     mu = {each: cost * ROUND_UP for each, cost in unit_costs(guarantee, release.columns, unit).items()}
     rhos = {} if continuous else booked_rhos(guarantee, release.columns, unit)

@@ -52,8 +52,7 @@ def _found(found: Result, network: Network | None, names: str) -> str:
 
 
 def _noise(found: Result) -> str:
-    releases = [bundle.release for bundle in found.bundles]
-    why = "" if any(release.guarantee is None for release in releases) else ", to protect those whom the data are about"
+    why = ", to protect those whom the data are about"
     shares = found.summary["noise_share_of_variance"]
     if shares is None:
         sums = "No rows were published, but sums over all rows with random noise on them"
@@ -141,8 +140,6 @@ def key_figures(found: Result, network: Network | None) -> list[tuple[str, str]]
     return figures
 
 
-def _strength(guarantee: Guarantee | None) -> str:
-    if guarantee is None:
-        return "none"
+def _strength(guarantee: Guarantee) -> str:
     strengths = (("ε", guarantee.epsilon), ("μ", guarantee.mu), ("ρ", guarantee.rho))
     return next(f"{symbol} = {round_up(value, 3)}" for symbol, value in strengths if value is not None)

@@ -58,8 +58,12 @@ def describe_promise(bundle: Bundle) -> list[str]:
     """Return the sentences on the guarantee of one bundle, and on its noise where that is on a matrix."""
     release = bundle.release
     moments = describe_moments(release.second_moments, release.columns)
-    words = [] if release.guarantee is None else [describe_guess(release.guarantee, release.columns)]
-    return [*words, *describe_guarantee(release), describe_total(release), *moments]
+    return [
+        describe_guess(release.guarantee, release.columns),
+        *describe_guarantee(release),
+        describe_total(release),
+        *moments,
+    ]
 
 
 def settings(found: Result) -> list[tuple[str, str]]:

@@ -170,7 +170,7 @@ def _describe_report(receipt: Receipt) -> list[str]:
 def _describe_shortened(release: Release) -> str:
     """Return what happened to rows far out in the second round, and to how many of them it was meant to happen."""
     guarantee = release.guarantee
-    if guarantee is None or guarantee.mu is None:
+    if guarantee.mu is None:
         raise TypeError("two rounds have a guarantee by mu")
     share = share_shortened(guarantee.mu / (guarantee.max_rows or 1), release.n_rows, len(release.columns))
     return (
@@ -261,7 +261,7 @@ def _covariance_verdict(release: Release, policy: Policy) -> Iterator[str]:
 def _as_found(release: Release, policy: Policy) -> Policy:
     """Return the policy that a release was made by after it was found what the columns are, for a forecast."""
     guarantee = release.guarantee
-    if release.discovery is None or guarantee is None or guarantee.mu is None:
+    if release.discovery is None or guarantee.mu is None:
         return policy
     rest = math.sqrt(guarantee.mu**2 - (guarantee.discovery_mu or 0.0) ** 2)
     privacy = policy.privacy.model_copy(update={"mu": rest, "rho": None})

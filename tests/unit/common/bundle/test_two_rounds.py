@@ -82,7 +82,6 @@ def _one_round(moments: dict[str, Any]) -> dict[str, Any]:
         ("guarantee.rho", lambda rho: rho * 0.999, "rho is smaller"),
         ("guarantee.bounds_mu", 0.0, "found privately, at a cost"),
         ("guarantee.bounds_mu", 0.5, "mu is smaller"),
-        ("guarantee.centers_mu", 0.1, "no rows at a center"),
         ("guarantee.neighbours", "add-remove", "private for replaced rows"),
         ("guarantee.epsilon", 3.0, "no pure epsilon"),
         ("guarantee.excepted_delta", 1e-9, "no pure epsilon"),

@@ -167,7 +167,6 @@ ONE_COLUMN = (1 / SIGMA) ** 2 / 2  # rho of a category that is counted as one of
         (counts(*((f"columns.{n}.max_change", None) for n in range(2))), "how far one person changes them exactly"),
         (counts(("guarantee.unit", "cell"), ("cumulative.unit", "cell")), "how far one person changes them exactly"),
         (counts(("columns.0.missing", "midpoint")), "have no gaps"),
-        (counts(("columns.2.missing", "center")), "centers"),
         (counts(("columns.0.bounds", None), ("columns.0.bounds_obtained", "none")), "no count within bounds"),
         (counts(("columns.0.max_change", 0.0)), "greater than 0"),
         (counts(("cumulative.other_units_rho.cell", (50 / SIGMA) ** 2 / 2 * LESS)), "total per cell is smaller"),
@@ -182,7 +181,6 @@ ONE_COLUMN = (1 / SIGMA) ** 2 / 2  # rho of a category that is counted as one of
         (with_gaps(("columns.1.missing", "indicator")), "not a number and the indicator of its gaps"),
         (with_gaps(("columns.1.missing", "midpoint")), "not a number and the indicator of its gaps"),
         (with_gaps(("columns.2.missing", "indicator")), "by a column that is not there"),
-        (with_gaps(("columns.2.missing", "center")), "stand at the center"),
         (with_gaps(("columns.1.bounds", [0.0, 0.5])), "bounds are not 0 and 1"),
         (
             with_gaps(("columns.1.kind", "integer"), ("columns.1.noise", Noise.discrete_gaussian(0.5).model_dump())),

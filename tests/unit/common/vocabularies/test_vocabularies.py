@@ -12,7 +12,6 @@ from huggingface_hub import DatasetCard
 from pyDataverse.models import Dataset as DataverseDataset
 from rocrate.rocrate import ROCrate
 
-from dp_bundle.base.errors import PrivacyError
 from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject, licence_gap
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.release import Release
@@ -108,12 +107,6 @@ def test_registry_record_has_the_fields_of_its_latest_records(described: Receipt
         "administrative": "sources registry_authors",
     }
     assert list(record["deployment"]["basic"]["data_curators"][0]) == ["data_curator_name", "data_curator_type"]
-
-
-def test_registry_refuses_what_has_no_guarantee(described: Receipt) -> None:
-    """A release without a guarantee is no deployment of differential privacy."""
-    with pytest.raises(PrivacyError, match="states no guarantee"):
-        registry_record(described.release.model_copy(update={"guarantee": None}))
 
 
 def test_hugging_face_reads_the_card(described: Receipt, bare: Release, files: list[PublishedFile]) -> None:

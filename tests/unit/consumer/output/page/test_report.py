@@ -166,7 +166,7 @@ def test_the_surest_link_is_none_that_may_be_absent(p_values: list[float], sures
     """Where columns are nearly collinear, the link of most evidence may fail its test: another one is named, if any."""
     edges = {"source": list("aba"), "target": list("bcc"), "partial_correlation": np.array([0.96, 0.7, 0.1])}
     edges |= {"evidence": np.array([36.0, 18.0, 3.0]), "p_value": np.array(p_values)}
-    release = SimpleNamespace(dataset=SimpleNamespace(title="T", name="t"), guarantee=None)
+    release = SimpleNamespace(dataset=SimpleNamespace(title="T", name="t"))
     found = SimpleNamespace(
         bundles=[SimpleNamespace(release=release)],
         summary={"noise_share_of_variance": None},
