@@ -25,6 +25,7 @@ from dp_publish.rows import mechanism as rows
 from dp_publish.sampling import places
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
+from faults_of_cells import FAULTS_OF_CELLS
 from faults_of_margins import FAULTS_OF_MARGINS
 from faults_of_tables import FAULTS_OF_TABLES
 from faults_of_two_rounds import FAULTS_OF_TWO_ROUNDS
@@ -319,6 +320,7 @@ FAULTS: dict[str, Plant] = {
     "off-diagonal noise is halved": _off_diagonal_noise_halved,
     "the last column is not clipped": _last_column_unclipped,
     "clipped rows are dropped": _clipped_rows_dropped,
+    **FAULTS_OF_CELLS,
     **FAULTS_OF_TWO_ROUNDS,
     **FAULTS_OF_TABLES,
     **FAULTS_OF_MARGINS,

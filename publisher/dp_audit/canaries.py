@@ -235,7 +235,7 @@ def crowd_rows(policy: Policy) -> int:
 
 
 def coin_unit(policy: Policy) -> Unit:
-    """Return what has a coin of its own: a cell, or a whole row."""
+    """Return what has a coin of its own."""
     return "cell" if policy.privacy.unit in ("cell", "change") else "row"
 
 

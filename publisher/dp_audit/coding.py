@@ -79,8 +79,7 @@ def check_row_coding(press: Press, policy: Policy, kinds: dict[str, str]) -> Che
     """
     policy = made_up_policy(policy, kinds)
     columns, rng = calibrate(policy, kinds), np.random.default_rng(1)
-    replayer = Replayer(press, policy)
-    cells = raw_cells(policy.sources, columns)
+    replayer, cells = Replayer(press, policy), raw_cells(policy.sources, columns)
     _compare_states(replayer, columns, cells, rng)
     replay_crowds(replayer, cells)
     return replayer.check("coding", "a cell comes out as its number, whatever the other cells are")

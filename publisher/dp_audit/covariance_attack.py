@@ -35,10 +35,9 @@ from dp_bundle.manifest.matrix_noise import MatrixNoise
 from dp_publish.accounting.conversions import SLACK
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.base import OneSum
-from dp_publish.covariance.scaling import GRID_BITS, Scaling
+from dp_publish.covariance.scaling import GRID_BITS
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
-Sum: TypeAlias = Callable[[NDArray[np.float64], Scaling], ExactMoments]
 _Floats: TypeAlias = NDArray[np.float64]
 
 _VALUES = 1 << 21  # of noise, by default
@@ -50,7 +49,6 @@ def attack_moments(
     *,
     n_runs: int | None = None,
     confidence: float = 0.9999,
-    add_up: Sum = moments_of_batch,
     new_keystream: Callable[[], Keystream] = SecureKeystream,
     rng: np.random.Generator | None = None,
 ) -> AuditReport:
@@ -64,8 +62,6 @@ def attack_moments(
         How many releases are attacked, from 1000 to 2^20.
     confidence : float
         The chance that a sound mechanism passes every check, and that the lower bound holds.
-    add_up : callable
-        `moments_of_batch`, or another that is to be judged by the same claims.
     new_keystream : callable
         Where the mechanism's random bits come from; each half of the runs gets a stream of its own.
     rng : numpy.random.Generator, optional
@@ -90,7 +86,7 @@ def attack_moments(
     d = scaling.n_coordinates
     n = runs_for(n_runs, max(LEAST_RUNS, _VALUES // d**2))
     rng = np.random.default_rng() if rng is None else rng
-    tables = [add_up(table, scaling) for table in _canaries(mechanism, law)]
+    tables = [moments_of_batch(table, scaling) for table in _canaries(mechanism, law)]
     coins = rng.integers(0, 2, n).astype(np.bool_)
     runs, half = [], n // 2
     for part in (coins[:half], coins[half:]):
@@ -114,9 +110,7 @@ def attack_moments(
     mu_lower, attack = check_guesses(int(np.count_nonzero((ratios > 0) == coins)), n, stated_mu, alpha)
     checks = (
         attack,
-        _check_movement(
-            mechanism, law, lambda rows: in_steps(add_up(rows, scaling)) / scales, law.allowed(mechanism.spends(1))
-        ),
+        _check_movement(mechanism, law, lambda rows: in_steps(moments_of_batch(rows, scaling)) / scales),
         _check_grid(noisy, len(free)),
         _check_noise(residuals, law, diagonal, scales, alpha),
         check_signs([np.sign(part).astype(np.int8) for part in (residuals[:half], residuals[half:])], alpha),
@@ -148,9 +142,9 @@ def _in_steps(table: ExactMoments, stated: MatrixNoise) -> _Floats:
     return np.array(rounded, dtype=np.float64).reshape(table.steps.shape)
 
 
-def _check_movement(mechanism: OneSum, law: EntryLaw, sum_of: Callable[[_Floats], _Floats], allowed: float) -> Check:
+def _check_movement(mechanism: OneSum, law: EntryLaw, sum_of: Callable[[_Floats], _Floats]) -> Check:
     """Check how far rows at and outside their bounds move the sums, in units of the stated noise."""
-    scaling, p = mechanism.scaling, mechanism.scaling.n_features
+    scaling, p, allowed = mechanism.scaling, mechanism.scaling.n_features, law.allowed(mechanism.spends(1))
     empty, center = sum_of(np.empty((0, p))), sum_of(scaling.centers[None])
     worst, faults = 0.0, []
     for where, reach in (("at", 1.0), ("outside", 1.5), ("far outside", 1e300), ("infinitely far outside", math.inf)):

@@ -16,7 +16,7 @@ from dp_bundle.base.quoting import listed
 from dp_publish.data.kinds import KINDS
 from dp_publish.data.table import Source
 from dp_publish.policy.columns import prepare, require_bounds
-from dp_publish.policy.model import Policy
+from dp_publish.policy.model import Policy, Privacy
 
 
 def audit_planned_release(
@@ -84,7 +84,7 @@ def _audit_rows(
     for part, sources in parts.items():
         own = {name: kinds[name] for source in sources for name in source.columns if name in kinds}
         if own:
-            alone = _by_cells(policy).model_copy(update={"sources": tuple(sources)})
+            alone = policy.model_copy(update={"privacy": _by_cells(policy.privacy), "sources": tuple(sources)})
             reports[part] = audit_levels(alone, own, press, n_canaries=n_canaries, confidence=confidence)
     checks = [
         replace(check, name=f"{part}: {check.name}" if part and len(reports) > 1 else check.name)
@@ -97,8 +97,6 @@ def _audit_rows(
     return replace(next(iter(reports.values())), mu_lower=mu_lower, checks=tuple(checks))
 
 
-def _by_cells(policy: Policy) -> Policy:
-    """Return a policy for columns without a `max_change`, of which a change may be any."""
-    if policy.privacy.unit != "change":
-        return policy
-    return policy.model_copy(update={"privacy": policy.privacy.model_copy(update={"unit": "cell"})})
+def _by_cells(privacy: Privacy) -> Privacy:
+    """Return the strength for columns without a `max_change`, of which a change may be any."""
+    return privacy.model_copy(update={"unit": "cell"}) if privacy.unit == "change" else privacy

@@ -162,14 +162,9 @@ def _compare_neighbours(
 
 def loss_of_rows(published: Published, moved: NDArray[np.float64]) -> float:
     """Return how far apart two releases of rows are, as mu: the root of the sum of squares over cells."""
-    return mu_of_move(published.release.columns, moved)
-
-
-def mu_of_move(columns: Sequence[Column], moved: NDArray[np.float64]) -> float:
-    """Return the mu of rows, or of one, that are so far from others in these columns."""
     mus = [
         column.cell_noise.mu_of(distance)
-        for column, distances in zip(columns, np.abs(np.atleast_2d(moved)).T, strict=True)
+        for column, distances in zip(published.release.columns, np.abs(moved).T, strict=True)
         for distance in distances[distances > 0].tolist()
     ]
     return math.hypot(*mus)

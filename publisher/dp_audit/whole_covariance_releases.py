@@ -10,8 +10,8 @@ sum, too.
 Of two rounds the exact sums are computed here from what a release states, and nothing of `covariance.two_rounds` is
 used: raw values are clipped, standardised, transformed and shortened in plain floating-point arithmetic, as the format
 says it of bounds, asinh, standards, column clip, transform and radius. That differs from the release's integers by far
-less than the noise. Of a release by normal scores, counts and scores are computed first (`normal_scores`), and where it
-has levels, rows are raw ones.
+less than the noise. Of a release by normal scores, rows are counted first, by comparing each with every end of a cell,
+and where it has levels, rows are raw ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from dp_audit.checks import Check, check_confidence, check_whole_releases, make_
 from dp_audit.coding import check_coding, without_sources
 from dp_audit.covariance_attack import attack_moments
 from dp_audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
-from dp_audit.normal_scores import in_scores, noise_of_margins
 from dp_audit.press import (
     UNPUBLISHED,
     Limit,
@@ -49,7 +48,8 @@ from dp_audit.report import AuditReport
 from dp_audit.step_attack import attack_steps
 from dp_audit.step_noise import noise_of_counts
 from dp_bundle.base.errors import PrivacyError
-from dp_bundle.manifest.columns import Asinh, Column
+from dp_bundle.data.margins import Margin, middle_scores
+from dp_bundle.manifest.columns import Asinh, Column, Scores
 from dp_bundle.manifest.matrix_noise import NoisyMatrix, WishartDifferenceNoise, WishartNoise
 from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_publish.covariance.calibration import set_mechanism
@@ -293,7 +293,7 @@ def _check_rounds(released: Sequence[Published], values: NDArray[np.float64], al
     sizes = [(name, float(np.sum(noise**2)), noise.size) for name, noise in zip(where, parts, strict=True)]
     margins = released[0].release.margins
     if margins is not None:
-        counts, rng = [noise_of_margins(one, values) for one in released], np.random.default_rng()
+        counts, rng = [_noise_of_margins(one, values) for one in released], np.random.default_rng()
         noise = noise_of_counts(np.concatenate([part for run in counts for part in run]), margins.sigma, rng)
         sizes.append(("on counts", float(noise @ noise), len(noise)))
         parts.append(np.array([[part[0] for part in run] for run in counts]))  # of each column's first cell
@@ -337,7 +337,7 @@ def _standardised(
     places = np.array([[(each.center, each.scale) for each in column.standards or ()] for column in columns])
     (first_center, first_scale), (center, scale) = places.transpose(1, 2, 0)
 
-    clipped = in_scores(published, values) if published.margins else np.clip(values, low, high)
+    clipped = _in_scores(published, values) if published.margins else np.clip(values, low, high)
     for values_of, column in zip(clipped.T, columns, strict=True):
         if isinstance(column.transform, Asinh):
             values_of[:] = np.arcsinh((values_of - column.transform.center) / column.transform.scale)
@@ -358,3 +358,48 @@ def _noise(
     noise = matrix - whole.T @ whole
     on, beside = (math.sqrt(each or 0.0) for each in (stated.diagonal_variance, stated.off_diagonal_variance))
     return np.diagonal(noise)[:-1] / on, noise[np.triu_indices(len(noise), 1)] / beside
+
+
+def _cells_of(margin: Margin, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the cell of every row, given the published columns of the margin's raw column, with NaN in gaps."""
+    if rows.shape[1] > 1 and not margin.counts_numbers:
+        cells = (rows * np.arange(rows.shape[1])).sum(axis=1)  # of its level, which alone is 1
+    else:
+        cells = (margin.edges[None, :] <= rows[:, :1]).sum(axis=1)
+    if margin.has_gaps:
+        cells = np.where(np.isnan(rows[:, 0]), len(margin.counts) - 1, cells)
+    return np.asarray(cells, dtype=np.int64)
+
+
+def _noise_of_margins(published: Published, values: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """Return what the noisy counts of every raw column are away from those of the rows that were published."""
+    return [
+        margin.counts - np.bincount(_cells_of(margin, rows), minlength=len(margin.counts))
+        for margin, rows in _rows_of_margins(published, values)
+    ]
+
+
+def _in_scores(published: Published, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rows with what was replaced by scores in these; gaps remain NaN."""
+    stated = published.release.margins
+    scored = values.copy()
+    starts = _starts(published)
+    for (margin, rows), start in zip(_rows_of_margins(published, values), starts, strict=True):
+        if stated is not None and isinstance(published.release.columns[start].transform, Scores):
+            shares = margin.shares(published.release.n_rows, stated.sigma)
+            scores = middle_scores(shares[: margin.n_filled], published.release.n_rows)
+            cells = np.minimum(_cells_of(margin, rows), len(scores) - 1)
+            scored[:, start] = np.where(np.isnan(rows[:, 0]), np.nan, scores[cells])
+    return scored
+
+
+def _rows_of_margins(published: Published, values: NDArray[np.float64]) -> list[tuple[Margin, NDArray[np.float64]]]:
+    starts = _starts(published)
+    parts = zip(published.margins, starts, [*starts[1:], values.shape[1]], strict=True)
+    return [(margin, values[:, start:end]) for margin, start, end in parts]
+
+
+def _starts(published: Published) -> list[int]:
+    """Return the place of the first published column of every raw one."""
+    names: Sequence[str] = [column.source_name for column in published.release.columns]
+    return [place for place, name in enumerate(names) if not place or name != names[place - 1]]

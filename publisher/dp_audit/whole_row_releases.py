@@ -34,8 +34,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_audit.books import check_books, claimed_mu
-from dp_audit.canaries import N_AT_EDGES, Canaries, MadeUp, coin_unit, granularities, make_up, rows_alike
-from dp_audit.checks import Check, check_confidence, judge_canaries, make_check, not_in_the_middle
+from dp_audit.canaries import (
+    N_AT_EDGES,
+    OUTSIDE,
+    Canaries,
+    MadeUp,
+    Unit,
+    coin_unit,
+    granularities,
+    make_up,
+    middle_of,
+    rows_alike,
+)
+from dp_audit.checks import Check, Guesses, check_confidence, check_signs, judge_guesses, make_check
+from dp_audit.hypothesis_tests import Attack, guessed_mu, judge_noise, law_of, low_bits_p_value, sample_excess
 from dp_audit.press import (
     UNPUBLISHED,
     Limit,
@@ -50,6 +62,7 @@ from dp_audit.replay import check_replay, loss_of_rows
 from dp_audit.report import AuditReport
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.manifest.columns import Column
+from dp_publish.accounting.conversions import unit_mu
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import calibrate
 
@@ -58,7 +71,7 @@ Judged: TypeAlias = Callable[[Published], tuple[float, list[Check]]]  # the lowe
 _LEAST_CANARIES, _MOST_CANARIES = 1000, 1 << 26
 _AGAIN = 2000  # rows that are published a second time
 _CELLS, _MOST_CELLS = 1 << 21, 1 << 24  # of one kind of canaries, by default
-N_CHECKS = 5  # that may raise a false alarm
+_N_CHECKS = 5  # that may raise a false alarm
 
 
 def audit_rows(
@@ -91,7 +104,7 @@ def audit_rows(
         policy: Policy, columns: Sequence[Column], claim: float, rng: np.random.Generator
     ) -> tuple[int, pa.Table, Judged]:
         alike = rows_alike(policy, len(columns))
-        n = -(-choose_canaries(n_canaries, claim, len(columns) * alike) // alike) * alike
+        n = -(-_choose_canaries(n_canaries, claim, len(columns) * alike) // alike) * alike
         made_up = make_up(policy, columns, n, rng)
 
         def judge(published: Published) -> tuple[float, list[Check]]:
@@ -100,8 +113,8 @@ def audit_rows(
                 fault = f"{len(published.values)} rows were published of a table of which {made_up.n_rows} should be"
                 return 0.0, [make_check("bounds", [fault], ""), replay]
             again = publish_made_up(press, made_up.table.slice(0, _AGAIN), policy)
-            alpha = (1 - confidence) / N_CHECKS
-            mu_lower, checks = _judge(policy, columns, claim, made_up, (published, again), alpha, rng)
+            alpha = (1 - confidence) / _N_CHECKS
+            mu_lower, checks = _judge(policy, columns, claim, made_up, (published, again), alpha)
             return mu_lower, [*checks, replay]
 
         return n, made_up.table, judge
@@ -141,7 +154,7 @@ def audit_made_up(
     return AuditReport(policy.privacy.unit_name, claim, mu_lower, confidence, n, tuple(checks))
 
 
-def choose_canaries(wanted: int | None, mu: float, n_columns: int) -> int:
+def _choose_canaries(wanted: int | None, mu: float, n_columns: int) -> int:
     """Return how many rows of each kind there will be: as wanted, or enough for two thirds of mu by default."""
     if wanted is None:
         needed = min((40 / mu) ** 2, _MOST_CELLS)
@@ -158,7 +171,6 @@ def _judge(
     made_up: MadeUp,
     releases: tuple[Published, Published],
     alpha: float,
-    rng: np.random.Generator,
 ) -> tuple[float, list[Check]]:
     """Return the lower bound on mu, and the five checks of noise, of a release of all rows and one of the first."""
     unit, alike = coin_unit(policy), rows_alike(policy, len(columns))
@@ -167,22 +179,23 @@ def _judge(
     of_changes = policy.privacy.unit == "change"  # which are protected where they are as small as canaries close by
     attacked = [_units(canaries, alike) for canaries in (within[1:-1] if of_changes else within[:-1])]
 
-    def judge_empty(column: Column, usual: NDArray[np.float64], alpha: float) -> str:
-        if column.name not in made_up.empty:
-            return ""
-        return not_in_the_middle(column, noisy[made_up.empty[column.name], columns.index(column)], usual, alpha)
+    # what is told apart, at their bounds and outside
+    mu_lower, attack = _check_attack([*columns] * alike, unit, attacked, alpha, claim)
+    empty = {name: noisy[rows] for name, rows in made_up.empty.items()}
+    bounds = _check_bounds(columns, within[0], beyond, alpha, empty)
+    if attack.passed and bounds.passed and not of_changes:  # a row's columns together may show what each alone hides
+        _, outside = _check_attack(columns, unit, [beyond], alpha / 2, claim)
+        if not outside.passed:
+            bounds = make_check("bounds", [f"with values outside the bounds, {outside.detail}"], "")
 
+    # the noise, by rows that are not crowds, and at the edges of batches
     known = made_up.expected[~np.isnan(made_up.expected).any(axis=1)]
     signs = [np.sign(np.rint(each[: len(known)]) - known[: len(each)]).astype(np.int8) for each in (noisy, again)]
     first = known[:N_AT_EDGES]
     edges = Canaries(first, first, np.zeros(first.shape, dtype=bool), (), noisy[:N_AT_EDGES])
-    return judge_canaries(
-        *(columns, unit, attacked, within, beyond, signs, judge_empty, alpha, rng),
-        claim=claim,
-        rows=alike,
-        edges=[edges],
-        from_outside=not of_changes,
-    )
+    independence = check_signs(signs, alpha)
+    grid = _check_grid(columns, within, alpha, low_bits=independence.passed)
+    return mu_lower, [attack, bounds, grid, _check_noise(columns, [*within, edges], alpha), independence]
 
 
 def _units(canaries: Canaries, rows: int) -> Canaries:
@@ -191,3 +204,90 @@ def _units(canaries: Canaries, rows: int) -> Canaries:
     coins, noisy = canaries.coins, canaries.noisy
     shape = (-1, rows * noisy.shape[1])
     return replace(canaries, low=low, high=high, coins=coins.reshape(shape), noisy=noisy.reshape(shape))
+
+
+def _check_attack(
+    columns: Sequence[Column], unit: Unit, attacked: Sequence[Canaries], alpha: float, claim: float
+) -> tuple[float, Check]:
+    """Return the largest lower bound on mu of any unit, and the check that none exceeds what is stated for it.
+
+    What is stated is what bounds and noise come to, or, where that is less, the claim: what the policy asked for.
+    """
+    units = [[index] for index in range(len(columns))] if unit == "cell" else [list(range(len(columns)))]
+    guessed = []
+    for indices in units:
+        cells = [columns[index] for index in indices]
+        stated = min(claim, unit_mu(unit, [column.cell_mu for column in cells]))
+        widest = Attack(cells, attacked[0].high[indices] - attacked[0].low[indices])
+        name = f"a cell of column {cells[0].name!r}" if unit == "cell" else "a row"
+
+        for canaries in attacked:
+            low, high = canaries.low[indices], canaries.high[indices]
+            test, where = (widest, "") if canaries is attacked[0] else (Attack(cells, high - low), " of close canaries")
+            centred = canaries.noisy[:, indices] - 0.5 * (low + high)
+            correct, total = test.count_correct(centred, canaries.coins[:, indices[0]])
+            # by proportion where canaries are close, as noise does not depend on the value
+            bound = guessed_mu(correct, total, alpha / (len(units) * len(attacked)))
+            bound *= 1.0 if test is widest else widest.mu / test.mu
+            guessed.append(Guesses(name, correct, total, bound, stated, where))
+    return judge_guesses(guessed)
+
+
+def _check_bounds(
+    columns: Sequence[Column],
+    widest: Canaries,
+    beyond: Canaries,
+    alpha: float,
+    empty: dict[str, NDArray[np.float64]],
+) -> Check:
+    """Check that canaries outside the bounds come out like those at them, and cells that were empty in the middle."""
+    share, faults = alpha / (4 * len(columns)), []
+    at_bounds, outside = widest.residuals, beyond.residuals
+    for index, column in enumerate(columns):
+        for high in (False, True):
+            usual = at_bounds[widest.coins[:, index] == high, index]
+            for turn, where in enumerate(OUTSIDE):
+                group = outside[turn :: len(OUTSIDE), index][beyond.coins[turn :: len(OUTSIDE), index] == high]
+                if sample_excess(group, usual, share / (2 * len(OUTSIDE))) > 1:
+                    faults.append(
+                        f"values of column {column.name!r} {where} its bounds come out as if they were not clipped"
+                    )
+        if column.name in empty:
+            steps = np.rint(empty[column.name][:, index]) - middle_of(column)
+            if sample_excess(steps, at_bounds[:, index], share) > 1:
+                faults.append(f"column {column.name!r} does not bring empty cells to the middle of its bounds")
+    return make_check(
+        "bounds", faults, "values outside come out like values at the bounds, empty cells as the policy says"
+    )
+
+
+def _check_grid(columns: Sequence[Column], within: Sequence[Canaries], alpha: float, *, low_bits: bool) -> Check:
+    """Check that what comes out is on the grid and, where asked, that its low bits do not depend on the raw ones."""
+    faults = []
+    expected = np.concatenate([canaries.expected for canaries in within])
+    noisy = np.concatenate([canaries.noisy for canaries in within])
+    for index, column in enumerate(columns):
+        off = np.count_nonzero(noisy[:, index] != np.rint(noisy[:, index]))
+        if off:
+            faults.append(
+                f"{off / len(noisy):.1%} of column {column.name!r} is off its grid, as floating-point noise is"
+            )
+        elif low_bits and low_bits_p_value(expected[:, index], noisy[:, index], column.cell_noise) < alpha / len(
+            columns
+        ):
+            faults.append(f"the low bits of column {column.name!r} depend on the raw value's")
+    return make_check(
+        "grid", faults, f"all {noisy.size} values are on the grid, with low bits independent of the raw ones"
+    )
+
+
+def _check_noise(columns: Sequence[Column], within: Sequence[Canaries], alpha: float) -> Check:
+    """Check variance and distribution of the noise, the latter for low, high and other canaries apart."""
+    faults, worst = [], 0.0
+    for index, column in enumerate(columns):
+        noise = [(canaries.residuals[:, index], canaries.coins[:, index]) for canaries in within]
+        groups = [residuals[coins == high] for residuals, coins in noise for high in (False, True)]
+        off, fault = judge_noise(groups, law_of(column.cell_noise), alpha / (2 * len(columns)))
+        worst = max(worst, off)
+        faults += [f"the noise on column {column.name!r} {fault}"] if fault else []
+    return make_check("noise", faults, f"distributed as stated, variances within {worst:.2%}")

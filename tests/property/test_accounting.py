@@ -2,7 +2,6 @@
 
 import math
 
-import mpmath
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -68,17 +67,6 @@ def test_rho_for_a_point_passes_under_it(epsilon: float, delta: float) -> None:
     assert math.isclose(epsilon_for_delta_zcdp(rho, delta), epsilon, rel_tol=1e-6)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.floats(1e-4, 1e3), st.floats(0, 8))
-def test_delta_agrees_with_high_precision(mu: float, at: float) -> None:
-    """At any strength and epsilon, delta has nine digits of the defining difference."""
-    epsilon = at * mu + mu * mu / 2
-    with mpmath.workdps(50):
-        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
-        exact = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
-        assert abs(delta_for_epsilon(mu, epsilon) - exact) <= exact * mpmath.mpf("1e-9")
-
-
 @given(MU, st.floats(0, 1e8), st.floats(1, 3))
 def test_less_noise_or_a_smaller_epsilon_never_lowers_delta(mu: float, epsilon: float, factor: float) -> None:
     """Delta is a probability, falls in epsilon and rises in mu, as far as floats can tell."""
@@ -106,7 +94,7 @@ def test_composition_is_a_euclidean_norm(first: list[float], second: list[float]
 def test_a_row_is_at_least_as_exposed_as_its_cells(mus: list[float]) -> None:
     """The row's mu lies between the largest cell's and that times the root of the number of columns."""
     cell, row = unit_mu("cell", mus), unit_mu("row", mus)
-    assert cell <= row * (1 + 1e-15)
+    assert max(mus) == cell <= row * (1 + 1e-15)
     assert row <= cell * math.sqrt(len(mus)) * (1 + 1e-12)
 
 

@@ -1,6 +1,5 @@
 """The private search on neighbouring tables: integer weights, scores and exact log-ratios, whatever the table."""
 
-import itertools
 import math
 from fractions import Fraction
 
@@ -25,17 +24,6 @@ CELLS = 256
 def range_of_log_ratio(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     """Return the largest less the smallest log-ratio of an outcome's probabilities."""
     return float(np.ptp(first - second))
-
-
-@given(MU, st.integers(2, 400))
-def test_weights_fall_by_at_most_the_fraction(mu: float, n_scores: int) -> None:
-    """From a score to the next, an integer weight falls, by a factor of at most b, where ln b = -epsilon / 2."""
-    mechanism = ExponentialMechanism(mu)
-    weights = mechanism.weights(n_scores)
-    fraction = Fraction(mechanism._numerator, 2**40)
-    assert math.isclose(-2 * math.log(fraction), mechanism.epsilon)
-    assert all(fraction * before <= after < before for before, after in itertools.pairwise(weights))
-    assert len(weights) == n_scores or math.ceil(fraction * weights[-1]) == weights[-1]
 
 
 @given(MU, SCORES)

@@ -11,95 +11,38 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from tests.conftest import Run
-from tests.row_audit import audit
 
+from dp_audit.black_box import epsilon_bound
 from dp_audit.hypothesis_tests import (
-    Attack,
     cdf_excess,
     correlated_signs,
+    guessed_mu,
     judge_noise,
     law_of,
     low_bits_p_value,
     n_repeats,
     sample_excess,
 )
-from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.manifest.columns import Column, Noise
 from dp_publish.data.missing import RowReport
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import parts
 from dp_publish.rows.mechanism import add_noise
-from dp_publish.rows.noise import ROW_NOISE
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
 
 
-def _column(kind: str, width: float, sigma: float, missing: str = "refuse") -> Column:
-    return Column(
-        name=kind,
-        kind=kind,
-        bounds=(0.0, width),
-        bounds_obtained="declared",
-        missing=missing,
-        noise=ROW_NOISE[kind].describe(sigma, (0.0, width)),
-    )
+def test_bounds_are_those_of_clopper_and_pearson() -> None:
+    """Mu is twice the normal quantile of scipy's exact bound on the chance, and epsilon follows from those of two."""
 
+    def interval(k: int, n: int, alpha: float, side: str) -> float:
+        found = stats.binomtest(k, n, alternative=side).proportion_ci(1 - alpha, method="exact")
+        return float(found.low if side == "greater" else found.high)
 
-@pytest.mark.parametrize(("width", "sigma"), [(1.0, 0.5), (1.0, 2.0), (3.0, 1.0), (4.0, 1.3), (7.0, 30.0)])
-def test_success_against_discrete_noise_is_that_of_a_plain_sum(width: float, sigma: float) -> None:
-    """The chance of a correct guess agrees with a sum over all values of the noise, for any scale of it."""
-    attack = Attack([_column("integer", width, sigma)], np.array([width]))
-    for scale in (0.5, 1.0, 1.7):
-        k = np.arange(-20 * 60, 20 * 60 + 1)
-        law = np.exp(-((k / (scale * sigma)) ** 2) / 2)
-        expected = law / law.sum() @ stats.norm.cdf((width / 2 - k) / (0.1 * sigma))
-        assert attack.success(scale) == pytest.approx(expected, abs=1e-10)
-
-
-def test_success_against_mixed_noise_is_that_of_a_simulation() -> None:
-    """With one column of each kind, two million simulated rows are told apart as often as computed."""
-    columns = [_column("integer", 2.0, 1.1), _column("continuous", 1.0, 0.7), _column("integer", 1.0, 0.8)]
-    distances = np.array([2.0, 1.0 / columns[1].noise.granularity, 1.0])
-    rng, n = np.random.default_rng(1), 2_000_000
-    attack = Attack(columns, distances)
-    noise = [
-        sample_discrete_gaussian(1.1, n, insecure_keystream(1)),
-        rng.normal(0, 0.7 / columns[1].noise.granularity, n),
-        sample_discrete_gaussian(0.8, n, insecure_keystream(2)),
-    ]
-    correct, total = attack.count_correct(np.column_stack(noise) - distances / 2, np.zeros(n, dtype=bool), rng)
-
-    assert correct / total == pytest.approx(attack.success(1.0), abs=4 * 0.5 / math.sqrt(n))
-
-
-def test_bound_is_that_of_clopper_and_pearson() -> None:
-    """For continuous noise mu is twice the normal quantile of scipy's exact bound on the chance of success."""
-    attack = Attack([_column("continuous", 1.0, 1.0)], np.array([256.0]))
-    lower = stats.binomtest(7000, 10000, alternative="greater").proportion_ci(0.99, method="exact").low
-
-    assert attack.mu_bound(7000, 10000, 0.01) == pytest.approx(2 * stats.norm.ppf(lower))
-    assert attack.mu_bound(4000, 10000, 0.01) == 0.0
-    assert attack.mu_bound(0, 10000, 0.01) == 0.0
-
-
-@pytest.mark.parametrize("number", [1, 3])
-def test_discrete_noise_keeps_to_its_mu_and_not_to_width_over_sigma(number: int) -> None:
-    """At sigma = half a step guesses alone prove more than sqrt(2 rho) and, of several columns, less than mu."""
-    attack = Attack([_column("integer", 1.0, 0.5)] * number, np.ones(number))
-    correct = round(attack.success(1.0) * 1_000_000)
-    proved = 2 * stats.norm.ppf(correct / 1_000_000)
-
-    assert proved > 1.05 * 2.0 * math.sqrt(number)
-    assert proved == pytest.approx(attack.mu, rel=0.01) if number == 1 else proved < 0.97 * attack.mu
-    assert 0.97 * attack.mu < attack.mu_bound(correct, 1_000_000, 1e-5) < attack.mu
-
-
-def test_only_guesses_at_continuous_noise_prove_a_mu() -> None:
-    """Of whole numbers the bound supposes the stated kind of noise, and the words say so."""
-    continuous = Attack([_column("continuous", 1.0, 1.0)], np.array([1.0]))
-    whole = Attack([_column("integer", 1.0, 0.5)], np.array([1.0]))
-    assert continuous.describe_bound(2.0) == "proves mu >= 2"
-    assert whole.describe_bound(2.0) == "discrete Gaussian noise allows from mu = 2 on"
+    assert guessed_mu(7000, 10000, 0.01) == pytest.approx(2 * stats.norm.ppf(interval(7000, 10000, 0.01, "greater")))
+    assert guessed_mu(4000, 10000, 0.01) == guessed_mu(0, 10000, 0.01) == 0.0
+    least, most = interval(1000, 1000, 5e-4, "greater"), interval(0, 1000, 5e-4, "less")
+    assert epsilon_bound([np.zeros(2000), np.ones(2000)], 0.1, 1e-3) == pytest.approx(math.log((least - 0.1) / most))
 
 
 @pytest.mark.parametrize("sigma", [0.3, 3.0, 300.0, 5000.0])
@@ -150,34 +93,13 @@ def test_repeats_and_correlations_are_seen_at_any_distance() -> None:
     assert correlated_signs(slow, 1e-3)[1] == "1 row apart"
 
 
-@pytest.mark.parametrize("missing", ["refuse", "midpoint", "drop"])
-@pytest.mark.parametrize("kind", ["continuous", "integer"])
-def test_empty_cells_are_judged_by_the_policy(kind: str, missing: str) -> None:
-    """What the policy says of empty cells passes, and doing anything else with them is a finding."""
-    columns = [_column(kind, 21.0, 7.0, missing)]
-
-    def other(
-        batch: pa.RecordBatch, columns: Sequence[Column], keystream: Keystream, report: RowReport
-    ) -> pa.RecordBatch:
-        wrong = "midpoint" if missing == "refuse" else "refuse"
-        return add_noise(batch, [column.model_copy(update={"missing": wrong}) for column in columns], keystream, report)
-
-    assert audit(columns, "row", n_canaries=3000).findings == ()
-    assert [found.name for found in audit(columns, "row", n_canaries=3000, mechanism=other).findings] == ["bounds"]
-
-
-def test_wrong_arguments_are_refused() -> None:
-    """Too few canaries, a confidence that is none, a column without bounds and lost rows are each refused."""
-    columns = [_column("continuous", 1.0, 1.0)]
-    with pytest.raises(ParameterError, match="canaries must be from 1000"):
-        audit(columns, "row", n_canaries=10)
-    with pytest.raises(ParameterError, match="confidence must be in"):
-        audit(columns, "row", confidence=1.0)
-    unbounded = columns[0].model_copy(update={"bounds": None, "bounds_obtained": "none"})
-    with pytest.raises(PrivacyError, match="has no bounds"):
-        audit([unbounded], "row", n_canaries=3000)
-    with pytest.raises(PrivacyError, match="made 10 rows of 3000"):
-        audit(columns, "row", n_canaries=3000, mechanism=lambda batch, *rest: add_noise(batch.slice(0, 10), *rest))
+@pytest.mark.parametrize("wrong", [("--canaries", "10"), ("--confidence", "1.0")])
+@pytest.mark.parametrize("release", ["rows", "covariance"])
+def test_wrong_arguments_are_refused(release: str, wrong: tuple[str, str], people: Path, command: Run) -> None:
+    """Too few canaries, and a confidence that is none."""
+    finished = command("dp-publish", "audit", people, "--release", release, "--mu", "1", *wrong)
+    assert finished.returncode == 2
+    assert wrong[0][2:] in finished.stderr
 
 
 @pytest.mark.slow

@@ -27,7 +27,9 @@ def _scaling(p: int, *, with_mean: bool = True) -> Scaling:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize(
+    "neighbours", [Neighbours.REPLACE_ONE, pytest.param(Neighbours.ADD_REMOVE, marks=pytest.mark.long)]
+)
 def test_expected_errors_are_those_of_releases(neighbours: Neighbours) -> None:
     """Root mean squares agree within 5 %, the eigenvectors' error is below its bound; 60 releases of each."""
     p, n, epsilon, delta = 15, 3000, 0.5, 1e-6

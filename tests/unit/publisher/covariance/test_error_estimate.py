@@ -31,9 +31,16 @@ def _errors(noisy: NoisyMoments, exact: ExactMoments) -> tuple[float, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Eigenvectors, KapralovTalwar])
 @pytest.mark.parametrize(
-    ("neighbours", "with_mean"), [("replace-one", True), ("replace-one", False), ("add-remove", True)]
+    ("kind", "neighbours", "with_mean"),
+    [
+        (Eigenvectors, "replace-one", True),
+        *(
+            pytest.param(Eigenvectors, *case, marks=pytest.mark.long)
+            for case in (("replace-one", False), ("add-remove", True))
+        ),
+        pytest.param(KapralovTalwar, "replace-one", True, marks=pytest.mark.long),
+    ],
 )
 def test_estimated_errors_are_those_of_releases(kind: type[Mechanism], neighbours: str, with_mean: bool) -> None:
     """Estimates at epsilon = 100 are right beside the diagonal, within a factor of 2 on it; at 400 they are not.

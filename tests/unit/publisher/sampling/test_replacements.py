@@ -5,9 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
-from dp_publish.sampling.keystream import insecure_keystream
 from dp_publish.sampling.replacements import sample_replacements
 
 WORDS = 2**32
@@ -43,22 +41,3 @@ def test_every_level_has_as_many_words(n_levels: int) -> None:
     assert levels.tolist() == [n_levels - 1, 5 % n_levels]
     assert words.words == []
     assert Fraction(last + 1, n_levels).denominator == 1
-
-
-@pytest.mark.parametrize("n_levels", [2, 3, 6, 12])
-@pytest.mark.parametrize("replaced", [0.03, 0.5, 0.97])
-def test_draws_have_the_stated_law(n_levels: int, replaced: float) -> None:
-    """Counts of what becomes of a cell agree with the probabilities, and not with those of other levels alone."""
-    size, numerator = 200_000, int(replaced * WORDS)
-    places, levels = sample_replacements(size, numerator, n_levels, insecure_keystream(n_levels))
-    counts = np.bincount(levels, minlength=n_levels)
-    share = numerator / WORDS
-    expected = size * np.array([1 - share, *[share / n_levels] * n_levels])
-    observed = np.array([size - len(places), *counts])
-    assert stats.chisquare(observed, expected).pvalue > 1e-6
-    if replaced > 0.03:
-        off = size * np.array([1 - 0.97 * share, *[0.97 * share / n_levels] * n_levels])
-        assert stats.chisquare(observed, off).pvalue < 1e-6
-    assert (np.diff(places) > 0).all()
-    together = np.bincount((levels[:-1] * n_levels + levels[1:]), minlength=n_levels**2)
-    assert stats.chisquare(together).pvalue > 1e-6

@@ -1,31 +1,20 @@
 """Directions, normal numbers and eigenvalues as integers have their laws, to the precision stated."""
 
-import math
 from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
 from scipy import stats
-from tests.unit.publisher.covariance.mechanisms.test_eigenvectors import p_value_on_the_circle
 
 from dp_publish.covariance.mechanisms.directions import (
-    PLACES,
     _ellipsoid,
     _places,
-    draw_direction,
     eigenvalues_in_units,
 )
-from dp_publish.sampling.bingham import sample_bingham
-from dp_publish.sampling.fixed_point import _is_below_exp_minus, exp_minus, integers, power_of_root, precise_normals
-from dp_publish.sampling.keystream import insecure_keystream, uniform_bits, uniform_integers
+from dp_publish.sampling.fixed_point import _is_below_exp_minus, exp_minus, integers, power_of_root
 
 _EXPONENT = 60
-
-
-def _draw(matrix: np.ndarray, n: int, seed: int = 1) -> np.ndarray:
-    rng, exact = insecure_keystream(seed), integers(np.asarray(matrix, dtype=float), _EXPONENT)
-    return np.array([draw_direction(exact, _EXPONENT, 64, rng) for _ in range(n)], dtype=float) / 2**PLACES
 
 
 @pytest.mark.parametrize("places", [64, 300, 2000])
@@ -55,48 +44,6 @@ def test_numbers_become_integers_by_rounding() -> None:
     """Large, small and negative numbers are rounded to the nearest unit."""
     values = np.array([[0.0, 1.0], [-2.5, 1e300], [3e-20, -0.7]])
     assert [[round(Fraction(v) * 2**70) for v in row] for row in values.tolist()] == integers(values, 70).tolist()
-
-
-def test_uniform_bits_fill_their_range() -> None:
-    """Each of a hundred bits is one about half of the time."""
-    rng = insecure_keystream(8)
-    draws = [uniform_bits(100, rng) for _ in range(2000)]
-    assert draws == uniform_integers(2000, 100, insecure_keystream(8))
-    counts = [sum(draw >> bit & 1 for draw in draws) for bit in range(101)]
-    assert counts.pop() == 0
-    assert max(abs(count - 1000) for count in counts) < 5 * math.sqrt(500)
-
-
-def test_normal_numbers_are_normal() -> None:
-    """At 64 and 400 places a Kolmogorov-Smirnov test accepts them, and rejects 0.9 times them; they are odd."""
-    for places in (64, 400):
-        found = precise_normals(6000, places, insecure_keystream(places))
-        values = np.array(found, dtype=object) / (1 << (places + 1))
-        assert all(number & 1 for number in found)
-        assert stats.kstest(values.astype(float), "norm").pvalue > 1e-4
-        assert stats.kstest(0.9 * values.astype(float), "norm").pvalue < 1e-3
-
-
-@pytest.mark.parametrize("kappa", [0.0, 8.0, 300.0])
-def test_angles_on_the_circle_have_the_density(kappa: float) -> None:
-    """In two coordinates a Kolmogorov-Smirnov test accepts the law at kappa, and rejects it at 0.5 and 2 of it."""
-    turned = np.array([[0.8, 0.6], [-0.6, 0.8]])
-    draws = _draw(kappa * turned.T @ np.diag([0.0, 1.0]) @ turned, 1000) @ turned.T
-    assert p_value_on_the_circle(draws, kappa) > 1e-4
-    assert kappa == 0 or max(p_value_on_the_circle(draws, factor * kappa) for factor in (0.5, 2.0)) < 1e-6
-    np.testing.assert_allclose(np.linalg.norm(draws, axis=1), 1, atol=4 * 2.0**-PLACES)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("weights", [[0.0, 1.0, 40.0], [0, 1, 2, 3, 4, 5, 12], [0, 0, 0, 0, 0, 30, 31], [-5, -4, 3, 3]])
-def test_second_moments_are_those_of_floating_point(weights: list[float]) -> None:
-    """E u_i^2 is that of the sampler in floating point, tested against the normalising constant, within five errors."""
-    axes = stats.ortho_group.rvs(len(weights), random_state=3)
-    squares = (_draw(axes @ np.diag(weights) @ axes.T, 3000) @ axes) ** 2
-    rng = insecure_keystream(5)
-    others = np.array([sample_bingham(np.array(weights, dtype=float), rng) for _ in range(6000)]) ** 2
-    errors = np.hypot(squares.std(axis=0) / math.sqrt(3000), others.std(axis=0) / math.sqrt(6000))
-    assert (np.abs(squares.mean(axis=0) - others.mean(axis=0)) < 5 * errors).all()
 
 
 def _trace_of_inverse(matrix: np.ndarray) -> float:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, stats
+from scipy import optimize
 
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.strength import PureDP
@@ -23,67 +23,6 @@ from printed_forms import PrintedEigenvectors, PrintedKapralovTalwar, UniformEig
 def _draw(weights: np.ndarray, n: int, seed: int = 1) -> np.ndarray:
     rng = insecure_keystream(seed)
     return np.array([sample_bingham(weights, rng) for _ in range(n)])
-
-
-def p_value_on_the_circle(draws: np.ndarray, kappa: float) -> float:
-    """Return the p-value of a Kolmogorov-Smirnov test of directions in the plane against the law at a kappa."""
-    grid = np.linspace(0, np.pi, 20_001)
-    cdf = integrate.cumulative_simpson(np.exp(kappa * (np.sin(grid) ** 2 - 1)), x=grid, initial=0)
-    angles = np.arctan2(draws[:, 1], draws[:, 0]) % np.pi
-    return float(stats.kstest(angles, lambda x: np.interp(x, grid, cdf / cdf[-1])).pvalue)
-
-
-def _second_moments(weights: np.ndarray) -> np.ndarray:
-    """Return E u_i^2 from the normalising constant, the contour integral of e^t prod (t + a_i)^(-1/2).
-
-    The contour is the parabola t = (1 + i x)^2 around all the branch points, which lie on the negative axis, and the
-    trapezoidal rule converges exponentially on it.
-    """
-    a = weights.max() - weights
-    x = np.linspace(-8, 8, 4001)
-    t = (1 + 1j * x) ** 2
-    constant = np.exp(t) * np.prod((t[:, None] + a) ** -0.5, axis=1) * 2j * (1 + 1j * x)
-    return np.array([0.5 * (constant / (t + one)).sum().imag for one in a]) / constant.sum().imag
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kappa", [0.0, 2.0, 8.0, 300.0])
-def test_angles_on_the_circle_have_the_density(kappa: float) -> None:
-    """For d = 2 a Kolmogorov-Smirnov test accepts the law at kappa, and rejects it at 0.75 and 1.33 of a kappa."""
-    draws = _draw(np.array([0.3, 0.3 + kappa]), 6000)
-    assert p_value_on_the_circle(draws, kappa) > 1e-4
-    assert kappa == 0 or max(p_value_on_the_circle(draws, factor * kappa) for factor in (0.75, 1.33)) < 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "weights", [[0.0, 0.0, 5.0], [0.0, 6.0, 6.0], [0.0, 1.0, 40.0], [0, 1, 2, 3, 4, 5, 12], [0, 0, 0, 0, 0, 30, 31]]
-)
-def test_second_moments_are_those_of_the_normalising_constant(weights: list[float]) -> None:
-    """E u_i^2 agrees within five standard errors in every coordinate; products of two coordinates average to zero."""
-    expected = _second_moments(np.array(weights))
-    draws = _draw(np.array(weights), 4000)
-    squares = draws**2
-
-    assert expected.sum() == pytest.approx(1, abs=1e-9)
-    assert (np.abs(squares.mean(axis=0) - expected) < 5 * squares.std(axis=0) / math.sqrt(4000)).all()
-    products = draws[:, 0] * draws[:, 1]
-    assert abs(products.mean()) < 5 * products.std() / math.sqrt(4000)
-
-
-def test_second_moments_by_integration_over_the_sphere() -> None:
-    """For d = 3 the reference itself agrees with a two-dimensional integral."""
-    weights = np.array([0.0, 2.0, 7.0])
-
-    def moment(power: int, index: int) -> float:
-        def integrand(z: float, angle: float) -> float:
-            u = np.array([math.sqrt(1 - z * z) * math.cos(angle), math.sqrt(1 - z * z) * math.sin(angle), z])
-            return float(math.exp(weights @ u**2) * u[index] ** power)
-
-        return integrate.dblquad(integrand, 0, 2 * math.pi, -1, 1)[0]
-
-    expected = [moment(2, index) / moment(0, 0) for index in range(3)]
-    np.testing.assert_allclose(_second_moments(weights), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("d", [2, 5, 60])

@@ -1,13 +1,7 @@
 """What is not private is refused by name, and the reason is exhibited: an output that the neighbour cannot give."""
 
-from typing import get_args
-
 import numpy as np
-import pytest
 
-from dp_bundle.base.errors import PrivacyError
-from dp_publish.covariance.mechanisms.registry import refuse_unsound
-from dp_publish.policy.choices import SoundMechanism
 from printed_forms import insecure_output_perturbation, insecure_wishart_pure
 
 N_ROWS = 1000
@@ -46,17 +40,3 @@ def test_output_perturbation_gives_outputs_impossible_under_the_neighbour() -> N
 
     assert all(_is_possible(output, precision) for output in outputs)
     assert sum(not _is_possible(output, neighbour) for output in outputs) > 5
-
-
-@pytest.mark.parametrize("name", ["wishart-pure", "output-perturbation"])
-def test_both_are_refused_for_release(name: str) -> None:
-    """The refusal is one sentence that says why and what to use."""
-    use = "use wishart-difference, laplace|estimate from that"
-    with pytest.raises(PrivacyError, match=f"the {name} mechanism is not private: .* {use}"):
-        refuse_unsound(name)
-
-
-@pytest.mark.parametrize("name", get_args(SoundMechanism))
-def test_sound_mechanisms_pass(name: str) -> None:
-    """Nothing else is refused."""
-    refuse_unsound(name)

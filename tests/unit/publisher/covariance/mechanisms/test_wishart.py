@@ -13,7 +13,7 @@ from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
 from dp_publish.covariance.scaling import scaling_for
-from dp_publish.sampling.gaussian import PLACES, normal_parts, standard_normals
+from dp_publish.sampling.gaussian import PLACES, normal_parts
 from dp_publish.sampling.keystream import insecure_keystream
 from printed_forms import degrees_printed, release
 
@@ -32,8 +32,7 @@ def _log_ratio(noise: np.ndarray, move: np.ndarray, m: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("m", [6, 12, 40])
-@pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize(("m", "epsilon"), [(12, 0.2), pytest.param(40, 1.0, marks=pytest.mark.long)])
 def test_curve_is_the_matrix_densities(m: int, epsilon: float) -> None:
     """For one row more or less, delta from the Wishart densities by simulation is the curve; for two, at most it."""
     noise = stats.wishart(m, np.eye(3)).rvs(40_000, random_state=m)
@@ -51,8 +50,7 @@ def test_curve_is_the_matrix_densities(m: int, epsilon: float) -> None:
         assert replaced[0] <= delta_of_wishart(m - 2, epsilon, REPLACE_ONE) + 5 * replaced[1]
 
 
-@pytest.mark.parametrize("nu", [3, 10, 200])
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+@pytest.mark.parametrize(("nu", "epsilon"), [(3, 0.0), (10, 0.3), (200, 2.0)])
 def test_closed_form_is_the_integral(nu: int, epsilon: float) -> None:
     """Both closed forms agree with numerical integration of the chi-squared densities."""
     law = stats.chi2(nu)
@@ -95,27 +93,6 @@ def test_products_are_exact() -> None:
 
     assert noisy.matrix[0, 1] == pytest.approx(product, abs=0.5000001 * noisy.noise.granularity)
     assert noisy.noise.bias == m * moments.scaling.square
-
-
-def test_normal_numbers_are_normal() -> None:
-    """Values pass a Kolmogorov-Smirnov test that 0.97 and 1.03 of the scale fail; places in a cell are uniform."""
-    rng = insecure_keystream(6)
-    values = standard_normals(100_000, rng)
-    _, inner = normal_parts(100_000, rng)
-
-    assert stats.kstest(values, stats.norm.cdf).pvalue > 1e-4
-    assert all(stats.kstest(values / factor, stats.norm.cdf).pvalue < 1e-6 for factor in (0.97, 1.03))
-    assert stats.kstest(inner * 2.0**-46 + 0.5, stats.uniform.cdf).pvalue > 1e-4
-    assert (inner & 1 == 1).all()
-
-
-@pytest.mark.parametrize("neighbours", Neighbours)
-def test_releases_have_the_degrees_that_their_neighbours_need(neighbours: Neighbours) -> None:
-    """The degrees of freedom of a release give its delta for its own neighbours, and one fewer would not."""
-    moments = moments_of_batch(np.zeros((5, 2)), scaling_for([(-1.0, 1.0)] * 2))
-    noisy = release(Wishart, moments, ApproximateDP(1.0, 1e-5), neighbours=neighbours, rng=insecure_keystream(1))
-    nu = round(noisy.noise.degrees_of_freedom) - 3 + 1
-    assert delta_of_wishart(nu, 1.0, neighbours) <= 1e-5 < delta_of_wishart(nu - 2, 1.0, neighbours)
 
 
 def test_guarantee_that_cannot_be_confirmed_is_refused() -> None:

@@ -15,7 +15,7 @@ from dp_publish.covariance.mechanisms.wishart_difference import WishartDifferenc
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.sampling.fixed_point import precise_normals
 from dp_publish.sampling.keystream import insecure_keystream
-from printed_forms import make, release
+from printed_forms import make
 
 REPLACE_ONE, ADD_REMOVE = Neighbours
 
@@ -33,7 +33,9 @@ def _log_density(wishart: np.ndarray, at: np.ndarray) -> tuple[float, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("eigenvalues", [(1.0, -1.0), (1.0, 0.0), (0.5, 1.5)])
+@pytest.mark.parametrize(
+    "eigenvalues", [(1.0, -1.0), *(pytest.param(each, marks=pytest.mark.long) for each in ((1.0, 0.0), (0.5, 1.5)))]
+)
 def test_density_changes_by_half_the_nuclear_norm(eigenvalues: tuple[float, float]) -> None:
     """By simulation of A the log density never falls by more, whatever the place; far out it falls by nearly that."""
     wishart = stats.wishart(3, np.eye(2)).rvs(400_000, random_state=2)
@@ -55,18 +57,6 @@ def test_fewer_degrees_of_freedom_have_no_epsilon() -> None:
     fewer, enough = (stats.wishart(m, np.eye(2)) for m in (2, 3))
     assert fewer.logpdf(a) - fewer.logpdf(a + p) > 10
     assert enough.logpdf(a) - enough.logpdf(a + p) == pytest.approx(0.5)
-
-
-@pytest.mark.slow
-def test_noise_on_one_coordinate_is_laplace_noise() -> None:
-    """It has scale 2 s = D / epsilon: by a test that 0.9 and 1.1 of that fail."""
-    moments = moments_of_batch(np.full((7, 1), 0.5), _scaling(1, with_mean=False))
-    mechanism, rng = make(WishartDifference, moments, PureDP(2.0)), insecure_keystream(5)
-    noise = np.array([mechanism.draw(moments, rng).matrix[0, 0] for _ in range(20_000)]) - moments.matrix[0, 0]
-
-    assert mechanism.sensitivity == pytest.approx(2.0)
-    assert stats.kstest(noise, stats.laplace(scale=1.0).cdf).pvalue > 1e-4
-    assert all(stats.kstest(noise, stats.laplace(scale=factor).cdf).pvalue < 1e-4 for factor in (0.9, 1.1))
 
 
 @pytest.mark.parametrize(("neighbours", "movement"), [(REPLACE_ONE, 2.0), (ADD_REMOVE, 1.0)])
@@ -114,9 +104,8 @@ def test_limbs_give_the_products_of_integers() -> None:
         assert (gram_of(limbs, range(0, LIMB * len(limbs), LIMB)) == numbers.T @ numbers).all()
 
 
-@pytest.mark.parametrize("p", [1, 2, 13, 100, 8191])
-@pytest.mark.parametrize("epsilon", [1e-4, 0.1, 3.0, 40.0, 700.0])
-@pytest.mark.parametrize("max_rows", [1, 20])
+@pytest.mark.parametrize("p", [1, 13, 8191])
+@pytest.mark.parametrize(("epsilon", "max_rows"), [(1e-4, 1), (3.0, 20), (700.0, 1)])
 def test_places_make_the_exception_as_small_as_stated(p: int, epsilon: float, max_rows: int) -> None:
     """The chances of what goes wrong add up to less than 2^-40 / (1 + e^(2 epsilon)), whatever the numbers are."""
     mechanism = WishartDifference(_scaling(p), REPLACE_ONE, PureDP(epsilon), max_rows)
@@ -130,13 +119,3 @@ def test_places_make_the_exception_as_small_as_stated(p: int, epsilon: float, ma
 
     assert sum(2.0 ** (chance - allowed) for chance in (normals, columns, rounding)) <= 1
     assert mechanism.spends(max_rows).excepted_delta == 2.0**-40
-
-
-def test_grid_is_as_fine_as_the_proof_assumes() -> None:
-    """The step is between the 512th and the 256th part of the scale, at the smallest noise too."""
-    for radius, epsilon in ((2.0**-8, 700.0), (1.0, 3.0), (1.4, 1e-6)):
-        scaling = scaling_for([(-1.0, 1.0)] * 2, radius=radius)
-        mechanism = WishartDifference(scaling, ADD_REMOVE, PureDP(epsilon))
-        moments = moments_of_batch(np.zeros((3, 2)), scaling)
-        noisy = release(WishartDifference, moments, PureDP(epsilon), neighbours="add-remove", rng=insecure_keystream(1))
-        assert mechanism.scale / 512 <= noisy.noise.granularity <= mechanism.scale / 256

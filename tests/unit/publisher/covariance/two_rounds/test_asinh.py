@@ -14,13 +14,11 @@ from dp_bundle.data.recovery import mean_and_covariance
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish import Policy
 from dp_publish.accounting.strength import GaussianDP
-from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.asinh import SCALE, on_scale, place_on_scale, to_asinh
-from dp_publish.covariance.two_rounds.places import Place, PlaceCounts
+from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.policy.columns import prepare
-from dp_publish.sampling.keystream import insecure_keystream
 
 BOUNDS = (-50.0, 400.0)
 TWO_ROUND = {"release": "covariance", "mechanism": "two-round", "mu": 1.0}
@@ -65,21 +63,6 @@ def test_released_correlations_are_those_of_asinh_scaled_columns() -> None:
     assert np.abs(found - np.corrcoef(rows.T)).max() > 0.05
 
 
-def test_centers_and_scales_are_those_that_are_found_anyway() -> None:
-    """With the same random bits a column has the same center and scale with a transform as without, at no cost."""
-    rows = skewed(4000)
-    plain, mixed = (release(Passes(rows), mechanism(3.0, *which))[0] for which in ((), (1,)))
-    center, scale = mixed.earlier.transforms[1]
-    kind, rng = mechanism(3.0), insecure_keystream(1)
-    counts = PlaceCounts(kind.places)
-    counts.add(rows)
-    found = counts.find(kind.shares(4000).place, 0.0, lambda step, scores: step.draw(scores, rng))
-    assert (center, scale) == (found[0][1], found[1][1])
-    assert center == plain.earlier.moments.scaling.centers[1]
-    assert mixed.earlier.choices_mu == plain.earlier.choices_mu
-    assert mixed.earlier.moments.scaling.centers[1] == 0.0
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_a_row_becomes_the_same_wherever_it_stands(order: Any) -> None:
     """However rows lie in memory, and whichever stand beside it, each value becomes the same to the last bit."""
@@ -116,10 +99,8 @@ def test_a_far_declared_place_still_gives_finite_numbers() -> None:
     ("privacy", "column", "said"),
     [
         ({"mu": 1.0}, {}, "is for release"),
-        (TWO_ROUND | {"mechanism": "gaussian"}, {}, "is for release"),
         (TWO_ROUND | {"mechanism": "auto", "l2_radius": 1.0}, {}, "without l2_radius"),
         (TWO_ROUND, {"kind": "boolean"}, "is for numbers"),
-        (TWO_ROUND, {"kind": "date"}, "is for numbers"),
         (TWO_ROUND, {"kind": "category", "categories": ["a", "b"]}, "is for numbers"),
     ],
 )
@@ -128,15 +109,6 @@ def test_transforms_are_for_numbers_in_two_rounds(privacy: dict[str, Any], colum
     columns = {"x": {"transform": "asinh", **column}}
     with pytest.raises(ValidationError, match=said):
         Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
-
-
-def test_a_transform_is_refused_where_another_mechanism_is_chosen() -> None:
-    """A pure epsilon, which two rounds do not give, is refused by the name of the column."""
-    columns = {name: {"bounds": (0.0, 1.0), "transform": "asinh"} for name in "xy"}
-    privacy = {"release": "covariance", "epsilon": 1.0}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
-    with pytest.raises(PolicyError, match="transform, of 'x', 'y', is for two rounds, and this release is made by"):
-        set_mechanism(policy, dict.fromkeys("xy", "continuous"), lambda: 100)
 
 
 def test_patterns_put_numbers_alone_on_the_scale() -> None:

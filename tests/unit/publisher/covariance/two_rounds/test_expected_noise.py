@@ -25,7 +25,7 @@ def two_rounds(n_columns: int, mu: float, *, declared: bool = False) -> TwoRound
     return TwoRound(scaling, Neighbours.REPLACE_ONE, GaussianDP(mu), places=(place,) * n_columns)
 
 
-@pytest.mark.parametrize(("n_rows", "spread"), [(300, 1 / 20), (1000, 1 / 5000), (1200, 1 / 5000), (200, 1 / 100)])
+@pytest.mark.parametrize(("n_rows", "spread"), [(300, 1 / 20), (1000, 1 / 5000)])
 def test_as_many_centers_are_lost_as_their_law_says(n_rows: int, spread: float) -> None:
     """The exact law of the choice of a center, on the quantiles of normal values, puts so much far from them."""
     deviations = stats.norm.ppf((np.arange(n_rows) + 0.5) / n_rows)
@@ -70,8 +70,7 @@ def test_declared_columns_do_not_depend_on_their_bounds() -> None:
     assert found.correlation_noise(30_000, NARROW) == found.correlation_noise(30_000, WIDE)
 
 
-@pytest.mark.parametrize("n_columns", [2, 13, 100, 2048])
-@pytest.mark.parametrize("mu", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize(("n_columns", "mu"), [(2, 10.0), (100, 1.0), (2048, 0.1)])
 def test_more_rows_never_err_more(n_columns: int, mu: float) -> None:
     """The noise on a correlation falls with the number of rows, so that a number of rows can be solved for."""
     for mechanism in (two_rounds(n_columns, mu), two_rounds(n_columns, mu, declared=True)):
@@ -79,10 +78,3 @@ def test_more_rows_never_err_more(n_columns: int, mu: float) -> None:
             rows = np.unique(np.geomspace(2, 1e9, 50).astype(int))
             errors = [mechanism.correlation_noise(int(n), spread) / n for n in rows]
             assert (np.diff(errors) <= 0).all()
-
-
-def test_an_entity_of_many_rows_is_forecast_by_what_one_row_gets() -> None:
-    """Four rows that share mu = 4 have the noise of one at mu = 1."""
-    one = two_rounds(6, 1.0)
-    four = TwoRound(one.scaling, one.neighbours, GaussianDP(4.0), 4, places=one.places)
-    assert four.correlation_noise(5000, WIDE) == pytest.approx(one.correlation_noise(5000, WIDE), rel=1e-9)

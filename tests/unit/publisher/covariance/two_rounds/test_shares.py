@@ -1,14 +1,13 @@
 """The strength of a release in two rounds, shared out."""
 
 import math
-from itertools import product
 
 import pytest
 
 from dp_publish.covariance.two_rounds.shares import StepShares, share_out
 
 
-@pytest.mark.parametrize(("mu", "n", "p"), list(product([1e-4, 0.3, 1.0, 50.0], [1, 178, 10**9], [2, 13, 2000])))
+@pytest.mark.parametrize(("mu", "n", "p"), [(1e-4, 10**9, 2), (1.0, 178, 13), (50.0, 1, 2000)])
 def test_steps_cost_what_was_given_and_no_more(mu: float, n: int, p: int) -> None:
     """The steps' mu, composed as the root of the sum of squares, is the whole up to rounding, and never above it."""
     for searched in {0, 1, p}:

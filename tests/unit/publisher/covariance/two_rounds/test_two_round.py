@@ -119,13 +119,6 @@ def test_declared_places_are_used_and_cost_nothing() -> None:
     assert released.earlier.choices_mu == pytest.approx((0.015 + 2 * 0.0075) ** 0.5)
 
 
-def test_an_entity_of_several_rows_gets_more_noise() -> None:
-    """At the same mu for four rows together every step has the mu of a quarter, and the choices' is for all four."""
-    (one, _), (four, _) = (release(Passes(chain(5000)), mechanism(max_rows=rows, declared=True)) for rows in (1, 4))
-    assert four.earlier.choices_mu == pytest.approx(one.earlier.choices_mu)
-    assert four.earlier.fourth_sigma == pytest.approx(4 * one.earlier.fourth_sigma, rel=1e-5)
-
-
 def test_what_it_cannot_serve_is_refused() -> None:
     """A tiny mu, one column, rows that come and go, and a table without rows get a sentence each."""
     with pytest.raises(PrivacyError, match=r"a mu of at least 0\.001 for one row, not 0\.0009"):
@@ -138,12 +131,3 @@ def test_what_it_cannot_serve_is_refused() -> None:
         TwoRound(scaling_for([BOUNDS] * 2), Neighbours.ADD_REMOVE, GaussianDP(1.0), places=(Place(*BOUNDS),) * 2)
     with pytest.raises(DataError, match="no rows"):
         release(Passes(np.empty((0, 3))), mechanism())
-
-
-@pytest.mark.parametrize("mu", [1e-3, 0.01])
-def test_a_weak_strength_has_noise_that_can_be_drawn(mu: float) -> None:
-    """Lengths are cut to larger units where their noise would be too wide to draw, and cost what they may."""
-    released, _ = release(Passes(chain(200)), mechanism(mu))
-    assert released.earlier.fourth_sigma >= 1 / (mu * 0.005**0.5)
-    assert released.earlier.fourth_sigma == pytest.approx(1 / (mu * 0.005**0.5), rel=1e-3)
-    assert released.earlier.fourth_powers % released.earlier.fourth_step == 0
