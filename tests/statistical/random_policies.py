@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_GAPS = {"midpoint": 5, "drop": 2, "indicator": 4}
+_GAPS = ["midpoint", "drop", "indicator"]
 _RANGES = [(0.0, 1.0), (-4.0, 4.0), (10.0, 90.0), (-1e6, 3e6), (1e15, 1e15 + 64), (0.0, 1e-120), (-8e299, 8e299)]
 _WHOLE = [(0, 1), (0, 1), (0, 2), (0, 5), (-3, 4), (0, 40), (0, 1000), (-(2**40), 2**40)]
 _MOMENTS = ["gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors", "sulq"]
@@ -102,7 +102,7 @@ class Policies:
 
     def _column(self, kind: str, *, found: bool) -> Entry:
         rng = self._rng
-        gaps = str(rng.choice(list(_GAPS))) if rng.random() < 0.4 else "refuse"
+        gaps = str(rng.choice(_GAPS)) if rng.random() < 0.4 else "refuse"
         number = {"missing": gaps, **({"weight": float(rng.choice([0.2, 3.0]))} if self._weighs() else {})}
         if kind == "number":
             low, high = _RANGES[int(rng.choice(len(_RANGES), p=[0.3, 0.3, 0.2, 0.1, 0.04, 0.03, 0.03]))]

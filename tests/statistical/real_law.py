@@ -159,13 +159,6 @@ class Law:
         power, _, alarms, _ = self.errors
         return float(np.interp(alarm, np.append(0.0, alarms), np.append(0.0, power)))
 
-    def alarm_at(self, power: float) -> float:
-        """Return the smallest probability of false alarm at a probability of detection."""
-        if len(self.p) == 1:
-            return float(special.ndtr(special.ndtri(power) - self.shift))
-        powers, _, alarms, _ = self.errors
-        return float(np.interp(power, np.append(0.0, powers), np.append(0.0, alarms)))
-
 
 def law_of(p: Floats, q: Floats, shift: float = 0.0, *, is_far: bool = False) -> Law:
     """Return the law of outcomes in any order; neighbours in the order of their ratios are put together if many."""

@@ -28,7 +28,7 @@ def learn(rng: np.random.Generator, degrees: int | None, changes: bool) -> Joint
     return learn_periods(samples, Order.TIME, Kind.FUSED, 0.5, 0.5, n_draws=300)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("degrees", [None, pytest.param(6, marks=pytest.mark.long)])
 def test_series_of_one_network_seldom_have_a_change_point(degrees: int | None) -> None:
     """Of 60 series at 5 %, at most three errors more than that."""

@@ -35,7 +35,7 @@ def reject(degrees: int | None, repetitions: int) -> tuple[float, float, float, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("degrees", [None, 6])
+@pytest.mark.parametrize("degrees", [None, pytest.param(6, marks=pytest.mark.long)])
 def test_equal_networks_are_rejected_as_often_as_stated(degrees: int | None) -> None:
     """At 5 %, pairs within 1.5, strong ones within 2, and both tests of all pairs in at most three errors more."""
     pairs, strong, largest, squares = reject(degrees, REPETITIONS)
@@ -47,7 +47,7 @@ def test_equal_networks_are_rejected_as_often_as_stated(degrees: int | None) -> 
     assert squares < most
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_the_noise_errors_are_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the errors of as many rows without noise, equal pairs are rejected far more often than at 5 %."""
 

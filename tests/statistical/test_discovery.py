@@ -143,7 +143,7 @@ def _deviates(step: Any, statistic: Any, sigma: float, keystream: Any) -> list[f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("max_rows", [1, 5])
+@pytest.mark.parametrize("max_rows", [5, pytest.param(1, marks=pytest.mark.long)])
 def test_the_real_cost_is_at_most_the_stated_one(max_rows: int, tmp_path: Any) -> None:
     """Over 200 random tables and neighbours, by a computation from the counts, with nothing amiss in the noise."""
     rng = np.random.default_rng(max_rows)
@@ -194,13 +194,13 @@ def _spent_twice(patch: pytest.MonkeyPatch) -> None:
     ("plant", "max_rows", "wrong"),
     [
         (_exact_levels, 1, "noise on levels"),
-        (_exact_counts, 1, "noise on looks and gaps"),
         (_no_threshold, 1, "delta"),
-        (_one_column_alone, 1, "total"),
-        (_one_column_of_levels, 1, "total"),
         (_cap_forgotten, 5, "total"),
-        (_rows_forgotten_in_levels, 5, "delta"),
-        (_spent_twice, 1, "total"),
+        pytest.param(_exact_counts, 1, "noise on looks and gaps", marks=pytest.mark.long),
+        pytest.param(_one_column_alone, 1, "total", marks=pytest.mark.long),
+        pytest.param(_one_column_of_levels, 1, "total", marks=pytest.mark.long),
+        pytest.param(_rows_forgotten_in_levels, 5, "delta", marks=pytest.mark.long),
+        pytest.param(_spent_twice, 1, "total", marks=pytest.mark.long),
     ],
     ids=lambda each: getattr(each, "__name__", None),
 )

@@ -19,7 +19,7 @@ from dp_publish.forecast.outlook import ForecastRow, forecast
 from dp_publish.ledger.ledger import Ledger
 
 CENTRAL = 5.15  # standard deviations: the middle 99 % of normal values
-SHAPES = [(5, 300, 1.0), (20, 447, 1.0), (30, 1000, 3.0), (10, 1000, 0.3), (100, 2000, 1.0)]
+FURTHER_SHAPES = [(5, 300, 1.0), (30, 1000, 3.0), (10, 1000, 0.3), (100, 2000, 1.0)]
 TABLES = {"wine": load_wine, "breast cancer": load_breast_cancer}
 
 
@@ -89,7 +89,9 @@ def normal_forecast(p: int, n_rows: int, mu: float, wider: float) -> tuple[float
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("p", "n_rows", "mu"), SHAPES)
+@pytest.mark.parametrize(
+    ("p", "n_rows", "mu"), [(20, 447, 1.0), *(pytest.param(*each, marks=pytest.mark.long) for each in FURTHER_SHAPES)]
+)
 def test_errors_of_normal_rows_are_forecast(
     p: int, n_rows: int, mu: float, tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:
@@ -102,7 +104,7 @@ def test_errors_of_normal_rows_are_forecast(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("p", "n_rows"), [(5, 224), (20, 447), (20, 672)])
+@pytest.mark.parametrize(("p", "n_rows"), [(5, 224), pytest.param(20, 672, marks=pytest.mark.long)])
 def test_lost_columns_are_forecast(p: int, n_rows: int, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """With bounds a thousand times as wide as the values, as many centers are missed as forecast."""
     found, lost = simulated_error(p, n_rows, 1.0, 1000.0, tmp_path, key)
@@ -113,7 +115,7 @@ def test_lost_columns_are_forecast(p: int, n_rows: int, tmp_path: Path, key: Ed2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", ["wine", pytest.param("breast cancer", marks=pytest.mark.long)])
 def test_errors_of_real_tables_are_forecast(name: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """At mu = 1 and bounds three times as wide as the values, the typical error is forecast within 1.35."""
     x, rng = TABLES[name]().data, np.random.default_rng(5)

@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import Learned, learn_graph
-from dp_learn.covariance.sources import RowSource, bundle_source
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.sampling.keystream import insecure_keystream
@@ -53,34 +52,6 @@ PEOPLE = {
     "ill": {"kind": "boolean"},
     "other": {"bounds": [-4, 4], **INDICATOR},
 }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("privacy", [{"unit": "cell", "mu": 3.0}, {"unit": "row", "mu": 3.0, "release": "covariance"}])
-def test_the_covariance_is_unbiased_in_every_entry(privacy: dict[str, Any], tmp_path: Path) -> None:
-    """Within four standard errors over 200 releases, of numbers, of indicators and between the two."""
-    table = people(np.random.default_rng(7), 400)
-    middle = {"pay": 90.0, "other": 0.0}
-    parts: dict[str, Any] = {}
-    for name in table:
-        parts[str(name)] = table[name].fillna(middle.get(str(name), 0.0))
-        if name in middle:
-            parts[f"{name}=(no value)"] = table[name].isna().astype(float)
-    clean = np.cov(pd.DataFrame(parts).to_numpy(), rowvar=False)
-    release = {**privacy, **({"mechanism": "gaussian"} if "release" in privacy else {})}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": release, "columns": PEOPLE})
-    key, found = Ed25519PrivateKey.generate(), []
-    for seed in range(200):
-        path, ledger = tmp_path / f"{seed}.tar", Ledger(tmp_path / f"{seed}.sqlite")
-        publish(table, policy, out=path, key=key, ledger=ledger, keystream=insecure_keystream(seed))
-        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-            source = bundle_source(bundle)
-            assert list(source.columns) == list(parts)
-            of_rows = isinstance(source, RowSource)
-            found.append((source.describe(source.moments()[0]) if of_rows else source.released).debiased)
-        path.unlink()
-    error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
-    assert np.max(np.abs(np.mean(found, axis=0) - clean) / error) < 4.0
 
 
 @pytest.mark.slow

@@ -59,10 +59,10 @@ def places(made: Stated, *kinds: str) -> set[str]:
 @pytest.mark.parametrize(
     ("columns", "privacy"),
     [
-        (_WHOLE, {"unit": "row", "rho": 1.125}),  # the mu of two columns is a bound
-        (_REAL, {"unit": "cell", "mu": 1.5}),
         (_REAL, {"release": "covariance", "mechanism": "gaussian", "unit": "row", "mu": 1.5}),
-        (
+        pytest.param(_WHOLE, {"unit": "row", "rho": 1.125}, marks=pytest.mark.long),  # the mu of two columns is a bound
+        pytest.param(_REAL, {"unit": "cell", "mu": 1.5}, marks=pytest.mark.long),
+        pytest.param(
             _REAL,
             {
                 "release": "covariance",
@@ -71,6 +71,7 @@ def places(made: Stated, *kinds: str) -> set[str]:
                 "neighbours": "add-remove",
                 "unit": "row",
             },
+            marks=pytest.mark.long,
         ),
     ],
 )
@@ -99,7 +100,7 @@ def test_mu_of_discrete_noise_as_if_it_were_continuous_is_found(make: Make, monk
     assert worst[0].ratio > 1.1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_histograms_that_cost_nothing_are_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where histograms are left out of the total, and readers do not know of them, strengths are false everywhere."""
     columns, privacy = _REAL | _WHOLE, {"release": "copula", "unit": "row", "mu": 1.5}

@@ -85,7 +85,7 @@ def largest_error(estimates: list[np.ndarray[Any, Any]], clean: np.ndarray[Any, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["gaussian", "randomized-response"])
+@pytest.mark.parametrize("mechanism", ["randomized-response", pytest.param("gaussian", marks=pytest.mark.long)])
 def test_rows_are_debiased_in_every_entry(mechanism: str, tmp_path: Path) -> None:
     """Within four standard errors over 200 releases, for 2 to 12 levels, rare ones, ordered ones and numbers."""
     found = repeat(make_policy(mechanism, unit="cell", mu=3.0), tmp_path)
@@ -96,7 +96,7 @@ def test_rows_are_debiased_in_every_entry(mechanism: str, tmp_path: Path) -> Non
         assert largest_error(diagonal, clean) > 20.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_second_moments_of_levels_are_debiased_in_every_entry(tmp_path: Path) -> None:
     """The same of a covariance release, whose rows are all as long as a row of one column for each node."""
     policy = make_policy("", unit="row", mu=3.0, release="covariance", mechanism="gaussian")

@@ -33,7 +33,7 @@ def test_evidence_ranks_better_than_the_tests(n_tables: int, tmp_path: Path, key
     assert by_evidence >= 0.75
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_normal_scores_rank_best_and_weights_find_more(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Normal scores rank better than the mean square, and weights by the noise find more than equal ones."""
     figures = []

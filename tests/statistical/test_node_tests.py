@@ -63,7 +63,7 @@ def infer(source: RowSource) -> NodeInference:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("randomised", [False, True])
+@pytest.mark.parametrize("randomised", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_unrelated_nodes_are_rejected_as_often_as_stated(randomised: bool) -> None:
     """At 5 %, 5 % of pairs with an error of 1.5; and hardly ever any at a false discovery rate of 5 %."""
     rng, p_values, found = np.random.default_rng(11), list[float](), 0
@@ -113,7 +113,7 @@ def collinear_tests(seed: int) -> NodeInference | None:
     return tests
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_share_of_the_penalty_hardly_shows_in_the_level() -> None:
     """Where no unpenalised fit exists, unrelated nodes are rejected in 2 to 8 %, and found hardly ever."""
     rejected, false_share = list[float](), list[float]()

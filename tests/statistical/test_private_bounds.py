@@ -1,15 +1,12 @@
-"""The search for bounds: what it finds is where the data are, at any magnitude, and it follows its stated law."""
+"""The search for bounds: what it finds is where the data are, at any magnitude."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
 from dp_publish.rows.private_bounds import Bounds, count_values, find_bounds, rows_for_search
-from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.places import FloatGrid, center_scores
 
 MU = 0.2
 HALF_WIDTH = 2.0
@@ -28,27 +25,9 @@ def bounds_of(counts: NDArray[np.int64], seed: int) -> Bounds:
 
 
 @pytest.mark.slow
-def test_centers_of_bounds_follow_the_stated_law() -> None:
-    """Ranks of 800 bounds' centers pass a test against the stated law, and fail it at a strength off by a third."""
-    values = np.random.default_rng(5).normal(3, 1, 200)
-    counts = counts_of(values)
-    grid = FloatGrid(counts.shape[1])
-    found = np.array([sum(bounds_of(counts, seed)) / 2 for seed in range(800)])
-    cells = np.floor(grid.places_of(found)).astype(int)
-
-    def p_value(factor: float) -> float:
-        log_probabilities = ExponentialMechanism(factor * MU).log_probabilities(center_scores(counts[0]))
-        cumulative = np.cumsum(np.exp(log_probabilities))
-        return float(stats.kstest(cumulative[cells], "uniform").pvalue)
-
-    assert p_value(1.0) > 1e-3
-    assert p_value(0.5) < 1e-6
-    assert p_value(2.0) < 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("magnitude", [-30, -3, 0, 10, 40])
-@pytest.mark.parametrize("sign", [-1.0, 1.0])
+@pytest.mark.parametrize(
+    ("sign", "magnitude"), [(-1.0, 10), *(pytest.param(1.0, each, marks=pytest.mark.long) for each in (-30, 0, 40))]
+)
 def test_bounds_are_found_where_the_data_are(magnitude: int, sign: float) -> None:
     """All of 60 searches hold nine tenths of the values, and are no wider than four times as wide as these."""
     values = sign * 2.0**magnitude * np.random.default_rng(1).uniform(1, 4, 4000)
@@ -60,7 +39,7 @@ def test_bounds_are_found_where_the_data_are(magnitude: int, sign: float) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_columns", [1, 20])
+@pytest.mark.parametrize("n_columns", [20, pytest.param(1, marks=pytest.mark.long)])
 def test_rows_that_the_plan_asks_for_are_enough(n_columns: int) -> None:
     """With as many rows as `rows_for_search` says, bounds of all columns hold half of the values in 29 of 30 tables."""
     rng, missed = np.random.default_rng(6), 0

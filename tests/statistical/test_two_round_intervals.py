@@ -33,12 +33,8 @@ def scaled(matrix: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("p", "degrees", "mu"),
     [
-        (10, None, 0.5),
         (10, 6, 1.0),
-        (30, None, 1.0),
-        (30, 6, 0.5),
-        *(pytest.param(*case, marks=pytest.mark.long) for case in [(10, None, 1.0), (10, 6, 0.5)]),
-        *(pytest.param(*case, marks=pytest.mark.long) for case in [(30, None, 0.5), (30, 6, 1.0)]),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in [(10, None, 0.5), (30, None, 1.0), (30, 6, 0.5)]),
     ],
 )
 def test_intervals_cover_as_often_as_they_say(
@@ -81,8 +77,7 @@ def collinear_population() -> tuple[np.ndarray, int]:
     ("mu", "repeats", "least"),
     [
         (2.0, 10, 0.9),
-        pytest.param(1.0, 100, 0.92, marks=pytest.mark.slow),
-        *(pytest.param(mu, 100, 0.92, marks=pytest.mark.long) for mu in (2.0, 3.0, 5.0)),
+        *(pytest.param(mu, 100, 0.92, marks=pytest.mark.long) for mu in (1.0, 5.0)),
     ],
 )
 def test_nearly_collinear_columns_are_tested_at_every_strength(

@@ -63,7 +63,7 @@ def test_smallest_visible_link_is_found_four_times_out_of_five() -> None:
     assert not is_four_out_of_five(power(lambda rng: from_rows(without, N_ROWS, rng)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rows_that_are_said_to_be_needed_are_enough() -> None:
     """With about that many rows a partial correlation of 0.1 is found four times out of five, with half as many not."""
     pooled = from_rows(0.0, N_ROWS, np.random.default_rng(2))
@@ -75,7 +75,7 @@ def test_rows_that_are_said_to_be_needed_are_enough() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sigma", [30.0, 120.0])
+@pytest.mark.parametrize("sigma", [30.0, pytest.param(120.0, marks=pytest.mark.long)])
 def test_rows_of_a_covariance_release_count_for_more(sigma: float) -> None:
     """The noise on sums does not grow with the rows: fewer are needed than if all errors fell as one over their number.
 
@@ -110,7 +110,7 @@ def test_rows_pooled_with_a_covariance_release_are_not_counted() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("release", ["covariance", "rows"])
+@pytest.mark.parametrize("release", ["covariance", pytest.param("rows", marks=pytest.mark.long)])
 def test_constants_are_left_out_of_tests_and_graph(release: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Of 240 constants that were published, few count as columns and not two have an edge; others are kept."""
     rng = np.random.default_rng(0)
