@@ -167,7 +167,7 @@ def on_the_circle(kappa: float, sample: Callable[[Floats, Keystream], Floats], n
         return (np.arctan2(u[:, 1], u[:, 0]) % np.pi)[:, None]
 
     law = of_density(lambda x, f: kappa * f * np.sin(x) ** 2, 0.0, np.pi)
-    return Drawn(draw, law, n, (0.6, 1.6) if kappa else (), 0.0)
+    return Drawn(draw, law, n, (0.5, 2.0) if kappa else (), 0.0)
 
 
 def in_pairs(weights: tuple[float, float, float], sample: Callable[[Floats, Keystream], Floats], n: int) -> Drawn:
@@ -184,7 +184,7 @@ def in_pairs(weights: tuple[float, float, float], sample: Callable[[Floats, Keys
         rest = np.maximum(1 - t, 1e-12)
         return np.asarray(f * (c * t + b * rest) + np.log(-np.expm1(-f * (b - a) * rest)))
 
-    return Drawn(draw, of_density(log_density, 0.0, 1.0), n, (0.6, 1.6), 0.0)
+    return Drawn(draw, of_density(log_density, 0.0, 1.0), n, (0.5, 2.0), 0.0)
 
 
 def exact_direction(weights: Floats, rng: Keystream) -> Floats:
@@ -338,6 +338,7 @@ CI: dict[str, Callable[[], list[Drawn]]] = {
             ),
             normal(1.0, 0.0),
             20_000,
+            wrong=(0.9, 1.1),
             step=0.0,
         )
         for places in (64, 400)
@@ -346,7 +347,7 @@ CI: dict[str, Callable[[], list[Drawn]]] = {
         on_the_circle(8.0, sample_bingham, 6000),
         in_pairs((0.0, 4.0, 9.0), sample_bingham, 6000),
     ],
-    "directions": lambda: [on_the_circle(8.0, exact_direction, 1000), in_pairs((0.0, 4.0, 9.0), exact_direction, 2000)],
+    "directions": lambda: [on_the_circle(8.0, exact_direction, 2000), in_pairs((0.0, 4.0, 9.0), exact_direction, 3000)],
     "one eigenvalue": lambda: [one_eigenvalue("eigenvectors"), one_eigenvalue("kapralov-talwar")],
 }
 LONG: dict[str, Callable[[], list[Drawn]]] = {
