@@ -215,7 +215,7 @@ def entries(
     assert kind is not None
     mechanism = kind(SCALING, Neighbours(neighbours), strength)
     assert isinstance(mechanism, OneSum)
-    own, step = scale(SCALING), mechanism.draw(moments, insecure_keystream(1)).noise.step / scale(SCALING)
+    own, step = scale(SCALING), mechanism.draw(moments, insecure_keystream(1)).noise.granularity / scale(SCALING)
     columns = np.arange(P), np.arange(0, P, 2)
 
     def drawn(index: int) -> Callable[[int, Keystream], Any]:
