@@ -3,9 +3,7 @@
 Thousands of whole releases would take too long; the statistics on the mechanism alone, attacked as is best (step by
 step, entry by entry, or from outside), stay. Beside them, thirty whole releases show noise of the stated strength
 around the exact sums, where it acts entry by entry: the sum of the squares, or magnitudes, of all entries is
-chi-squared. Of one Wishart matrix less another, entries that share no coordinate are independent: those on the
-diagonal, and those of pairs of columns. The logarithms of the chances that noise were larger add up to a chi-squared
-sum, too.
+chi-squared.
 
 Of two rounds the exact sums are computed here from what a release states, and nothing of `covariance.two_rounds` is
 used: raw values are clipped, standardised, transformed and shortened in plain floating-point arithmetic, as the format
@@ -30,7 +28,7 @@ from dp_audit.canaries import in_batches, raw_table, values_inside
 from dp_audit.checks import Check, check_confidence, check_whole_releases, make_check
 from dp_audit.coding import check_coding, without_sources
 from dp_audit.covariance_attack import attack_moments
-from dp_audit.noise_laws import EntryLaw, chi_squared_difference, entry_law
+from dp_audit.noise_laws import EntryLaw, entry_law
 from dp_audit.press import (
     UNPUBLISHED,
     Limit,
@@ -156,12 +154,8 @@ def check_whole(
     # whole releases, and the same by neighbours with the same random bits
     law, depends_on_data = entry_law(mechanism.noise), mechanism.draws_depend_on_data
     two_rounds = isinstance(mechanism, TwoRound)
-    differences = issubclass(mechanism.noise, WishartDifferenceNoise)
     try:
-        released = [
-            publish_made_up(press, table, raw if as_raw else policy)
-            for _ in range(_RELEASES if law or differences else 1)
-        ]
+        released = [publish_made_up(press, table, raw if as_raw else policy) for _ in range(_RELEASES if law else 1)]
     except UNPUBLISHED as error:
         return (make_check("books", [not_published(error)], ""),)
     hidden = ["README.md", "estimated_diagonal_error", "estimated_off_diagonal_error"] if depends_on_data else []
@@ -184,8 +178,6 @@ def check_whole(
         return _check_rounds(released, values, alpha), *checks
     exact = moments_of_batch(values, mechanism.scaling).matrix
     exact_corner = public_rows and _stated(released[0]).constant
-    if differences:
-        return _check_differences(released, exact, len(exact) - bool(exact_corner), alpha), *checks
     if law is None:
         return tuple(checks)
     return _check_entries(
@@ -266,24 +258,6 @@ def _check_entries(
     found = [(where, entries[:, chosen].ravel()) for where, chosen in (("on", diagonal), ("beside", ~diagonal))]
     sizes = [(f"{where} the diagonal", *law.chi_squared(noise)) for where, noise in found if len(noise)]
     return check_whole_releases(len(released), sizes, [np.sign(entries).astype(np.int8)], alpha, "exact sums")
-
-
-def _check_differences(released: list[Published], exact: NDArray[np.float64], n_free: int, alpha: float) -> Check:
-    """Check that entries without a common coordinate carry independent noise of the difference of Wisharts stated."""
-    stated, first = _stated(released[0]), np.arange(0, len(exact) - 1, 2)
-    degrees, scale = (stated.parameters[name] for name in ("degrees_of_freedom", "scale"))
-    step = stated.noise.granularity
-    noise = np.rint(np.array([one.values - exact for one in released]) / step)
-    on, beside = noise[:, np.arange(n_free), np.arange(n_free)], noise[:, first, first + 1]
-
-    sizes = []
-    laws = (chi_squared_difference(degrees, step / scale), chi_squared_difference(2 * degrees, 2 * step / scale))
-    for where, found, cdf in (("on", on, laws[0]), ("beside", beside, laws[1])):
-        size = np.abs(found.ravel())
-        total = float(-2 * np.log(np.maximum(2 - cdf(size) - cdf(size - 1), 1e-12)).sum())
-        sizes.append((f"{where} the diagonal", total, 2 * len(size)))
-    signs = [np.sign(found).astype(np.int8) for found in (on, beside)]
-    return check_whole_releases(len(released), sizes, signs, alpha, "exact sums")
 
 
 def _check_rounds(released: Sequence[Published], values: NDArray[np.float64], alpha: float) -> Check:

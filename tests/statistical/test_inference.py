@@ -25,8 +25,7 @@ from dp_learn.covariance.estimate import PooledCovariance, combine_sources, isse
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.sample import Sample, pool_sources
 from dp_learn.covariance.sources import table_rows
-from dp_learn.covariance.standard_errors import clean_forms, combine_row_errors, universal_penalty
-from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.covariance.standard_errors import clean_forms, combine_row_errors
 from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges
 
 
@@ -44,13 +43,6 @@ def ignoring_noise(pooled: PooledCovariance, _: Rows, theta: np.ndarray) -> Edge
     """Infer as if the debiased covariance were that of as many rows without noise."""
     c = clean_forms(pooled, error_forms(pooled, theta))
     return infer_edges(pooled, theta, isserlis(c, c).times(pooled.sampling_factor))
-
-
-def without_refit(pooled: PooledCovariance, _: Rows, __: np.ndarray) -> EdgeInference:
-    """Infer from the penalised estimate itself."""
-    alpha, weights = universal_penalty(pooled)
-    solution = graphical_lasso(pooled.correlation, alpha, weights=weights, penalize_diagonal=False, solver="cd")
-    return infer_edges(pooled, solution.precision / np.outer(pooled.deviations, pooled.deviations))
 
 
 Infer = Callable[[PooledCovariance, Rows, np.ndarray], EdgeInference]
@@ -126,16 +118,6 @@ def test_ignoring_the_noise_does_not_cover() -> None:
     assert result.edges < 0.7
     assert result.others < 0.7
     assert result.false_discoveries > 0.3
-
-
-@pytest.mark.long
-def test_penalised_estimate_does_not_cover_the_edges() -> None:
-    """Without the refit, 2000 rows leave the edges' intervals too short and off their place."""
-    ways = without_refit, from_covariance
-    penalised, refitted = simulate(chain(20), gaussian_noise(1.0), 2000, *ways, repetitions=50)
-
-    assert penalised.edges < 0.85
-    assert refitted.edges > 0.92
 
 
 @pytest.mark.slow

@@ -94,12 +94,3 @@ def test_rows_are_debiased_in_every_entry(mechanism: str, tmp_path: Path) -> Non
     if mechanism == "randomized-response":
         diagonal = [replace(each, noise_shared=None).debiased for each in found]
         assert largest_error(diagonal, clean) > 20.0
-
-
-@pytest.mark.long
-def test_second_moments_of_levels_are_debiased_in_every_entry(tmp_path: Path) -> None:
-    """The same of a covariance release, whose rows are all as long as a row of one column for each node."""
-    policy = make_policy("", unit="row", mu=3.0, release="covariance", mechanism="gaussian")
-    found = repeat(policy, tmp_path)
-    clean = np.cov(indicators(make_table()).to_numpy(), rowvar=False)
-    assert largest_error([each.debiased for each in found], clean) < 4.0

@@ -1,5 +1,8 @@
 """A release in two rounds, step by step: nothing is lost beyond what is stated, and nearly all of that is."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -15,6 +18,9 @@ from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.margins import RawColumn
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.sampling.keystream import insecure_keystream
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from faults import FAULTS
 
 KINDS = {
     "found": (Place(-30.0, 30.0), Place(0.0, 9.0), Place(-5.0, 1e6)),
@@ -67,6 +73,24 @@ def test_no_step_moves_or_loses_more_than_it_may(p: int, kind: str, mu: float, m
     """On ordinary and on the worst made-up neighbours, each step keeps to its sensitivity and its mu, and all to mu."""
     check = check_steps(_mechanism(p, mu, max_rows, kind), insecure_keystream(1), np.random.default_rng(1))
     assert check.passed, check.detail
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ("the first round has half its sensitivity", "found"),
+        ("what is chosen privately costs nothing", "found"),
+        ("the radius is read off the data", "found"),
+        ("two rounds ignore the entity cap", "found"),
+        ("histograms cost nothing", "scores"),
+    ],
+)
+def test_faults_of_steps_are_found(fault: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted faults move or lose more than a step may, or come to more than is stated."""
+    FAULTS[fault](monkeypatch)
+    mechanism = _mechanism(7 if kind == "scores" else 3, max_rows=4, kind=kind)
+    assert not check_steps(mechanism, insecure_keystream(1), np.random.default_rng(1)).passed
 
 
 @pytest.mark.slow

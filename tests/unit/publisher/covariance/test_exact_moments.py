@@ -79,20 +79,6 @@ def test_mean_and_covariance_come_back() -> None:
     np.testing.assert_allclose((covariance - exact) / np.outer(widths, widths), 0, atol=4e-6)
 
 
-def test_without_the_mean_there_is_no_constant() -> None:
-    """The matrix then has p rows, and the covariance is taken about the centres."""
-    scaling, rows = scaling_for(BOUNDS, with_mean=False), _rows(100)
-    moments = moments_of_batch(rows, scaling)
-    mean, covariance, _ = mean_and_covariance(
-        moments.matrix, scaling.centers, scaling.half_widths, scaling.constant, n_rows=100
-    )
-
-    assert moments.matrix.shape == (4, 4)
-    assert (mean == scaling.centers).all()
-    around = rows - scaling.centers
-    np.testing.assert_allclose(covariance, around.T @ around / 100, rtol=1e-4)
-
-
 @pytest.mark.parametrize("p", [1, 2, 13, 108])
 def test_constant_minimises_the_largest_error(p: int) -> None:
     """No other constant up to R has a smaller factor (1 + x)^2 (p + 2 / x), up to the rounding of c."""

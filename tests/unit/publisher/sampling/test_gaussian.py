@@ -1,7 +1,6 @@
 """The samplers bit by bit: values against the words they were made of, ties, close decisions, and refusals."""
 
 import math
-import tracemalloc
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,7 +14,7 @@ from tests.unit.publisher.sampling.test_probability_tables import thresholds_of
 
 from dp_bundle.base.errors import ParameterError
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
-from dp_publish.sampling.keystream import Keystream, SecureKeystream, insecure_keystream
+from dp_publish.sampling.keystream import Keystream, insecure_keystream
 from dp_publish.sampling.probability_tables import ProbabilityTable, block_table, discrete_table, rounded_table
 from dp_publish.sampling.rejection import accept_exactly
 
@@ -220,16 +219,3 @@ def test_a_size_that_is_none_is_refused(sample: Callable[..., NDArray[np.int64]]
     """Negative, fractional and absurd sizes are refused before anything is drawn."""
     with pytest.raises(ParameterError, match="size"):
         sample(1.0, size)
-
-
-@pytest.mark.parametrize("sample", SAMPLERS)
-@pytest.mark.parametrize("sigma", [300.0, 3000.0])
-def test_memory_does_not_grow_with_the_column(sample: Callable[..., NDArray[np.int64]], sigma: float) -> None:
-    """Drawing 4 million values takes under 2 MB besides them."""
-    rng = SecureKeystream()
-    sample(sigma, 1, rng)
-    tracemalloc.start()
-    out = sample(sigma, 1 << 22, rng)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < out.nbytes + 2_000_000

@@ -4,11 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_bundle.privacy.normal import mu_implied_by_epsilon
 from dp_publish.accounting.conversions import delta_for_epsilon, mu_for_epsilon_delta
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
@@ -53,22 +51,6 @@ def test_gaussian_sigma_counts_the_grid_that_is_used(above: float) -> None:
         mu = sensitivity / 2.0**exponent * above
         noisy = release(Gaussian, sums, GaussianDP(mu), rng=insecure_keystream(4))
         assert sensitivity + (columns + 1) * noisy.noise.granularity <= mu * noisy.noise.diagonal_sigma
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0, 30.0])
-def test_pure_epsilon_implies_its_mu(epsilon: float) -> None:
-    """The Gaussian trade-off curve of the implied mu lies below epsilon-DP's and touches it; a smaller mu's crosses."""
-    mu = mu_implied_by_epsilon(epsilon)
-    a = 1 / (1 + math.exp(epsilon))
-    alpha = np.unique(np.concatenate([np.geomspace(a * 1e-6, 1, 20_001), [a]]))
-    pure = np.maximum(1 - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - alpha))
-
-    def trade_off(mu: float) -> np.ndarray:
-        return np.asarray(stats.norm.cdf(stats.norm.isf(alpha) - mu))
-
-    assert (trade_off(mu) <= pure + 1e-13).all()
-    assert trade_off(mu)[alpha == a][0] == pytest.approx(a, rel=1e-9)
-    assert (trade_off(0.99 * mu) > pure).any()
 
 
 def test_sulq_states_the_mu_it_really_has(moments: ExactMoments, monkeypatch: pytest.MonkeyPatch) -> None:

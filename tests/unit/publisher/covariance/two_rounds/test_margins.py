@@ -85,15 +85,6 @@ def test_every_row_is_in_one_cell_of_every_column() -> None:
     assert np.split(flat, ends)[2].tolist() == [len(ALL_ROWS) // 3] * 3
 
 
-def test_counts_of_parts_add_up_in_any_order() -> None:
-    """Parts of a table, in batches of any size and order, have the counts of the whole."""
-    whole, shuffled = counts(ALL_ROWS).flat, np.random.default_rng(1).permutation(np.array(ALL_ROWS))
-    one, other = counts(shuffled[:70]), MarginCounts(COLUMNS, cells())
-    for batch in np.array_split(np.asfortranarray(shuffled[70:]), 13):
-        other.add(batch)
-    assert (one.merged(other).flat == whole).all()
-
-
 def test_cells_follow_from_public_facts() -> None:
     """They rise, lie within bounds, and are the finer the more rows and the larger mu, between limits."""
     n_cells = [
