@@ -1,7 +1,5 @@
 """The Thrift compact protocol for whoever writes hostile files: fields of all types, in any order, and back.
 
-It shares nothing with `dp_bundle.data.parquet_footer`, which believes nothing; this one believes all.
-
 References
 ----------
 Apache Thrift compact protocol, doc/specs/thrift-compact-protocol.md.

@@ -190,13 +190,6 @@ FOOTERS = (
 )
 
 
-def _field_twice() -> bytes:
-    body, footer = split(honest())
-    first, *others = fields(footer)
-    again = bytes([I32]) + write(1, I32) + write(2, I32)
-    return join(body, b"".join([first, again, *others]) + b"\0")
-
-
 def _huge_footer() -> bytes:
     body, footer = split(honest())
     empty = Fields({2: (I64, 0)})
@@ -254,7 +247,6 @@ def _number_of_text() -> bytes:
 
 PARTS: dict[str, Callable[[], bytes]] = {
     **{change.__name__.strip("_"): (lambda change=change: _changed(change)) for change in FOOTERS},
-    "field_twice": _field_twice,
     "huge_footer": _huge_footer,
     "dictionary_behind_the_data": _dictionary_behind_the_data,
     "size_twice": _size_twice,

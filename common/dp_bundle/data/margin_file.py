@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.data.margins import Counts, Floats, Margin
-from dp_bundle.data.parquet_footer import FileShape
-from dp_bundle.data.parquet_pages import check_written, open_parquet
-from dp_bundle.data.row_reader import in_our_words, label_places, text_to_arrow, to_numpy
+from dp_bundle.data.parquet import CheckedParquet, FileShape, check_written
+from dp_bundle.data.row_reader import label_places, text_to_arrow, to_numpy
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import MARGINS_NAME, Release
 from dp_bundle.manifest.sources import NO_VALUE, Source
@@ -149,11 +148,13 @@ def _read_cells(file: BinaryIO, known: list[str], n_names: int) -> _Cells:
     """Return the cells of all histograms in the order of the file, if their texts are known ones."""
     n_bytes = file.seek(0, os.SEEK_END)
     shape = FileShape(n_names * MOST_CELLS, _GROUP_ROWS, _SCHEMA, tuple(known))
-    with in_our_words(MARGINS_NAME):
-        parquet = open_parquet(MARGINS_NAME, file, shape, pre_buffer=False, read_dictionary=["column", "level"])
-        if not 0 < parquet.metadata.num_rows <= n_bytes + _LEAST_BYTES:
-            raise BundleFormatError(f"{MARGINS_NAME} has fewer bytes than so many counts with noise")
-        table = parquet.read(use_threads=False)
+    parquet = CheckedParquet(MARGINS_NAME, file, shape)
+    if not 0 < parquet.n_rows <= n_bytes + _LEAST_BYTES:
+        raise BundleFormatError(f"{MARGINS_NAME} has fewer bytes than so many counts with noise")
+    groups = enumerate(parquet.group_rows)
+    table = pa.Table.from_batches(
+        [batch for group, rows in groups for batch in parquet.read(file, group, rows, ["column", "level"])]
+    )
 
     texts, words = [], text_to_arrow(known)
     for name in ("column", "level"):

@@ -22,10 +22,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import BundleFormatError, ParameterError
-from dp_bundle.data.parquet_footer import FileShape
-from dp_bundle.data.parquet_pages import check_written, open_parquet
+from dp_bundle.data.parquet import CheckedParquet, FileShape, check_written
 from dp_bundle.data.recovery import estimate_rows
-from dp_bundle.data.row_reader import in_our_words, label_places, text_to_arrow, to_arrow, to_numpy
+from dp_bundle.data.row_reader import label_places, text_to_arrow, to_arrow, to_numpy
 from dp_bundle.manifest.matrix_noise import NoisyMatrix
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, TRANSFORM_NAME, Release
 
@@ -123,12 +122,12 @@ def read_triangle(file: BinaryIO, release: Release, name: str = COVARIANCE_NAME)
         raise BundleFormatError(f"{name} has fewer bytes than a matrix of {d} columns with noise")
 
     shape = FileShape(n_entries, _GROUP_ROWS, _SCHEMA, tuple(described.labels))
-    with in_our_words(name):
-        parquet = open_parquet(name, file, shape, pre_buffer=False, read_dictionary=["row", "column"])
-        if parquet.metadata.num_rows != n_entries:
-            raise BundleFormatError(f"{name} is not the labelled triangle that its manifest describes")
-        matrix, start = np.empty((d, d)), 0
-        for batch in parquet.iter_batches(_AT_ONCE, use_threads=False):
+    parquet = CheckedParquet(name, file, shape)
+    if parquet.n_rows != n_entries:
+        raise BundleFormatError(f"{name} is not the labelled triangle that its manifest describes")
+    matrix, start = np.empty((d, d)), 0
+    for group in range(len(parquet.group_rows)):
+        for batch in parquet.read(file, group, _AT_ONCE, ["row", "column"]):
             _fill(matrix, batch, start, described)
             start += batch.num_rows
     if start != n_entries:

@@ -17,12 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.base.quoting import quote_name
-from dp_bundle.data.parquet_footer import FileShape
-from dp_bundle.data.parquet_pages import open_parquet
+from dp_bundle.data.parquet import CheckedParquet, FileShape
 from dp_bundle.data.rows import group_rows, part_schema
 from dp_bundle.manifest.columns import Column
 
@@ -61,9 +59,6 @@ def label_places(found: pa.DictionaryArray, known: pa.StringArray) -> npt.NDArra
     if len(indices) and (indices.min() < 0 or indices.max() >= len(places)):  # pyarrow does not check
         return None
     return to_numpy(places.cast(pa.int64()))[indices] if len(indices) else np.empty(0, dtype=np.int64)
-
-
-_PAGE_BUFFER = 2**18  # bytes read ahead per column
 
 
 @dataclass(frozen=True)
@@ -142,11 +137,10 @@ def part_groups(
         As `find_groups` does.
     """
     shape = FileShape(n_rows - start, group_rows(len(columns)), part_schema(columns))
-    with in_our_words(name), contextlib.closing(new_view()) as file:
-        metadata = open_parquet(name, file, shape, pre_buffer=False).metadata
-    for index in range(metadata.num_row_groups):
-        size = metadata.row_group(index).num_rows
-        yield RowGroup(name, start, size, partial(_read_group, name, new_view, metadata, index, columns))
+    with contextlib.closing(new_view()) as file:
+        parquet = CheckedParquet(name, file, shape)
+    for index, size in enumerate(parquet.group_rows):
+        yield RowGroup(name, start, size, partial(_read_group, name, new_view, parquet, index, columns))
         start += size
 
 
@@ -163,23 +157,12 @@ def require_all_rows(seen: int, n_rows: int) -> None:
 
 
 def _read_group(
-    name: str, new_view: Callable[[], BinaryIO], metadata: pq.FileMetaData, index: int, columns: tuple[Column, ...]
+    name: str, new_view: Callable[[], BinaryIO], parquet: CheckedParquet, index: int, columns: tuple[Column, ...]
 ) -> pa.RecordBatch:
-    with in_our_words(name), contextlib.closing(new_view()) as file:
-        parquet = pq.ParquetFile(file, metadata=metadata, buffer_size=_PAGE_BUFFER, pre_buffer=False)
-        size = metadata.row_group(index).num_rows
-        (batch,) = parquet.iter_batches(size, row_groups=[index], use_threads=False)
-        _check_cells(name, batch, columns)
+    with contextlib.closing(new_view()) as file:
+        (batch,) = parquet.read(file, index, parquet.group_rows[index])
+    _check_cells(name, batch, columns)
     return batch
-
-
-@contextlib.contextmanager
-def in_our_words(name: str) -> Iterator[None]:
-    """Turn errors of a reader into ours."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, ValueError) as error:  # a name that is no UTF-8 is a ValueError
-        raise BundleFormatError(f"{name} is not readable as Parquet: ask the publisher for a sound bundle") from error
 
 
 def _check_cells(name: str, batch: pa.RecordBatch, columns: tuple[Column, ...]) -> None:

@@ -25,8 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import DataError
-from dp_bundle.data.parquet_footer import MOST_CELLS_PER_BYTE, FileShape
-from dp_bundle.data.parquet_pages import check_written
+from dp_bundle.data.parquet import MOST_CELLS_PER_BYTE, FileShape, check_written
 from dp_bundle.manifest.columns import Column
 
 
