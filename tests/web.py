@@ -101,8 +101,7 @@ class WebServer:
             content = content[start : end + 1]
         else:
             request.send_response(200)
-        if not self.endless:
-            request.send_header("Content-Length", str(len(content)))
+        request.send_header("Content-Length", str(len(content) + _ENDLESS * self.endless))
         request.end_headers()
         if self.cuts:
             self.cuts -= 1
@@ -122,20 +121,22 @@ class WebServer:
         self._thread.join()
 
 
-def make_certificate(path: Path) -> None:
-    """Write a certificate for this machine that nobody else has signed, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "this machine")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+def make_certificate(path: Path) -> Path:
+    """Write a certificate for this machine, with its key, and return the file of the authority that signed it."""
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("authority", "this machine")]
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    made = []
+    for name, key, is_authority in zip(names, keys, (True, False), strict=True):
+        certificate = (
+            x509.CertificateBuilder(names[0], name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .sign(keys[0], hashes.SHA256())
+        )
+        made.append(certificate.public_bytes(serialization.Encoding.PEM))
+    form = serialization.PrivateFormat.PKCS8
+    path.write_bytes(keys[1].private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()) + made[1])
+    authority = path.with_suffix(".ca")
+    authority.write_bytes(made[0])
+    return authority

@@ -3,8 +3,7 @@
 Its manifest and descriptions are read at once, as they are small, and kept in memory. Every data member is fetched when
 it is first needed, in large ranges, into the cache of downloads, which compares it with its signed digest before it is
 read; from there it is read as from a folder. No more of anything is asked for than it can have: a description as many
-bytes as follow from the manifest, and a data member those that a signed description gives. All transfers share a pace,
-in which nothing is gained until the signer is known.
+bytes as follow from the manifest, and a data member those that a signed description gives.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from dp_bundle.bundle.writing import MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
 from dp_bundle.files.cache import Cache
 from dp_bundle.files.opening import open_store
-from dp_bundle.files.patience import Pace
 from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import first_member, signed_members
 from dp_bundle.files.windows import Member, read_at
@@ -67,8 +65,7 @@ class RemoteFolder:
     def __init__(
         self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False, folder: str = ""
     ) -> None:
-        self._pace = Pace(earns=signed is not None)
-        self._path, self._store, self._anew = path, open_store(folder or path.uri, self._pace), anew
+        self._path, self._store, self._anew = path, open_store(folder or path.uri), anew
         self._cache = Cache()
         self._small: dict[str, bytes] = {}
         self._signed = signed or {}
@@ -96,7 +93,7 @@ class RemoteFolder:
         DigestMismatchError
             It is not the one that was signed.
         """
-        self._signed, self._pace.earns = signed, True
+        self._signed = signed
         for name, most in largest().items():
             self._small[name] = self._at(name, 0, most)
         sizes = {name: len(content) for name, content in self._small.items()} | self._described_sizes()
@@ -207,7 +204,7 @@ class RemoteTar(RemoteFolder):
         BundleFormatError
             They are others, or the file is not an archive that `write_archive` made.
         """
-        self._signed, self._pace.earns = signed, True
+        self._signed = signed
         most = largest()
         members = signed_members(self._peek, self._size, signed)
         for member in members:

@@ -44,7 +44,7 @@ def cli() -> None:
     """Inspect and verify bundles of noisy data, and decide whom to trust.
 
     A bundle is a tar, or the folder that dp-bundle unpack makes of it; commands take either. It may also be at https://
-    or, with obstore, at s3://, gs:// or az://; what writes beside a bundle needs it here.
+    s3://, gs:// or az://; what writes beside a bundle needs it here.
 
     \b
     Example:

@@ -22,9 +22,9 @@ from typing import Any
 from dp_bundle.base.errors import DigestMismatchError, StoreError
 from dp_bundle.base.machine import cache_folder
 from dp_bundle.files.new_files import locked, make_private_folder
-from dp_bundle.files.patience import number_chosen
+from dp_bundle.files.places import number_chosen
 
-RANGE = 2**23  # bytes of one request, each of which has its own limits of time
+RANGE = 2**22  # bytes of one request, each of which has its own limit of time
 _DEFAULT_GB = 16.0
 _FREE_SHARE = 0.9  # of a disk's free room may be taken
 _CONTENT = re.compile(r"[0-9a-f]{64}(\.partial)?")

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from dp_bundle.base.errors import ParameterError, StoreError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.files.new_files import sync_folder, whole_file
-from dp_bundle.files.patience import Pace
 from dp_bundle.files.places import RemotePath, Store, located, missing, require_name
 from dp_bundle.files.windows import RangeReader, read_at, regular_file
 
@@ -24,7 +23,7 @@ _AT_ONCE = 2**23  # bytes of a request, where a file is read from its start to i
 _SCHEMES = "a folder, file://, s3://, gs://, az://, or https:// to read"
 
 
-def open_store(place: str | os.PathLike[str], pace: Pace | None = None) -> Store:
+def open_store(place: str | os.PathLike[str]) -> Store:
     """Return the store at a place; nothing is read or written yet.
 
     Parameters
@@ -32,28 +31,21 @@ def open_store(place: str | os.PathLike[str], pace: Pace | None = None) -> Store
     place : str or PathLike
         A local folder, which may not exist yet, or a URI: `file:///FOLDER`, `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX`,
         `az://CONTAINER/PREFIX`, or `https://HOST/FOLDER`, which is only read. Credentials come from the environment.
-    pace : Pace, optional
-        How slow all that is read of it may be, together; by default, each transfer has a pace of its own.
 
     Raises
     ------
     ParameterError
         There is no such kind of place.
     StoreError
-        obstore is needed and not installed, or the environment does not say enough.
+        It cannot be taken as such a place, or the environment does not say enough.
     """
     found = located(place)
     if isinstance(found, Path):
         return FolderStore(found)
-    scheme = urlsplit(found.uri).scheme
-    if scheme in ("s3", "gs", "az"):
-        from dp_bundle.files.buckets import BucketStore
+    if urlsplit(found.uri).scheme in ("s3", "gs", "az", "https", "http"):
+        from dp_bundle.files.remote_store import RemoteStore
 
-        return BucketStore(found.uri, pace)
-    if scheme in ("https", "http"):
-        from dp_bundle.files.web import WebStore
-
-        return WebStore(found.uri, pace)
+        return RemoteStore(found.uri)
     raise ParameterError("a place", _SCHEMES, str(found))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -23,7 +25,7 @@ class Store(Protocol):
 
     A name is one part or several with slashes between them, each of letters, digits, spaces and `._~+=@,()-`, and none
     begins with a dot. Failures that may pass (no answer, an answer that is cut short, a busy server) are tried
-    again for about ten seconds.
+    again for some seconds.
 
     Attributes
     ----------
@@ -171,6 +173,24 @@ def located(place: str | os.PathLike[str]) -> Path | RemotePath:
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
     return RemotePath(uri)
+
+
+def number_chosen(name: str, default: float, allowed: str, fits: Callable[[float], bool]) -> float:
+    """Return the number in a variable of the environment, or the default.
+
+    Raises
+    ------
+    ParameterError
+        The variable is no number that fits; the message says what is allowed.
+    """
+    given = os.environ.get(name, str(default))
+    try:
+        number = float(given)
+    except ValueError:
+        number = math.nan
+    if not fits(number):
+        raise ParameterError(name, allowed, given)
+    return number
 
 
 def missing(place: str) -> FileNotFoundError:

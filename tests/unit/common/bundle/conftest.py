@@ -10,7 +10,6 @@ from tests.conftest import make_policy
 from dp_bundle import open_bundle
 from dp_bundle.bundle.packing import unpack_bundle
 from dp_bundle.data import rows
-from dp_bundle.files import patience
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import new_key_pair
 from dp_publish import load_key, publish
@@ -18,10 +17,9 @@ from dp_publish import load_key, publish
 
 @pytest.fixture(autouse=True)
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep downloads in the test's folder, wait for hardly any time after a failure, and expect parts of least size."""
+    """Keep downloads in the test's folder, and expect parts of least size."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(rows, "_PART_CELLS", 1)
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
 
 
 @pytest.fixture(scope="session")

@@ -127,7 +127,7 @@ def test_a_download_that_is_cut_at_five_places_resumes(web: WebServer, multipart
     web.cuts = 5
     with open_bundle(f"{web.url}/a", UnsafeTrustAnyone()) as bundle:
         sizes = [member.size for member in bundle.members.values()]
-    assert web.sent == sum(sizes)
+    assert sum(sizes) <= web.sent <= sum(sizes) + 5 * 2**12
 
 
 def test_a_server_that_sends_too_much_is_cut_off(web: WebServer) -> None:

@@ -1,12 +1,8 @@
 """Addresses that are none, or at which there is nothing: one true sentence each."""
 
-import socket
-from unittest.mock import Mock
-
 import pytest
 from tests.conftest import Run
 from tests.s3 import FaultyProxy
-from tests.web import WebServer
 
 from dp_bundle.base.errors import ParameterError, StoreError
 from dp_bundle.files.opening import open_store
@@ -36,20 +32,6 @@ def test_what_is_no_address_is_said(address: str, command: Run) -> None:
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done
         assert "an address must be like" in done.stderr
         assert "secret" not in done.stderr
-
-
-def test_a_host_that_cannot_be_asked_is_said(web: WebServer, monkeypatch: pytest.MonkeyPatch, command: Run) -> None:
-    """A name that is not known, a label that is too long and a port without a server have sentences of their own."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with pytest.raises(StoreError, match=r"nothing takes connections there.* did not answer, also when asked again"):
-        open_store(f"https://127.0.0.1:{port}/x").read("a")
-    with pytest.raises(StoreError, match="its server did not answer"):
-        open_store(f"https://{'a' * 64}.example/x").read("a")
-    unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    monkeypatch.setattr(socket, "getaddrinfo", Mock(side_effect=unknown))
-    with pytest.raises(StoreError, match="the name of its server is not known here"):
-        open_store("https://data.example.org/x").read("a")
 
 
 @pytest.mark.parametrize("name", ["x.tar", "x"])

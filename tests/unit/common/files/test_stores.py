@@ -156,13 +156,6 @@ def test_a_bucket_is_not_asked_without_tls(monkeypatch: pytest.MonkeyPatch) -> N
         open_store("s3://bucket/x")
 
 
-def test_the_extra_is_named_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without obstore, the sentence says what to install."""
-    monkeypatch.setitem(__import__("sys").modules, "obstore", None)
-    with pytest.raises(StoreError, match=r'pip install "obstore>=0.12"'):
-        open_store("gs://bucket/x")
-
-
 def test_a_file_whose_link_lost_its_answer_is_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder on a network that gave the name and then failed is looked at, and what is there counts."""
     link = os.link

@@ -17,7 +17,6 @@ from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle.base.errors import SchemaError, StoreError
-from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath, Store
 from dp_publish import publish
@@ -29,8 +28,7 @@ KINDS = {"b": "integer", "a": "continuous"}
 
 @pytest.fixture(autouse=True)
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in the test's folder, and wait for hardly any time after a failure."""
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
+    """Work in the test's folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 

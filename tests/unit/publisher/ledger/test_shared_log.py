@@ -10,7 +10,6 @@ import pytest
 from tests.s3 import FaultyProxy
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, PrivacyError
-from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_publish.accounting.conversions import Cost
@@ -205,9 +204,8 @@ def test_eight_at_once(place: str, tmp_path: Path, request: pytest.FixtureReques
 
 
 @pytest.mark.slow
-def test_eight_at_once_in_a_failing_bucket(s3: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eight_at_once_in_a_failing_bucket(s3: FaultyProxy, tmp_path: Path) -> None:
     """The same where a tenth of all requests fail in each of three ways, and each first creation's answer is lost."""
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.005)
     s3.break_everything()
     new_ledger = _on(open_store(f"s3://{s3.bucket}/ledger"), tmp_path)
     _check_five(_eight_at_once(new_ledger), new_ledger(0))

@@ -17,7 +17,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError, DpGraphError, ParameterError, StoreError
 from dp_bundle.bundle.packing import pack_bundle
 from dp_bundle.data import rows
-from dp_bundle.files import buckets, patience
+from dp_bundle.files import remote_store
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import Store
 from dp_publish.ledger.ledger import Ledger
@@ -29,7 +29,6 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make parts of 8192 rows, work in the test's folder, and wait for hardly any time after a failure."""
     monkeypatch.setattr(rows, "_PART_CELLS", 1)
     monkeypatch.setattr(rows, "_MOST_ROWS", 2**13)
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
@@ -86,13 +85,13 @@ def test_a_release_appears_as_a_folder(
 def test_the_manifest_comes_last(publish_to: Publish, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts come first, descriptions after them, and the manifest after everything, once the books say sealed."""
     created: list[tuple[str, list[str]]] = []
-    create = buckets.BucketStore.create
+    create = remote_store.RemoteStore.create
 
     def note(self: Any, name: str, content: bytes) -> bytes:
         created.append((name, states()))
         return create(self, name, content)
 
-    monkeypatch.setattr(buckets.BucketStore, "create", note)
+    monkeypatch.setattr(remote_store.RemoteStore, "create", note)
     publish_to(store.uri)
     kinds = [name.partition("/")[0] for name, _ in created if not name.startswith("trial-")]
     assert kinds == ["data"] * 3 + ["README.md", "datapackage.json", "croissant.json", "manifest.dsse.json"]
@@ -122,14 +121,14 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
 ) -> None:
     """Whatever is reached, nobody can read it as a release, it is booked as spent, and the tar here finishes it."""
     with monkeypatch.context() as patch:
-        create = buckets.BucketStore.create
+        create = remote_store.RemoteStore.create
 
         def fail(self: Any, name: str, content: bytes) -> bytes:
             if name == member:
                 raise StoreError(self.uri, "gone")
             return create(self, name, content)
 
-        patch.setattr(buckets.BucketStore, "create", fail)
+        patch.setattr(remote_store.RemoteStore, "create", fail)
         with pytest.raises(StoreError, match="gone") as caught:
             publish_to(store.uri)
     with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
@@ -154,7 +153,7 @@ def test_a_manifest_whose_fate_is_unknown_is_looked_for(
     publish_to: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error after the manifest was put is no failure if the manifest is found there."""
-    create = buckets.BucketStore.create
+    create = remote_store.RemoteStore.create
 
     def put_and_fail(self: Any, name: str, content: bytes) -> bytes:
         found = create(self, name, content)
@@ -162,7 +161,7 @@ def test_a_manifest_whose_fate_is_unknown_is_looked_for(
             raise StoreError(self.uri, "nobody knows")
         return found
 
-    monkeypatch.setattr(buckets.BucketStore, "create", put_and_fail)
+    monkeypatch.setattr(remote_store.RemoteStore, "create", put_and_fail)
     receipt = publish_to(store.uri)
     assert states() == ["published"]
     with open_bundle(store.uri) as bundle:
@@ -187,7 +186,7 @@ def test_a_storage_that_replaces_is_refused_before_anything_is_booked(
     publish_to: Publish, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A storage that ignores the condition of a put could lose a release, and gets none."""
-    monkeypatch.setattr(buckets.BucketStore, "create", lambda _self, _name, content: content)
+    monkeypatch.setattr(remote_store.RemoteStore, "create", lambda _self, _name, content: content)
     with pytest.raises(StoreError, match="replaces"):
         publish_to(store.uri)
     assert states() == []

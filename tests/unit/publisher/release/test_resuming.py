@@ -13,7 +13,6 @@ from tests.unit.publisher.release.stopped_jobs import ELSEWHERE, STOPS, Stopping
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, MissingValuesError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_publish.ledger.ledger import Ledger, open_ledger
 from dp_publish.release import job as jobs
@@ -163,11 +162,8 @@ def test_a_folder_goes_on_too(stop: str, stopping: Stopping, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", ELSEWHERE)
-def test_a_failing_bucket_goes_on_too(
-    stop: str, stopping: Stopping, s3: FaultyProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_bucket_goes_on_too(stop: str, stopping: Stopping, s3: FaultyProxy) -> None:
     """So is one in a bucket, with the ledger there, where requests fail and the answer of each creation is lost."""
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
     s3.break_everything()
     stopping.out = f"s3://{s3.bucket}/published"
     _finish_elsewhere(stop, stopping, open_ledger(f"s3://{s3.bucket}/books"))

@@ -17,7 +17,6 @@ from tests.unit.publisher.release.conftest import Publish, Sent
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
-from dp_bundle.files import patience
 from dp_bundle.files.opening import open_store
 from dp_publish import Policy, Receipt
 from dp_publish.release.resuming import resume
@@ -35,7 +34,6 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_PART_CELLS", 300)
     monkeypatch.setattr(staged_table, "_GRAIN", 70)
     monkeypatch.setattr(staged_table, "_BUCKET_ROWS", 1000)
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0005)
 
 
 @pytest.fixture
