@@ -25,7 +25,7 @@ import numpy.typing as npt
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.privacy.noise import discrete_gaussian_fourth_cumulant, rounded_gaussian_fourth_cumulant
-from dp_learn.matrices.labels import align, align_square, column_labels
+from dp_learn.matrices.labels import align_numbers, align_square, column_labels
 from dp_learn.matrices.linalg import FloatArray, draw_symmetric, eigendecomposition, sandwich, scale_columns
 
 ALL = slice(None)
@@ -174,7 +174,7 @@ def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) 
     """
     columns = column_labels(covariance)
     covariance = np.asarray(align_square("covariance", covariance))
-    variance = np.asarray(align("noise_variance", noise_variance, columns), dtype=float)
+    variance = align_numbers("noise_variance", noise_variance, columns)
     if variance.ndim == 2:
         return _debias_dependent(covariance, variance)
     if covariance.ndim != 2 or variance.shape != (len(covariance),) or covariance.shape[0] != covariance.shape[1]:

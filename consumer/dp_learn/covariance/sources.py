@@ -31,7 +31,7 @@ from dp_learn.covariance.moments import LARGEST, BundleRows, Moments, Rows, fold
 from dp_learn.covariance.one_round import OneRound, debias_one_round
 from dp_learn.covariance.skewness import least_skewness, limits_of
 from dp_learn.covariance.two_rounds import RoundMatrices, TwoRounds, combine_rounds
-from dp_learn.matrices.labels import align
+from dp_learn.matrices.labels import align_numbers
 from dp_learn.matrices.linalg import FloatArray, sandwich
 
 Told = Collection[str] | None
@@ -256,7 +256,7 @@ def _change_rows(source: RowSource, gaps: Mapping[int, float], levels: Levels) -
 
 def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.ArrayLike = 0.0) -> RowSource:
     """Return the rows of a table in memory, with Gaussian noise of these variances (a number, or one per column)."""
-    variance = np.asarray(align("noise_variance", noise_variance, columns), dtype=float)
+    variance = align_numbers("noise_variance", noise_variance, columns)
     if variance.shape not in {(), (len(columns),)} or not (np.isfinite(variance).all() and (variance >= 0).all()):
         raise ParameterError(
             "noise_variance", f"a finite number >= 0, or one for each of {len(columns)} columns", noise_variance

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.covariance import log_likelihood
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -22,7 +23,7 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource, RowSource, bundle_source, table_rows
 from dp_learn.covariance.standard_errors import penalty_weights, universal_penalty
 from dp_learn.matrices.checks import check_alpha
-from dp_learn.matrices.labels import align, column_labels, labels_of
+from dp_learn.matrices.labels import align_numbers, column_labels
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
 from dp_learn.matrices.repair import nearest_psd_max_norm, repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
@@ -77,14 +78,12 @@ class NoisyRowsEstimator(BaseEstimator):  # type: ignore[misc]
             values = validate_data(
                 self, X, reset=reset, dtype=np.float64, ensure_min_samples=least, ensure_min_features=least
             )
-            labels = column_labels(X)
             if reset:
-                self._labels = labels
-            elif self._labels is not None and (labels := labels_of(X, 1, numbered=True)) not in (None, self._labels):
-                raise ParameterError(
-                    "X", f"a table with the columns that were fitted, in the order {self._labels}", labels
-                )
-            own = labels or [f"x{index}" for index in range(values.shape[1])]
+                self._labels = column_labels(X)
+            elif self._labels and isinstance(X, pd.DataFrame) and (labels := [*map(str, X.columns)]) != self._labels:
+                allowed = f"a table with the columns that were fitted, in the order {self._labels}"
+                raise ParameterError("X", allowed, labels)
+            own = self._labels or [f"x{index}" for index in range(values.shape[1])]
             names = getattr(self, "feature_names_in_", own)
             source = table_rows(values, [str(name) for name in names], self.noise_variance)
             if reset and np.any(source.noise_variance):
@@ -161,7 +160,7 @@ class CovarianceEstimator(NoisyRowsEstimator, ABC):
         if isinstance(self.weights, str):
             weights = penalty_weights(pooled) if self.weights == "noise" else None
         elif self.weights is not None:
-            weights = np.asarray(align("weights", self.weights, pooled.columns), dtype=float)
+            weights = align_numbers("weights", self.weights, pooled.columns)
         with few_threads(len(matrix)):
             self._estimate(ScaledCovariance(pooled, matrix, units, weights))
         return self

@@ -15,7 +15,7 @@ from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.estimators.base import CovarianceEstimator, ScaledCovariance
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
-from dp_learn.matrices.labels import align, column_labels
+from dp_learn.matrices.labels import align_numbers, column_labels
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import repair_covariance
 
@@ -43,7 +43,7 @@ def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike, *
     Adaptive thresholding for sparse covariance matrix estimation, JASA 106(494).
     """
     s = check_covariance(covariance)
-    limit = np.asarray(align("thresholds", thresholds, column_labels(covariance)), dtype=float)
+    limit = align_numbers("thresholds", thresholds, column_labels(covariance))
     if limit.ndim == 0:
         limit = np.full(s.shape, limit)
     limit = check_weights(limit, len(s), penalize_diagonal=False)

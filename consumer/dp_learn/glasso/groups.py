@@ -80,7 +80,9 @@ def make_groups(groups: ArrayLike, n_features: int, columns: Sequence[str] | Non
         Unless there is one for each column.
     """
     groups = align("groups", groups, columns)
-    listed = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)  # type: ignore[arg-type]
+    listed = groups.tolist() if isinstance(groups, np.ndarray) else groups
+    if not isinstance(listed, Sequence) or isinstance(listed, str):
+        raise ParameterError("groups", "one name or number for each column", groups)
     if len(listed) != n_features:
         raise ParameterError("groups", f"the node of each of {n_features} columns", f"{len(listed)} of them")
     try:

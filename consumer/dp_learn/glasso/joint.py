@@ -27,7 +27,7 @@ from dp_learn.glasso.joint_problem import (
 from dp_learn.glasso.problem import Solution, Status
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
-from dp_learn.matrices.labels import align, labels_of
+from dp_learn.matrices.labels import align, column_labels
 from dp_learn.matrices.linalg import FloatArray, few_threads
 
 _FORBIDDEN = 1e3  # no entry is worth as much, in units in which variances are about one
@@ -192,10 +192,9 @@ def solve_jointly(
 def check_periods(covariances: ArrayLike) -> FloatArray:
     """Return the covariances of at least two periods as one symmetric array, by labels in the first one's order."""
     if not isinstance(covariances, np.ndarray) and isinstance(covariances, Sequence) and len(covariances):
-        columns = labels_of(covariances[0], 1)
+        columns = column_labels(covariances[0])
         if columns is not None:
-            rows = [align("covariances", each, columns) for each in covariances]
-            covariances = [np.asarray(align("covariances", each.T, columns)).T for each in rows]
+            covariances = [align("covariances", each, columns) for each in covariances]
     s = np.asarray(covariances, dtype=float)
     if s.ndim != 3 or len(s) < 2:
         raise ParameterError("covariances.shape", "(K, p, p) with K >= 2", s.shape)

@@ -58,7 +58,7 @@ def graphical_lasso(
         Most sweeps over the columns, or iterations, of any connected component.
     start : Solution, optional
         An earlier answer for as many columns, from which to start. It changes the time taken, not the optimum.
-    groups : sequence of length p, or mapping of labels, optional
+    groups : sequence of length p, optional
         The node of each column, by name or number; labels, if any, are those of `covariance`. A node of several
         columns, as a category's indicators are, is linked to another by a block of the precision matrix, whose
         Frobenius norm is penalised in place of absolute values of entries: ``alpha sum_{g != h} w_gh ||Theta_gh||_F``,

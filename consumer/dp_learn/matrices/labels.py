@@ -1,46 +1,27 @@
-"""Arguments whose numbers have labels: put into the order of the columns that they are about, or refused.
+"""Arguments of pandas: put into the order of the columns, or rows, that they are about, or refused.
 
-A label is the index of a pandas Series or DataFrame, the columns of a DataFrame of any library, a coordinate of an
-xarray DataArray, or the key of a dictionary. Arrays and lists have none, and neither has what a library numbered by
-itself: they are taken by position. Labels are compared as text, as names of columns are.
+Labels are the index of a Series or the index and columns of a DataFrame, compared as text, as names of columns are.
+Arrays have none, and neither has what pandas numbered by itself beside names: they are taken by position.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import quote_name
 
 _SHOWN = 5
-_MANY = (Mapping, list, tuple)
 
 
 def column_labels(table: Any) -> list[str] | None:
-    """Return the labels of the columns of a table or a matrix, or None where it has none."""
-    return labels_of(table, 1)
-
-
-def labels_of(values: Any, axis: int, *, numbered: bool = False) -> list[str] | None:
-    """Return the labels along an axis as text, or None where there are none.
-
-    Parameters
-    ----------
-    values : array-like
-        With labels or without.
-    axis : int
-        0 for rows, or the entries of a vector; 1 for columns.
-    numbered : bool
-        Whether the numbers count that a library gives by itself.
-    """
-    if isinstance(values, np.ndarray | np.generic | str | bytes | int | float | list | tuple) or values is None:
-        return None
-    found = _raw_labels(values, axis)
-    return None if found is None or (_are_numbered(found) and not numbered) else [str(label) for label in found]
+    """Return the labels of the columns of a DataFrame, or None where it has none, as other values."""
+    return _labels_beside((), table, 1)
 
 
 def align(name: str, values: Any, columns: Sequence[str] | None, *, what: str = "columns") -> Any:
@@ -51,7 +32,7 @@ def align(name: str, values: Any, columns: Sequence[str] | None, *, what: str = 
     name : str
         What the argument is called.
     values : array-like
-        One number for each column, or a matrix of one for each pair.
+        One value for each column, or a matrix of one for each pair.
     columns : sequence of str or None
         The labels that it is to have, in their order; None where what it goes with has no labels.
     what : str
@@ -67,82 +48,70 @@ def align(name: str, values: Any, columns: Sequence[str] | None, *, what: str = 
     ParameterError
         Labels are missing, unknown or there twice, or one side alone has labels in another order.
     """
-    if getattr(getattr(values, "dtype", None), "names", None):
-        raise ParameterError(name, "an array of numbers, a Series or a dictionary", "an array of records")
-    if isinstance(values, Mapping) and any(isinstance(each, _MANY) or np.ndim(each) for each in values.values()):
-        raise ParameterError(name, "one value for each label", "a dictionary of several")
-    n_axes = 1 if isinstance(values, Mapping) else int(getattr(values, "ndim", 0) or len(getattr(values, "shape", ())))
-    labels = [_labels_beside(columns, values, axis) for axis in range(min(n_axes, 2))]
-    plain = np.asarray(list(values.values())) if isinstance(values, Mapping) else values
+    labels = [_labels_beside(columns or (), values, axis) for axis in range(2)]
     if not any(labels):
-        return plain
-    plain = np.asarray(plain)
+        return values
     orders = [None if each is None else _order(name, each, columns, what) for each in labels]
     moved = any(order is not None and order != sorted(order) for order in orders)
-    if moved and None in orders:
+    if moved and np.ndim(values) == 2 and None in orders:
         raise ParameterError(name, f"labelled by {what} on both sides, or in their order", "labels on one side alone")
+    plain = np.asarray(values)
     for axis, order in enumerate(orders):
-        if order is not None and order != list(range(plain.shape[axis])):
-            plain = plain.take(order, axis)
+        plain = plain if order is None else plain.take(order, axis)
     return plain
+
+
+def align_numbers(name: str, values: npt.ArrayLike, columns: Sequence[str] | None) -> npt.NDArray[np.float64]:
+    """Return `align` of numbers as an array; a ParameterError where they are none."""
+    try:
+        return np.asarray(align(name, values, columns), dtype=float)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise ParameterError(name, "a number, an array of numbers, a Series or a DataFrame", values) from error
 
 
 def align_square(name: str, matrix: Any) -> Any:
     """Return a matrix with its rows in the order of its columns, where both have labels; else as it came."""
-    columns = labels_of(matrix, 1, numbered=True)
-    rows = None if columns is None else _labels_beside(columns, matrix, 0)
-    numbered = labels_of(matrix, 1) is None and {*(columns or ())}.isdisjoint(rows or ())
-    return matrix if numbered or rows in (None, columns) else align(name, matrix, columns)
+    if not _is_pandas(matrix) or _are_apart(*matrix.axes) or matrix.axes[0].equals(matrix.axes[-1]):
+        return matrix
+    return align(name, matrix, [str(label) for label in matrix.axes[-1]])
 
 
 def align_rows(name: str, values: Any, rows: Any) -> Any:
-    """Return one value for each row in the order of the rows, where both have an index; else as they came.
-
-    What pandas numbered by itself has no labels beside an index that has none of these numbers, and is taken by
-    position, as arrays are.
-    """
+    """Return one value for each row in the order of the rows, where both have an index; else as they came."""
     if not (_is_pandas(values) and _is_pandas(rows)) or values.index.equals(rows.index):
         return values
     unique = rows.index.is_unique and values.index.is_unique
     if unique and not len(rows.index.symmetric_difference(values.index)):
         return values.loc[rows.index]
-    if not {*rows.index} & {*values.index} and any(_are_numbered(list(each.index)) for each in (rows, values)):
+    if _are_apart(rows.index, values.index):
         return values
     came = "an index of other rows, or one that has rows twice"
     raise ParameterError(name, "indexed by the rows of X, or without an index (to_numpy())", came)
 
 
-def _labels_beside(columns: Sequence[str] | None, values: Any, axis: int) -> list[str] | None:
-    """Return the labels along an axis, and numbers that a library gave by itself where the columns have any of them."""
-    labels = labels_of(values, axis, numbered=True)
-    if labels is None or labels_of(values, axis) is not None:
-        return labels
-    return labels if not {*labels}.isdisjoint(columns or ()) else None
-
-
-def _raw_labels(values: Any, axis: int) -> list[Any] | None:
-    if isinstance(values, Mapping):
-        return list(values) if axis == 0 else None
-    if _is_pandas(values):
-        return list(values.axes[axis]) if axis < len(values.axes) else None
-    if hasattr(values, "dims") and hasattr(values, "coords"):  # xarray
-        dimension = values.dims[axis] if axis < len(values.dims) else None
-        return np.asarray(values.coords[dimension]).tolist() if dimension in values.coords else None
-    if axis == 1:  # polars, and tables of Arrow
-        columns = getattr(values, "columns", None) if hasattr(values, "get_column") else None
-        columns = getattr(values, "column_names", None) if columns is None else columns
-        return None if columns is None else list(columns)
-    return None
+def _labels_beside(columns: Sequence[str], values: Any, axis: int) -> list[str] | None:
+    """Return the labels along an axis, where it has any that pandas did not give by itself, or the columns have."""
+    if not _is_pandas(values) or axis >= len(values.axes):
+        return None
+    labels = [str(label) for label in values.axes[axis]]
+    return None if _are_numbered(values.axes[axis]) and {*labels}.isdisjoint(columns) else labels
 
 
 def _is_pandas(values: Any) -> bool:
     return hasattr(values, "axes") and hasattr(values, "iloc")
 
 
-def _are_numbered(labels: list[Any]) -> bool:
-    """Return whether labels are those that pandas or polars gives where nobody gave any."""
-    numbers = all(isinstance(label, int | np.integer) and label == place for place, label in enumerate(labels))
-    return numbers or labels == [f"column_{place}" for place in range(len(labels))]
+def _are_numbered(labels: Sequence[Any]) -> bool:
+    """Return whether labels are those that pandas gives where nobody gave any."""
+    return all(isinstance(label, int | np.integer) and label == index for index, label in enumerate(labels))
+
+
+def _are_apart(first: Sequence[Any], *others: Sequence[Any]) -> bool:
+    """Return whether two axes have no label in common, as pandas numbered one of them by itself."""
+    apart = all({*map(str, first)}.isdisjoint(map(str, second)) for second in others)
+    return apart and any(map(_are_numbered, (first, *others)))
 
 
 def _order(name: str, labels: list[str], columns: Sequence[str] | None, what: str) -> list[int]:

@@ -22,7 +22,7 @@ from dp_learn.glasso.groups import IndexArray
 from dp_learn.glasso.problem import Solution, make_problem
 from dp_learn.glasso.solving import graphical_lasso
 from dp_learn.glasso.whitening import whiten_nodes
-from dp_learn.matrices.labels import align, column_labels
+from dp_learn.matrices.labels import align_numbers, column_labels
 from dp_learn.matrices.linalg import FloatArray, median_above_diagonal
 from dp_learn.matrices.repair import repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
@@ -165,7 +165,7 @@ def _weights(
     """Return what the weights of the nodes are, and these; those given with labels are of all columns."""
     chosen = settings.weights_for(blocks=not nodes.are_numbers)
     if not isinstance(chosen, str):
-        given = np.asarray(align("weights", chosen, sample.pooled.columns), dtype=float)
+        given = align_numbers("weights", chosen, sample.pooled.columns)
         if column_labels(chosen) is not None:
             given = given[np.ix_(nodes.columns.kept, nodes.columns.kept)]
         return "a matrix", given
