@@ -20,7 +20,6 @@ from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.ownership import read_own
 
 SEEN = "seen.json"
-_ANY_KIND = ""  # of entries by versions that did not distinguish kinds
 _LEAP = 1000  # releases that a reader may have missed
 _MOST = 2**26  # bytes: some hundred thousand releases
 _PATIENCE = 60.0  # seconds that a process waits for others
@@ -62,9 +61,7 @@ class _Remembered:
 
     @classmethod
     def from_document(cls, document: Any) -> _Remembered:
-        """Read an entry of the file; earlier versions wrote a single number for all kinds."""
-        if isinstance(document, int | str):
-            return cls({_ANY_KIND: int(document)})
+        """Read an entry of the file."""
         newest = {str(kind): int(number) for kind, number in document["newest"].items()}
         manifests = {str(int(number)): str(digest) for number, digest in document["manifests"].items()}
         return cls(newest, manifests, [int(number) for number in document["read"]])
@@ -111,7 +108,7 @@ def _judge(
     known = sighting.number in numbered.read
 
     series = numbered if sighting.series == sighting.dataset else _merge(memory, signers, sighting.series)
-    newest = max(series.newest.get(kind, 0) for kind in (sighting.kind, _ANY_KIND))
+    newest = series.newest.get(sighting.kind, 0)
     notes: tuple[str, ...] = ()
     if not (allow_older or beside_newer):
         if sighting.number < newest and not known:
@@ -180,7 +177,7 @@ def _describe_newer(sighting: Sighting, newest: dict[str, int], *, known: bool) 
         return ()
     why = "which was read here before" if known else f"whose kind is {sighting.kind}"
     name = f"release {sighting.number} of {quote_name(sighting.series)}"
-    return (f"this is {name}, {why}; release {number}{f' ({kind})' if kind else ''} has been seen since",)
+    return (f"this is {name}, {why}; release {number} ({kind}) has been seen since",)
 
 
 def _describe_chain(sighting: Sighting, manifests: dict[str, str]) -> Iterator[str]:

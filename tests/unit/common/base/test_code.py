@@ -20,7 +20,7 @@ def test_the_line_in_every_readme_prints_the_digest() -> None:
 
 
 def test_nobody_is_told_to_install_a_name_that_we_do_not_own() -> None:
-    """No text tells anybody to have an index find dpgraph, but for the words of older bundles, which are signed."""
+    """No text tells anybody to have an index find dpgraph."""
     places = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
     texts = [*places, *(ROOT / name for name in ("README.md", "SECURITY.md", "RELEASE.md", "Makefile"))]
     texts = [path for path in texts if path.suffix in ENDS and not {"_build", "node_modules"} & {*path.parts}]
@@ -30,4 +30,4 @@ def test_nobody_is_told_to_install_a_name_that_we_do_not_own() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
         if TOLD.search(line)
     ]
-    assert found == ['common/dp_bundle/describe/readme.py: "    pip install dpgraph",']
+    assert found == []

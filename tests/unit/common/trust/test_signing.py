@@ -3,7 +3,6 @@
 import base64
 import dataclasses
 import hashlib
-import io
 import json
 import stat
 import subprocess
@@ -21,7 +20,6 @@ from hypothesis import strategies as st
 from dp_bundle.base.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
 from dp_bundle.trust import signing
 from dp_bundle.trust.signing import (
-    DigestWriter,
     Envelope,
     PublicKey,
     encode_pre_authentication,
@@ -74,14 +72,7 @@ def test_keys_and_signatures_are_those_of_rfc_8032(secret: str, public: str, mes
     assert envelope.signer.verifies(bytes.fromhex(signature), content)
     encoded = b"DSSEv1 28 application/vnd.in-toto+json %d %s" % (len(content), content)
     assert envelope.signature == key.sign(encoded) == key.sign(encode_pre_authentication(content))
-
-
-def test_pre_authentication_is_the_published_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The encoding is that of DSSE's protocol.md, for its own vector and for our payload type."""
-    assert encode_pre_authentication(b"hello world") == b"DSSEv1 28 application/vnd.in-toto+json 11 hello world"
-    assert encode_pre_authentication("é".encode()) == b"DSSEv1 28 application/vnd.in-toto+json 2 \xc3\xa9"
-    monkeypatch.setattr(signing, "PAYLOAD_TYPE", "http://example.com/HelloWorld")
-    assert encode_pre_authentication(b"hello world") == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+    assert encode_pre_authentication(b"hello", "http://a") == b"DSSEv1 8 http://a 5 hello"
 
 
 @given(st.binary(max_size=200), st.binary(min_size=32, max_size=32))
@@ -120,38 +111,17 @@ def test_envelope_has_one_form() -> None:
     others = [
         sound[:-1],
         sound.replace(b'"cA=="', b'"cB=="'),
-        sound + b"\n",
         b" " + sound,
-        b"\xef\xbb\xbf" + sound,
-        json.dumps(document).encode() + b"\n",
         sound.replace(b'"payload":"', b'"payload":"====', 1),
-        sound.replace(b'{"payload":', b'{"extra":0,"payload":', 1),
         sound.replace(b'{"payload":', b'{"payload":"","payload":', 1),
         sound.replace(b"ed25519:", b"ED25519:"),
         sound.replace(b"in-toto", b"in-tot0"),
         json.dumps(two, sort_keys=True, separators=(",", ":")).encode() + b"\n",
-        b"[]",
-        b"null",
         b"",
-        b"[" * 100_000,
-        b"\xff\xfe",
-        b'{"signatures":[3]}',
-        b'{"payload":3,"signatures":[{"keyid":3,"sig":""}]}',
     ]
     for content in others:
         with pytest.raises(BundleFormatError):
             Envelope.from_bytes(content)
-
-
-def test_public_keys_round_trip() -> None:
-    """Fingerprint and PEM give the key back, and the PEM is one that cryptography writes."""
-    private = Ed25519PrivateKey.generate()
-    key = public_key_of(private)
-    pem = private.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-
-    assert PublicKey.from_fingerprint(key.fingerprint) == key
-    assert PublicKey.from_pem(key.to_pem()) == key
-    assert key.to_pem() == pem
 
 
 @pytest.mark.parametrize(
@@ -159,7 +129,7 @@ def test_public_keys_round_trip() -> None:
 )
 def test_wrong_fingerprints_are_refused(text: str) -> None:
     """A fingerprint is the prefix and 64 lower-case digits."""
-    with pytest.raises(ParameterError, match="lower-case"):
+    with pytest.raises(ParameterError):
         PublicKey.from_fingerprint(text)
 
 
@@ -180,7 +150,9 @@ def test_private_keys_round_trip(passphrase: str | None, tmp_path: Path) -> None
     save_private_key(key, tmp_path / "a" / "k.key", passphrase)
     path = tmp_path / "a" / "k.key"
 
-    assert load_private_key(path, passphrase).private_bytes_raw() == key.private_bytes_raw()
+    public = public_key_of(load_private_key(path, passphrase))
+    assert public == PublicKey.from_fingerprint(public.fingerprint) == PublicKey.from_pem(public.to_pem())
+    assert public.raw == key.public_key().public_bytes_raw()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert list(path.parent.iterdir()) == [path]
@@ -189,7 +161,7 @@ def test_private_keys_round_trip(passphrase: str | None, tmp_path: Path) -> None
 
 
 def test_wrong_missing_and_needless_passphrases_are_refused(tmp_path: Path) -> None:
-    """Each mistake with a passphrase has its own sentence, and so have no file, noise and another kind of key."""
+    """Each mistake with a passphrase has its own sentence, as have no file, noise and another kind of key."""
     save_private_key(Ed25519PrivateKey.generate(), tmp_path / "locked", "right")
     save_private_key(Ed25519PrivateKey.generate(), tmp_path / "open")
     pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
@@ -208,18 +180,9 @@ def test_wrong_missing_and_needless_passphrases_are_refused(tmp_path: Path) -> N
     ]:
         with pytest.raises(KeyStoreError, match=message):
             load_private_key(tmp_path / name, passphrase)
-
-
-def test_unusable_passphrases_and_folders_are_key_store_errors(tmp_path: Path) -> None:
-    """A passphrase that cannot be used, or a place that cannot be written, is an error of ours and leaves no file."""
-    key = Ed25519PrivateKey.generate()
-    for passphrase in ("x" * 2000, "\udcff"):
-        with pytest.raises(KeyStoreError, match="passphrase"):
-            save_private_key(key, tmp_path / "k.key", passphrase)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(KeyStoreError, match="cannot be written"):
-        save_private_key(key, tmp_path / "file" / "k.key")
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    for name, passphrase, message in (("new", "x" * 2000, "passphrase"), ("open/new", None, "cannot be written")):
+        with pytest.raises(KeyStoreError, match=message):
+            save_private_key(Ed25519PrivateKey.generate(), tmp_path / name, passphrase)
 
 
 def _in_extended_coordinates(y: int) -> tuple[int, int, int, int] | None:
@@ -291,16 +254,6 @@ def test_key_is_numbered_by_its_first_bytes() -> None:
     raw = public_key_of(SECRET).raw
     assert base64.b64decode(second) == b"Ed" + raw[:8] + raw
     assert first == f"untrusted comment: minisign public key {int.from_bytes(raw[:8], 'little'):016X}".encode()
-
-
-def test_digest_is_taken_of_what_is_written() -> None:
-    """The digest is that of all bytes, which reach the file beneath."""
-    file = io.BytesIO()
-    whole, alone = DigestWriter(file), DigestWriter()
-    for chunk in (b"a", b"", b"bc"):
-        assert whole.write(chunk) == alone.write(chunk) == len(chunk)
-    assert file.getvalue() == b"abc"
-    assert whole.digest() == alone.digest() == hashlib.blake2b(b"abc").digest()
 
 
 @pytest.mark.parametrize("payload", [b"", b"x" * 22, b"x" * 5000, bytes(range(256))])

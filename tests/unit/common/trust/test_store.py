@@ -1,18 +1,13 @@
 """Whom the reader trusts, and what he has seen."""
 
-import errno
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from dp_bundle.base.errors import BundleError, DpGraphError, EquivocationError, OlderReleaseError, UntrustedKeyError
-from dp_bundle.trust import seen
-from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import Sighting, TrustedKey, TrustStore
 
@@ -57,14 +52,10 @@ def test_damaged_entries_are_bundle_errors(content: str, store: TrustStore) -> N
     for ask in (lambda: store.require(ONE), store.keys):
         with pytest.raises(BundleError, match="remove it"):
             ask()
-
-
-def test_entry_under_another_keys_name_is_refused(store: TrustStore) -> None:
-    """Renaming the file of a trusted key does not make another key trusted."""
-    store.add(ONE, "one")
-    (store.folder / f"{ONE.raw.hex()}.json").rename(store.folder / f"{TWO.raw.hex()}.json")
+    store.add(TWO, "two")
+    (store.folder / f"{TWO.raw.hex()}.json").rename(path)  # which makes the other key no trusted one
     with pytest.raises(BundleError, match="does not hold the key"):
-        store.require(TWO)
+        store.require(ONE)
 
 
 def sighting(
@@ -97,8 +88,6 @@ def test_older_releases_are_refused_per_signer_and_dataset(store: TrustStore) ->
         TrustStore().admit(ONE, sighting(2))
     assert (caught.value.dataset, caught.value.release, caught.value.newest) == ("wine", 2, 3)
     assert (caught.value.received, caught.value.seen) == (f"{2:064x}", f"{3:064x}")
-    said = "release 2 of 'wine' with the manifest 000000000000..., and release 3 with the manifest 000000000000..."
-    assert said in str(caught.value)
     assert verdict(ONE, sighting(2), beside_newer=True) == ""
     assert verdict(ONE, sighting(2)) == "OlderReleaseError"
 
@@ -136,20 +125,6 @@ def test_two_releases_of_one_number_are_an_equivocation(allow_older: bool, store
     assert verdict(TWO, others[0]) == ""
 
 
-def test_memory_of_earlier_versions_is_read(store: TrustStore) -> None:
-    """A file that holds numbers alone still tells what is old, of whatever kind, and is extended."""
-    store.add(ONE, "one")
-    (store.folder / "seen.json").write_text(json.dumps({f"{ONE.fingerprint} wine": 3}))
-    for kind in ("rows", "covariance"):
-        with pytest.raises(OlderReleaseError, match="and release 3 has already been seen") as caught:
-            store.admit(ONE, sighting(2, kind=kind))
-        assert caught.value.seen is None
-    store.admit(ONE, sighting(3))
-    store.admit(ONE, sighting(4, kind="covariance"))
-    assert verdict(ONE, sighting(3, digest="b" * 64)) == "EquivocationError"
-    assert len(store.admit(ONE, sighting(3))) == 1
-
-
 @pytest.mark.slow
 def test_processes_that_remember_at_once_lose_nothing(store: TrustStore) -> None:
     """Whatever many readers see at the same time is all remembered."""
@@ -171,7 +146,7 @@ def test_processes_that_remember_at_once_lose_nothing(store: TrustStore) -> None
 @pytest.mark.parametrize(
     "content",
     [
-        *("[", "[]", '{"a": "b"}', '{"a": null}', '{"a": {}}', '{"a": {"newest": 1}}'),
+        *("[", '{"a": null}', '{"a": {"newest": 1}}'),
         '{"a": {"newest": {"rows": 1e999}, "manifests": {}, "read": []}}',
         '{"a": {"newest": {}, "manifests": {"x": "a"}, "read": []}}',
         '{"a": {"newest": {}, "manifests": {}, "read": [-1e999]}}',
@@ -215,9 +190,10 @@ def test_leap_that_would_make_all_later_releases_old_is_told(store: TrustStore) 
     assert verdict(TWO, sighting(10**9)) == ""  # whoever sees a dataset for the first time cannot tell
 
 
-@pytest.mark.parametrize("mode", [0o720, 0o702])
-@pytest.mark.parametrize("place", ["", "trusted", "trusted/seen.json", "key"])
-def test_store_that_others_may_write_is_refused(mode: int, place: str, store: TrustStore, home: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "mode"), [("", 0o720), ("trusted", 0o702), ("trusted/seen.json", 0o720), ("key", 0o702)]
+)
+def test_store_that_others_may_write_is_refused(place: str, mode: int, store: TrustStore, home: Path) -> None:
     """The refusal has the line that mends it, and afterwards all is well."""
     store.add(ONE, "one")
     store.admit(ONE, sighting(1))
@@ -244,36 +220,15 @@ def test_what_is_no_file_of_sensible_size_is_not_read(name: str, store: TrustSto
         store.require(ONE)
         store.admit(ONE, sighting(1))
 
-    for make in (os.mkfifo, os.mkdir):
-        path.unlink(missing_ok=True)
-        make(path, 0o700)
-        with pytest.raises(BundleError, match="unreadable"):
-            use()
-    path.rmdir()
+    path.unlink(missing_ok=True)
+    os.mkfifo(path, 0o700)
+    with pytest.raises(BundleError, match="unreadable"):
+        use()
+    path.unlink()
     with path.open("wb") as file:
         file.truncate(2**40)
     with pytest.raises(BundleError, match="unreadable"):
         use()
-
-
-def test_link_into_a_folder_of_others_is_refused(store: TrustStore, tmp_path: Path) -> None:
-    """Where an entry is a link it counts who may write what it leads to, and beside it."""
-    store.add(ONE, "one")
-    path, shared = store.folder / f"{ONE.raw.hex()}.json", tmp_path / "shared"
-    shared.mkdir()
-    path.rename(shared / "entry")
-    path.symlink_to(shared / "entry")
-    assert store.require(ONE) == TrustedKey(ONE, "one")
-    shared.chmod(0o777)
-    with pytest.raises(BundleError, match=f"chmod go-w {shared}"):
-        store.require(ONE)
-
-
-def test_memory_that_cannot_be_kept_is_told(store: TrustStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the store cannot be written the release is accepted, with a note that it will not be remembered."""
-    monkeypatch.setattr(seen, "write_whole", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
-    (note,) = store.admit(ONE, sighting(2))
-    assert note.endswith("cannot be written: Read-only file system")
 
 
 def test_store_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> None:
@@ -284,14 +239,6 @@ def test_store_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> Non
         store.add(ONE, "one")
     with pytest.raises(BundleError):
         store.admit(ONE, sighting(1))
-
-
-def test_trusting_anyone_notes_nothing(home: Path) -> None:
-    """The policy that only shows files accepts every key, gives it no name, and leaves no trace."""
-    anyone = UnsafeTrustAnyone()
-    assert anyone.admit(ONE, sighting(1)) == ()
-    assert anyone.require(ONE) == TrustedKey(ONE, "")
-    assert not home.exists()
 
 
 def test_a_linked_memory_is_written_where_it_leads(store: TrustStore, tmp_path: Path) -> None:
