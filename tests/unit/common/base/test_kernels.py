@@ -49,17 +49,6 @@ def test_kernels_go_to_a_temporary_folder_where_there_is_no_other(module: Path, 
 
 
 @pytest.mark.slow
-def test_a_temporary_folder_that_others_made_is_not_used(module: Path, tmp_path: Path) -> None:
-    """Kernels are code: what others may have put there is not run, and each run compiles."""
-    folder = tmp_path / f"dpgraph-kernels-{os.geteuid()}"
-    folder.mkdir()
-    folder.chmod(0o777)
-    for _ in range(2):
-        assert _run(module, TMPDIR=str(tmp_path)) == "compiling False\n"
-    assert list(folder.iterdir()) == []
-
-
-@pytest.mark.slow
 def test_kept_kernels_that_a_crash_damaged_are_made_anew(module: Path, tmp_path: Path) -> None:
     """A file that lost its content in a power cut costs one compilation, not the command."""
     assert _run(module, NUMBA_CACHE_DIR=str(tmp_path / "kept")) == "compiling True\n"
@@ -68,19 +57,6 @@ def test_kept_kernels_that_a_crash_damaged_are_made_anew(module: Path, tmp_path:
             path.write_bytes(path.read_bytes()[:10])
         assert _run(module, NUMBA_CACHE_DIR=str(tmp_path / "kept")) == "compiling True\n"
         assert _run(module, NUMBA_CACHE_DIR=str(tmp_path / "kept")) == ""
-
-
-@pytest.mark.slow
-def test_kernels_beside_the_code_serve_those_who_may_only_read_them(tmp_path: Path) -> None:
-    """What the one who installed the software compiled, nobody else has to compile."""
-    module = tmp_path / "kernel.py"
-    module.write_text(KERNEL)
-    (tmp_path / "__pycache__").mkdir()
-    assert _run(module) == "compiling True\n"
-    module.with_name("sitecustomize.py").write_text("import os\nos.access = lambda *_, **__: False\n")
-    other = {"NUMBA_CACHE_DIR": str(tmp_path / "own"), "PYTHONPATH": str(tmp_path)}
-    assert _run(module, **other) == ""
-    assert list((tmp_path / "own").rglob("*.nbi")) == []
 
 
 PLANTED = """

@@ -65,36 +65,6 @@ def test_software_that_cannot_be_loaded_is_one_sentence() -> None:
     )
 
 
-DESTRUCTOR = """
-import os, signal, sys, types
-from dp_bundle.base.launch import begin, launch
-
-class Last:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        sum(range(1000))
-
-def main():
-    import time
-    begin()
-    Last()
-    time.sleep(60)
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.modules["made_up"] = types.ModuleType("made_up")
-sys.modules["made_up.cli"] = types.ModuleType("made_up.cli")
-sys.modules["made_up.cli.main"] = types.ModuleType("made_up.cli.main")
-sys.modules["made_up.cli.main"].main = main
-launch("made_up")
-"""
-
-
-def test_an_interrupt_where_nothing_can_be_raised_is_not_lost() -> None:
-    """One that comes in a destructor ends the command all the same, without a trace."""
-    ended = _run(sys.executable, "-c", DESTRUCTOR)
-    assert (ended.returncode, ended.stderr) == (1, "error: interrupted\n")
-
-
 def test_an_interrupt_is_put_off_and_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps that belong together are done to their end before the command is interrupted."""
     for name in ("_raising", "_interrupted", "_pending"):
@@ -119,6 +89,8 @@ def test_an_interrupt_is_put_off_and_says_what_is_done(monkeypatch: pytest.Monke
     ("line", "code", "said"),
     [
         ("{bin}/dp-bundle trust >&-", 1, "error: standard output is closed"),
+        ("{bin}/dp-bundle trust >/dev/full", 1, "error: the command has done its work"),
+        ("{bin}/dp-bundle schema | true; exit ${{PIPESTATUS[0]}}", 1, ""),
         ("{bin}/dp-bundle trust --quiet {key} >&-", 0, ""),
         ("{bin}/dp-bundle trust <&-", 0, ""),
         ("{bin}/dp-bundle no-such-command 2>&-", 2, ""),

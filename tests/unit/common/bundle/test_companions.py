@@ -14,7 +14,6 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.catalog.making import SiteSettings, make_catalog
 from dp_bundle.portals.staging import describe_as, stage_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.store import TrustStore
 from dp_publish import Receipt
 
 OFFERED = SiteSettings(any_signer=True)
@@ -144,11 +143,3 @@ def test_links_pipes_folders_and_hostile_names_do_no_harm(folder: Path, tmp_path
     assert not any(
         path.read_text(errors="replace") == "secret" for path in (tmp_path / "site").rglob("*") if path.is_file()
     )
-
-
-def test_thousands_of_files_beside_nothing_cost_nothing(folder: Path, tmp_path: Path, home: Path) -> None:
-    """Signatures of bundles that are not there are not opened."""
-    for number in range(3000):
-        os.mkfifo(folder / f"{number}.tar.minisig")
-    summary = make_catalog(folder, tmp_path / "site", OFFERED, TrustStore())
-    assert (summary.offered, summary.left_out) == (1, 0)

@@ -12,13 +12,12 @@ import pandas as pd
 import pytest
 from tests.conftest import make_policy, untar
 
-from dp_bundle import open_bundle, open_bundles
+from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError, ClosedBundleError, DpGraphError
 from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
-from dp_learn import estimate_moments
 from dp_publish import Receipt, load_key, publish
 
 GOLDEN = sorted((Path(__file__).parents[3] / "golden").glob("bundle-*.tar"))
@@ -37,17 +36,6 @@ def test_tar_to_folder_to_tar_gives_the_same_bytes(golden: Path, tmp_path: Path)
     untar(golden, tmp_path / "by-tar")
     with open_bundle(tmp_path / "by-tar", UnsafeTrustAnyone()) as bundle:
         assert bundle.manifest_sha256 == digest
-
-
-def test_moments_of_both_forms_are_the_same_to_the_bit(multipart: Path) -> None:
-    """A reader of three parts in a folder sums what a reader of the tar sums."""
-    folder, tar = open_bundles([multipart / "a", multipart / "a.tar"], UnsafeTrustAnyone())
-    with folder, tar:
-        of_folder, of_tar = estimate_moments(folder), estimate_moments(tar)
-        assert list(folder.members) == list(tar.members)
-    assert of_folder.n_rows == of_tar.n_rows == 600_000
-    for name in ("mean", "scatter"):
-        np.testing.assert_array_equal(getattr(of_folder, name), getattr(of_tar, name))
 
 
 @pytest.mark.parametrize("part", range(3))
@@ -140,33 +128,6 @@ def test_commands_take_either_form(multipart: Path, tmp_path: Path, command: Cal
     assert (tmp_path / "staged/a.bundle.tar").read_bytes() == (tmp_path / "a.bundle.tar").read_bytes()
     told = [command("dp-bundle", "describe", each, "--as", "dcat").stdout for each in ("a.bundle", "a.bundle.tar")]
     assert told[0] == told[1]
-
-
-def test_a_folder_that_is_no_bundle_is_named_as_such(tmp_path: Path, command: Callable[..., Any]) -> None:
-    """A folder without a manifest ends in one sentence and the exit code of bundles that cannot be trusted."""
-    (tmp_path / "empty").mkdir()
-    for words in (["dp-bundle", "verify", "empty"], ["dp-learn", "empty"], ["dp-bundle", "pack", "empty"]):
-        ended = command(*words)
-        assert (ended.returncode, ended.stdout) == (3, "")
-        said = "manifest.dsse.json is missing in the folder: give that of a whole bundle, or unpack it again"
-        assert ended.stderr == f"error: {said}\n"
-
-
-@pytest.mark.parametrize("others", [0, 5])
-def test_a_reader_of_a_closed_bundle_says_so(bundle: Receipt, others: int) -> None:
-    """Members that were opened before say that the bundle is closed, even where other files have its number."""
-    opened = open_bundle(bundle.path)
-    batches, readme = opened.batches(), opened.open("README.md")
-    opened.close()
-    files = [bundle.path.open("rb") for _ in range(others)]
-    with pytest.raises(ClosedBundleError, match="closed: open it again"):
-        next(batches)
-    with pytest.raises(DpGraphError, match="closed: open it again"):
-        readme.read(10)
-    opened.close()
-    for file in files:
-        assert file.read(8) == b"manifest"
-        file.close()
 
 
 def test_a_member_keeps_its_bundle_open(bundle: Receipt) -> None:

@@ -12,7 +12,7 @@ from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.base.errors import BundleFormatError, DigestMismatchError, DpGraphError, StoreError
+from dp_bundle.base.errors import BundleFormatError, DpGraphError, StoreError
 from dp_bundle.data import rows
 from dp_bundle.engines.dask import Dask
 from dp_bundle.engines.engine import Engine, map_in_order
@@ -66,33 +66,12 @@ def test_a_task_is_small_and_holds_no_key(multipart: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a"])
-def test_a_part_that_was_changed_before_it_is_verified_is_refused(multipart: Path, tmp_path: Path, name: str) -> None:
-    """The digests that workers take are compared with the signed ones."""
-    copy, part = copied(multipart / name, tmp_path / name)
-    flip(copy, part)
-    with pytest.raises(DigestMismatchError, match="part-00001"):
-        opened(tmp_path / name, Messages())
-
-
-@pytest.mark.parametrize("name", ["a.tar", "a"])
 def test_a_part_that_was_changed_after_it_was_verified_is_refused(multipart: Path, tmp_path: Path, name: str) -> None:
     """A worker compares the digest of a part with that of its task before it parses anything."""
     copy, part = copied(multipart / name, tmp_path / name)
     with opened(tmp_path / name, Messages()) as bundle:
         flip(copy, part)
         with pytest.raises(BundleFormatError, match=r"part-00001\.parquet was changed after it was verified"):
-            estimate_moments(bundle)
-
-
-@pytest.mark.parametrize("name", ["a.tar", "a"])
-def test_another_bundle_in_its_place_is_refused(multipart: Path, tmp_path: Path, name: str) -> None:
-    """A release that is as good, but is not the one whose manifest was verified, is not mixed in."""
-    other = name.replace("a", "b", 1)
-    copied(multipart / name, tmp_path / name)
-    with opened(tmp_path / name, Messages()) as bundle:
-        shutil.move(tmp_path / name, tmp_path / "away")
-        copied(multipart / other, tmp_path / name)
-        with pytest.raises(BundleFormatError, match="was changed after it was verified"):
             estimate_moments(bundle)
 
 

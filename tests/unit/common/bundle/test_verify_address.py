@@ -111,17 +111,6 @@ def test_a_good_copy_does_not_vouch_for_an_address(
     assert command("dp-bundle", "verify", address, "--any-signer").returncode == 0
 
 
-def test_a_begun_download_vouches_for_nothing(place: OnWeb | InBucket, command: Run, tmp_path: Path) -> None:
-    """What an earlier download had begun is not continued by verify."""
-    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone()) as bundle:
-        digest = bundle.sha256(PART)
-    kept = tmp_path / "cache" / "dpgraph" / digest
-    whole = kept.read_bytes()
-    kept.rename(kept.with_name(f"{digest}.partial"))
-    place.replace(f"a/{PART}", bytes(10) + whole[10:])
-    assert command("dp-bundle", "verify", f"{place.address}/a", "--any-signer").returncode == 3
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["a", "a.tar"])
 def test_other_commands_say_that_they_used_copies(
@@ -160,13 +149,6 @@ def test_copies_that_workers_used_are_told_of(place: OnWeb | InBucket) -> None:
         assert len(bundle.copies) == 3
     with open_bundle(f"{place.address}/a", UnsafeTrustAnyone(), engine=Messages(), anew=True) as bundle:
         assert bundle.copies == ()
-
-
-def test_local_bundles_have_no_copies(multipart: Path) -> None:
-    """What lies here is read here."""
-    for name in ("a", "a.tar"):
-        with open_bundle(multipart / name, UnsafeTrustAnyone()) as bundle:
-            assert bundle.copies == ()
 
 
 def test_a_cache_that_others_may_write_is_refused(place: OnWeb | InBucket, command: Run, tmp_path: Path) -> None:

@@ -16,13 +16,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import Run
 
 from dp_bundle import open_bundle
-from dp_bundle.base.errors import DpGraphError, KeyStoreError, ParameterError
+from dp_bundle.base.errors import DpGraphError, KeyStoreError
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.cli.console import answer, tell
 from dp_bundle.cli.main import cli
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.judging import read_revocation
-from dp_bundle.trust.keys import key_names, load_public_key, new_key_pair, public_key_path
+from dp_bundle.trust.keys import new_key_pair, public_key_path
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, Receipt, publish
@@ -68,25 +67,6 @@ def test_foreign_text_is_shown_as_a_quotation(bundle: Receipt, command: Run, tmp
     assert len(said) == len(texts)
     assert all('"Wine\\" (trusted here as you); mu = 0.001 \\\\"' in line for line in said)
     assert min(lines.index(line) for line in said) > 1
-
-
-def test_odd_but_sound_names_are_quoted_where_estimates_are_told(
-    tmp_path: Path, table: pd.DataFrame, command: Run, key: Ed25519PrivateKey
-) -> None:
-    """A column that is called like a sentence of ours is seen to be a name, in the list of edges too."""
-    odd = "weight -- visits (verified)"
-    policy = Policy.model_validate(
-        {
-            "dataset": {"name": "people"},
-            "privacy": {"mu": 50.0, "unit": "cell"},
-            "columns": {"height": {"bounds": [120, 220]}, odd: {"bounds": [20, 140]}},
-        }
-    )
-    renamed = table.rename(columns={"weight": odd})[["height", odd]]
-    publish(renamed, policy, out=tmp_path / "odd.tar", key=key)
-    ended = command("dp-learn", "odd.tar")
-    assert ended.returncode == 0, ended.stderr
-    assert f'height -- "{odd}"' in ended.stdout
 
 
 def test_nothing_that_a_terminal_obeys_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,27 +119,21 @@ def test_rows_come_out_as_csv(bundle: Receipt, command: Run, tmp_path: Path) -> 
 FORMULAS = ['=HYPERLINK("https://evil")', "+A1", "-2+3", "@SUM(A1)"]
 
 
-@pytest.mark.parametrize("release", ["rows", "covariance"])
-def test_no_csv_file_holds_a_formula(release: str, tmp_path: Path, command: Run, key: Ed25519PrivateKey) -> None:
+def test_no_csv_file_holds_a_formula(tmp_path: Path, command: Run, key: Ed25519PrivateKey) -> None:
     """A bundle's names are text to a spreadsheet in all files, and to dp-publish what they were."""
     values = np.random.default_rng(1).normal(size=(500, 4)) @ (np.eye(4) + 0.5)
     columns = {name: {"bounds": [-6, 6]} for name in FORMULAS}
-    document = {"dataset": {"name": "t"}, "privacy": {"mu": 50.0, "release": release}, "columns": columns}
+    document = {"dataset": {"name": "t"}, "privacy": {"mu": 50.0}, "columns": columns}
     publish(pd.DataFrame(values, columns=FORMULAS), Policy.model_validate(document), out=tmp_path / "t.tar", key=key)
     assert command("dp-bundle", "export", "t.tar").returncode == 0
     assert command("dp-learn", "t.tar", "--alpha", "0.1", "--out", "g").returncode == 0
-    for name in ("thresholded-covariance", "regression"):
-        target = ["--target", "+A1"] if name == "regression" else []
-        assert command("dp-learn", "t.tar", "--estimator", name, *target, "--out", name).returncode == 0
-
+    words = ("--estimator", "regression", "--target", "+A1", "--out", "r")
+    assert command("dp-learn", "t.tar", *words).returncode == 0
     for file in tmp_path.rglob("*.csv"):
         with file.open(newline="") as lines:
             for record in csv.reader(lines):
                 assert not any(cell.startswith(("=", "+", "-", "@")) and not _is_number(cell) for cell in record), file
-    if release == "rows":
-        assert open_table(tmp_path / "t.csv").types.keys() == set(FORMULAS)
-        names = pd.read_csv(tmp_path / "g" / "precision.csv", index_col=0)
-        assert [*names.columns] == [*names.index] == [f"'{name}" for name in FORMULAS]
+    assert open_table(tmp_path / "t.csv").types.keys() == set(FORMULAS)
 
 
 def _is_number(text: str) -> bool:
@@ -205,89 +179,6 @@ def test_a_files_name_draws_no_line_of_ours(bundle: Receipt, command: Run, tmp_p
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_a_private_key_is_not_taken_for_a_public_one(bundle: Receipt, command: Run, tmp_path: Path, home: Path) -> None:
-    """Whoever hands over the wrong half is told so in a sentence without a word of ours that means nothing."""
-    private = command("dp-bundle", "trust", home / "keys" / "publisher.key")
-    (tmp_path / "other.pub").write_text("no key at all")
-    other = command("dp-bundle", "trust", "other.pub")
-    assert (private.returncode, other.returncode) == (2, 2)
-    assert "as in a .pub file; this is a private key: show it to nobody\n" in private.stderr
-    assert other.stderr == "error: public key must be an Ed25519 public key in PEM, as in a .pub file\n"
-
-
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
-        ("dp-publish", ["people.parquet", "--out", "-"]),
-        ("dp-publish", ["policy", "people.parquet", "--out", "-"]),
-        ("dp-publish", ["plan", "people.parquet", "--report", "-"]),
-        ("dp-publish", ["ledger", "backup", "-"]),
-        ("dp-bundle", ["export", "people.bundle.tar", "--out", "-"]),
-        ("dp-learn", ["people.bundle.tar", "--out", "-"]),
-    ],
-)
-def test_a_dash_is_no_file(
-    program: str, words: list[str], bundle: Receipt, table: pd.DataFrame, command: Run, tmp_path: Path
-) -> None:
-    """Whoever asks for stdout with a dash is told that there is none, and no file of that name appears."""
-    table.to_parquet(tmp_path / "people.parquet")
-    ended = command(program, *words)
-
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.count("\n") == 1
-    assert "this is never written to stdout: give a name (./- if it is to be called so)" in ended.stderr
-    assert not (tmp_path / "-").exists()
-    assert command("dp-bundle", "export", bundle.path, "--out", "./-").returncode == 0
-    assert (tmp_path / "-").exists()
-
-
-def test_a_csv_file_needs_a_folder_and_a_name(bundle: Receipt, command: Run) -> None:
-    """A folder that does not exist, and an empty name, are refused in a sentence that names the option."""
-    nowhere = command("dp-bundle", "export", bundle.path, "--out", "no/rows.csv")
-    nameless = command("dp-bundle", "export", bundle.path, "--out", "")
-    assert (nowhere.returncode, nameless.returncode) == (1, 2)
-    assert nowhere.stderr == "error: --out must be in a folder that exists: there is no folder no\n"
-    assert "Invalid value for '--out': a name is missing" in nameless.stderr
-
-
-def test_a_file_is_not_called_like_a_folder(bundle: Receipt, command: Run, tmp_path: Path) -> None:
-    """A name that ends in a slash is refused for a file, and taken for a folder."""
-    ended = command("dp-bundle", "export", bundle.path, "--out", "rows/")
-    assert ended.returncode == 2
-    assert "Invalid value for '--out': rows/ names a folder: add the name of a file" in ended.stderr
-    assert not (tmp_path / "rows").exists()
-    assert command("dp-learn", bundle.path, "--alpha", "0.5", "--no-report", "--out", "found/").returncode == 0
-    assert (tmp_path / "found" / "edges.csv").exists()
-
-
-def test_a_public_key_that_is_not_there_is_called_so(command: Run) -> None:
-    """Whoever mistypes the name of a .pub file is not told how fingerprints begin."""
-    ended = command("dp-bundle", "trust", "nobody.pub")
-    assert (ended.returncode, ended.stderr) == (2, "error: KEY must be a file that exists, not 'nobody.pub'\n")
-
-
-@pytest.mark.parametrize(
-    ("program", "words", "said"),
-    [
-        ("dp-bundle", ["verify", "no.tar"], "Invalid value for 'FILE': File 'no.tar' does not exist"),
-        ("dp-bundle", ["nothing"], "No such command 'nothing'"),
-        ("dp-learn", ["no.tar"], "Invalid value for 'FILE...': File 'no.tar' does not exist"),
-        ("dp-publish", ["a.parquet", "--unit", "x"], "'x' is not one of 'cell', 'row'"),
-        ("dp-publish", ["policy"], "Missing argument 'DATA'"),
-    ],
-)
-def test_wrong_words_are_one_sentence_like_every_other_mistake(
-    program: str, words: list[str], said: str, command: Run
-) -> None:
-    """A file that is missing, a wrong choice and an unknown command end in one line and exit code 2."""
-    ended = command(program, *words)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("error: ")
-    assert f"{said}; see " in ended.stderr
-    assert ended.stderr.endswith(" --help\n")
-    assert ended.stderr.count("\n") == 1
-
-
 def test_a_publisher_is_removed_by_the_name_that_the_list_shows(bundle: Receipt, command: Run) -> None:
     """A name that one key has removes it; one that two keys have is refused, and so is an unknown one."""
     known = [f"ed25519:{digit * 64}" for digit in "45"]
@@ -319,36 +210,28 @@ def test_a_passphrase_can_come_through_a_pipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words",
     [
-        ("keys rotate publisher publisher", "NEW must be another key than OLD"),
-        ("keys revoke publisher --since 2999-01-01", "--since must be today or an earlier day"),
-        ("keys revoke nobody", "KEY must be the name of a key of yours"),
-        ("trust --until 2999-01-01", "KEY must be given with --name, --until and --remove"),
-        ("trust --remove", "KEY must be given with"),
+        "keys rotate publisher publisher",
+        "keys revoke publisher --since 2999-01-01",
+        "keys revoke publisher --out taken",
+        "keys revoke publisher --out none/file",
+        "keys revoke publisher --from wine=0",
+        "trust --until 2999-01-01",
+        "trust --remove",
     ],
 )
 def test_wrong_arguments_decide_nothing(
-    words: str, said: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is refused by what is wrong with it, and keys, decisions and files stay as they were."""
+    """Each is refused, and keys, decisions and files stay as they were."""
     monkeypatch.chdir(tmp_path)
-    public = new_key_pair("publisher")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(ParameterError, match=said):
-        cli.main(words.format(key=public.fingerprint).split(), standalone_mode=False)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-    assert key_names() == ["publisher"]
-
-
-def test_a_key_is_not_revoked_where_the_statement_cannot_be_written(home: Path, tmp_path: Path) -> None:
-    """A file that is there, and a folder that is not, are found before the key is taken back here."""
     new_key_pair("publisher")
     (tmp_path / "taken").touch()
-    for out, said in ((tmp_path / "taken", "is there already"), (tmp_path / "none" / "file", "there is no folder")):
-        with pytest.raises(DpGraphError, match=said):
-            cli.main(["keys", "revoke", "publisher", "--out", str(out)], standalone_mode=False)
-    assert read_revocation(TrustStore().folder, load_public_key("publisher")) is None
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(DpGraphError):
+        cli.main(words.split(), standalone_mode=False)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 WITH_PUBLIC_HALVES = [

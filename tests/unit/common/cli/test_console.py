@@ -1,9 +1,6 @@
 """What the three commands share: answers on stdout, everything else on stderr, and one sentence for an error."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -101,22 +98,3 @@ def test_answers_go_to_people_machines_or_nobody(
     assert captured.err == ("" if "--quiet" in words else "by the way\n")
     if "--json" in words:
         assert json.loads(captured.out) == {"é": 1}
-
-
-def test_closed_pipe_is_no_accident() -> None:
-    """A reader that stops listening, such as head, gets no traceback, and the command says that it was cut short."""
-    program = Path(sys.executable).with_name("dp-bundle")
-    line = f"'{program}' schema | true; exit ${{PIPESTATUS[0]}}"
-    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
-    assert ended.returncode == 1
-    assert ended.stderr == ""
-
-
-def test_an_answer_that_cannot_be_written_does_not_make_the_work_undone() -> None:
-    """Where stdout is full, the command says that what it did is done."""
-    program = Path(sys.executable).with_name("dp-bundle")
-    with Path("/dev/full").open("wb") as full:
-        ended = subprocess.run([program, "trust"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("error: the command has done its work, but its output cannot be written")
-    assert ended.stderr.count("\n") == 1

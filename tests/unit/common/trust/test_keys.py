@@ -16,7 +16,6 @@ from platformdirs.macos import MacOS
 from dp_bundle.base.errors import KeyStoreError, ParameterError
 from dp_bundle.files.ownership import home_folder
 from dp_bundle.trust.keys import (
-    derived_public_key,
     key_names,
     load_key,
     load_public_key,
@@ -195,19 +194,3 @@ def test_a_foreign_public_half_is_refused(home: Path) -> None:
     shutil.copy(public_key_path("thief"), public_key_path())
     with pytest.raises(KeyStoreError, match="not the public half"):
         signing_key()
-
-
-def test_a_locked_key_is_compared_once_it_can_be_opened(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its passphrase nothing is known of its public half; with it, a foreign one is refused."""
-    new_key_pair("office", "secret")
-    foreign = new_key_pair("thief")
-    assert derived_public_key("office") is None
-    monkeypatch.setenv("DPGRAPH_PASSPHRASE", "wrong")
-    assert derived_public_key("office") is None
-    assert derived_public_key("thief") == foreign
-    shutil.copy(public_key_path("thief"), public_key_path("office"))
-    assert load_public_key("office") == foreign
-    monkeypatch.setenv("DPGRAPH_PASSPHRASE", "secret")
-    for use in (load_public_key, load_key):
-        with pytest.raises(KeyStoreError, match="is not the public half of"):
-            use("office")

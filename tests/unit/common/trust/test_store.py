@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dp_bundle.base.errors import BundleError, DpGraphError, EquivocationError, OlderReleaseError, UntrustedKeyError
+from dp_bundle.base.errors import BundleError, EquivocationError, OlderReleaseError, UntrustedKeyError
 from dp_bundle.trust.signing import PublicKey
 from dp_bundle.trust.store import Sighting, TrustedKey, TrustStore
 
@@ -229,16 +229,6 @@ def test_what_is_no_file_of_sensible_size_is_not_read(name: str, store: TrustSto
         file.truncate(2**40)
     with pytest.raises(BundleError, match="unreadable"):
         use()
-
-
-def test_store_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> None:
-    """Trusting where nothing can be written fails in one sentence, and remembering there does no harm."""
-    (tmp_path / "file").write_text("")
-    store = TrustStore(tmp_path / "file" / "trusted")
-    with pytest.raises(DpGraphError, match="cannot be written"):
-        store.add(ONE, "one")
-    with pytest.raises(BundleError):
-        store.admit(ONE, sighting(1))
 
 
 def test_a_linked_memory_is_written_where_it_leads(store: TrustStore, tmp_path: Path) -> None:
