@@ -2,7 +2,7 @@
 
     PYTHONPATH=. OPENBLAS_NUM_THREADS=1 python benchmarks/nodes.py [REPETITIONS] [--only chain,random,categories]
 
-The releases are those of `benchmarks/compare.py`, one at a time: Gaussian rows, or of Student's t with 6 degrees of
+The releases are of Gaussian rows, or of Student's t with 6 degrees of
 freedom, of a random graph or a chain (partial correlations of 0.4 to 0.45), of 12 and 30 columns, or of six numbers and
 four categories, as rows with the noise of a cell's mu, or as second moments in two rounds. Every repetition draws rows
 and noise anew. Predictability is compared with that of the truth, of categories in a million rows; strength and
