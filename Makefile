@@ -35,7 +35,7 @@ test-long: .venv/installed-dev .venv/installed-docs tests/browser/node_modules/i
 	.ci/stage test-newest
 	.ci/stage test-tools
 	.ci/stage test-power
-	rm -rf docs/_build docs/_made docs/explained docs/reference/api && .ci/stage site
+	.ci/stage site WHOLE=1
 	$(BIN)/python -m pytest -m long $(call marked,long) $(WORKERS)
 
 # Lines that the quick tests run through; less than 90 % is an error.
@@ -89,9 +89,11 @@ docs: .venv/installed
 	$(BIN)/python docs/make_commands.py
 	$(BIN)/python docs/make_reference.py
 
-# The site, in docs/_build/html; whatever Sphinx warns of is an error.
+# The site, in docs/_build/html; whatever Sphinx warns of is an error. Tutorials are run where their code has changed since
+# docs/executed.py kept what they show; WHOLE=1 runs all of them, and begins anew.
 site: .venv/installed-docs
-	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
+	$(if $(WHOLE),rm -rf docs/_build docs/_made docs/explained docs/reference/api)
+	WHOLE=$(WHOLE) $(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees docs docs/_build/html
 
 # The papers' tables and figures, in docs/reproduction: everything in 14 minutes on two cores; QUICK=1 in two minutes,
 # compared with what is stored there; ONLY="guo_table_1a guo_table_2" some of them.

@@ -28,9 +28,10 @@ profile = STATE / "ipython" / "profile_default"
 profile.mkdir(parents=True)
 (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 40\n", encoding="utf-8")
 
-sys.path.insert(0, str(ROOT / "docs"))  # for gallery.py and first_screen.py
+sys.path.insert(0, str(ROOT / "docs"))  # for gallery.py and what follows
 
-from first_screen import make_example  # noqa: E402  it is in docs/
+import executed  # noqa: E402  it is in docs/
+from first_screen import make_example  # noqa: E402  as well
 
 make_example(ROOT / "docs" / "_made")
 
@@ -50,15 +51,18 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}  # autosummary writes pages with the first
-exclude_patterns = ["_build", "_made", "explanation/*", "explained/*.ipynb"]
+exclude_patterns = ["_build", "_made", "explanation/*", "explained/*.ipynb", "tutorials/executed/*"]
 nitpicky = True
 
 # Markdown
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 4
 
-# Tutorials are run when they are built, each in a folder of its own
-nb_execution_mode = "force"
+# Tutorials are run, each in a folder of its own, where they have changed since they were run last, or if WHOLE is set
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(executed.CACHE)
+if not os.environ.get("WHOLE"):
+    executed.offer()
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
 nb_execution_timeout = 1800  # seconds for a cell, as the machine may be busy
