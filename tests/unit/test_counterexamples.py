@@ -1,18 +1,12 @@
 """Statements of the papers that do not hold: each counterexample, and what holds instead, by other computations."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
 from dp_learn import graphical_lasso
-from dp_publish.accounting.strength import PureDP
-from dp_publish.covariance.exact_moments import moments_of_batch
-from dp_publish.covariance.scaling import scaling_for
-from dp_publish.sampling.keystream import insecure_keystream
-from printed_forms import PrintedEigenvectors, insecure_release
 from reproduction.amin import statements as amin
 from reproduction.guo import statements as guo
 from reproduction.su import statements as su
@@ -165,22 +159,3 @@ def test_amin_corollary_2_needs_a_smaller_zeta_and_a_larger_constant() -> None:
         for epsilon in (0.01, 0.3, 1.0, 3.0):
             for zeta in np.geomspace(1e-3, 0.999 * min(d / epsilon, epsilon**-2), 20):
                 assert amin.first_term(6, d, epsilon, float(zeta)) <= 1.0
-
-
-def test_draws_do_not_depend_on_the_signs_of_eigenvectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With every other eigenvector turned around, as on another processor, a seed draws the same matrix."""
-    rows = np.random.default_rng(6).uniform(-0.3, 0.3, size=(200, 5))
-    moments = moments_of_batch(rows, scaling_for([(-1.0, 1.0)] * 5, radius=1.0, with_mean=False))
-
-    def drawn() -> Any:
-        return insecure_release(PrintedEigenvectors, moments, PureDP(1.0), insecure_keystream(7)).matrix
-
-    before = drawn()
-    eigh = np.linalg.eigh
-
-    def turned(matrix: Any) -> Any:
-        values, vectors = eigh(matrix)
-        return values, vectors * np.resize([1.0, -1.0], len(values))
-
-    monkeypatch.setattr(np.linalg, "eigh", turned)
-    np.testing.assert_allclose(drawn(), before, rtol=1e-9, atol=1e-9)

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.settings import Settings
@@ -13,9 +12,8 @@ from reproduction.data_sets import cell_signalling, chickenpox, soil
 from reproduction.guo.guarantees import figures_of
 from reproduction.pages import write_pages
 from reproduction.pieces import all_pieces
-from reproduction.results import compare, load, store, summarize
-from reproduction.rules import above, area_under_curve, rank, read_rows
-from reproduction.setting import Setting
+from reproduction.results import load, summarize
+from reproduction.rules import rank, read_rows
 from reproduction.simulation import chain_precision, gaussian_rows, noise_deviation, random_precision
 from reproduction.wang18.stopped import CHOSEN, PRINTED, SIZES, nearest, one_iteration
 
@@ -40,19 +38,6 @@ def test_repetitions_are_summed_up() -> None:
     assert alike["sd"].item() == 0.0  # the arithmetic's own spread is none
 
 
-def test_a_quick_run_is_compared_with_what_is_stored(tmp_path: Path) -> None:
-    """Numbers within the error bars of the stored ones agree, others are named, and cells of one side are left out."""
-    cells = summarize(RECORDS, ("n", "snr_db"))
-    store(cells, tmp_path / "cells.csv")
-    stored = load(tmp_path / "cells.csv")
-
-    assert compare(cells, stored)[0] == 3
-    assert compare(cells, stored)[1].empty
-    n_cells, apart = compare(cells[1:].assign(mean=cells["mean"] + 1.0), stored)
-    assert n_cells == 2
-    assert list(apart["snr_db"]) == ["20"]  # the sd of the edges over two repetitions is more than 1
-
-
 @pytest.mark.slow
 def test_pages_are_what_the_stored_results_say() -> None:
     """The committed pages are those that the committed results make."""
@@ -61,45 +46,12 @@ def test_pages_are_what_the_stored_results_say() -> None:
     assert {name: (STORED / f"{name}.md").read_text(encoding="utf-8") for name in pages} == pages
 
 
-def test_figure_2_is_described_without_the_grid_that_a_quick_run_leaves_out() -> None:
-    """A quick run has the grid of 14 buses alone."""
-    cells = load(STORED / "guo_figure_2.csv")
-    describe = all_pieces()["guo_figure_2"].describe
-
-    assert describe(cells)["clime_solved"] == 2
-    assert (
-        "| SCIO | 0.883 (0.052) | 27.7 (3.2) | 44.3 (2.1) | - | - | - |"
-        in describe(cells[cells["data"] == "grid of 14 buses"])["table"]
-    )
-
-
 def test_stored_results_are_those_of_the_pieces() -> None:
     """Every stored table belongs to a piece, and names its cells by the piece's keys."""
     pieces = all_pieces()
     for path in STORED.glob("*.csv"):
         columns = list(pd.read_csv(path, nrows=1).columns)
         assert columns == [*pieces[path.stem].keys, "measure", "mean", "sd", "repetitions"]
-
-
-def test_a_piece_says_what_it_needs_and_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its data or BDgraph figure 2 is not run at all, so that no stored row is left from another run."""
-    monkeypatch.setattr("reproduction.pieces.has_r_package", lambda _: False)
-    pieces, setting = all_pieces(), Setting(quick=False, data=tmp_path)
-
-    assert pieces["guo_table_1a"].missing(setting) == []
-    assert pieces["guo_figure_2"].missing(setting) == ["$DPGRAPH_DATA has no powergrid", "R has no package BDgraph"]
-    (tmp_path / "powergrid").mkdir()
-    assert pieces["guo_figure_2"].missing(setting) == ["R has no package BDgraph"]
-
-
-def test_area_under_the_curve_is_that_of_scikit_learn() -> None:
-    """Ties count half, and a truth of one kind has none."""
-    rng = np.random.default_rng(2)
-    scores = rng.normal(size=(30, 30)).round(1)
-    truth = rng.random(435) < 0.2
-
-    assert area_under_curve(truth, scores) == pytest.approx(roc_auc_score(truth, above(scores)), abs=1e-12)
-    assert np.isnan(area_under_curve(np.ones(435, dtype=bool), scores))
 
 
 def test_the_error_drop_is_that_of_the_default_solver() -> None:

@@ -27,22 +27,16 @@ HEAVY = {
     "scipy",
     "sklearn",
 }
-SCRIPT = """
-import sys
-from pathlib import Path
-from {package}.cli.main import cli
-cli.main(["--help"], standalone_mode=False)
-print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
-"""
 UNUSED = {"dp_accounting", "matplotlib", "numba", "pandas", "rich", "scipy", "sklearn"}
-RUN = """
-import sys
-from pathlib import Path
-from dp_learn.cli.main import cli
-cli.main([{bundle!r}, "--quiet", "--out", {folder!r}, {option!r}], standalone_mode=False)
-print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
-"""
 FOR_PAGES = {"bokeh", "jinja2", "scipy"}
+
+
+def loaded_by(package: str, *words: object) -> set[str]:
+    """Return the libraries that a process has loaded after it ran one command."""
+    line = f"cli.main({[*map(str, words)]}, standalone_mode=False)"
+    script = f"import sys\nfrom {package}.cli.main import cli\n{line}\nprint('\\nloaded', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
 
 
 def test_no_module_does_anything_when_it_is_imported() -> None:
@@ -73,10 +67,7 @@ def test_no_module_does_anything_when_it_is_imported() -> None:
 @pytest.mark.parametrize("package", ["dp_bundle", "dp_learn", "dp_publish"])
 def test_help_loads_no_heavy_library(package: str) -> None:
     """A command's help is printed without numpy, pandas, scipy, numba and whatever else takes a while to import."""
-    script = SCRIPT.format(package=package)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("Usage:")
-    loaded = set(done.stdout.splitlines()[-1].split()[1:])
+    loaded = loaded_by(package, "--help")
     assert "click" in loaded
     assert not loaded & HEAVY
 
@@ -87,46 +78,22 @@ def test_a_plain_run_loads_no_library_that_it_has_no_use_for(
     option: str, unused: set[str], bundle: Receipt, tmp_path: Path
 ) -> None:
     """A small graph is learned and all files but the page written with numpy, pyarrow, networkx and Pillow."""
-    script = RUN.format(bundle=str(bundle.path), folder=str(tmp_path / "found"), option=option)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = loaded_by("dp_learn", bundle.path, "--quiet", "--out", tmp_path / "found", option)
     assert (tmp_path / "found" / "graph.png").is_file()
-    loaded = set(done.stdout.splitlines()[-1].split()[1:])
     assert "PIL" in loaded
     assert not loaded & unused
-
-
-READ = """
-import sys
-from dp_bundle import open_bundle
-with open_bundle({bundle!r}) as opened:
-    assert opened.second_moments().shape == (4, 4)
-print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
-"""
 
 
 def test_second_moments_are_read_without_pandas(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:
     """A covariance bundle is opened and checked by pyarrow and numpy alone."""
     bounds = {"height": [120, 220], "weight": [20, 140], "visits": [0, 30]}
-    policy = make_policy(bounds, mu=5.0, release="covariance")
-    publish(table, policy, out=tmp_path / "c.tar", key=key)
-    script = READ.format(bundle=str(tmp_path / "c.tar"))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "numpy" in done.stdout.split()
-    assert "pandas" not in done.stdout.split()
-
-
-PLAN = """
-import sys
-from dp_publish.cli.main import cli
-cli.main(["plan", {table!r}, "--mu", "1"], standalone_mode=False)
-print("loaded", *sorted({{name.partition(".")[0] for name in sys.modules}}))
-"""
+    publish(table, make_policy(bounds, mu=5.0, release="covariance"), out=tmp_path / "c.tar", key=key)
+    loaded = loaded_by("dp_bundle", "verify", tmp_path / "c.tar")
+    assert "numpy" in loaded
+    assert "pandas" not in loaded
 
 
 def test_a_forecast_loads_no_compiler(tmp_path: Path, table: pd.DataFrame) -> None:
     """What is planned, and so what is refused, takes none of the 60 to 90 MB that numba and LLVM need."""
     table.to_parquet(tmp_path / "t.parquet")
-    script = PLAN.format(table=str(tmp_path / "t.parquet"))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "mu" in done.stdout
-    assert "numba" not in done.stdout.splitlines()[-1].split()
+    assert "numba" not in loaded_by("dp_publish", "plan", tmp_path / "t.parquet", "--mu", "1")
