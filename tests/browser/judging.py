@@ -10,6 +10,14 @@ AXE = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
+LOOKS: list[dict[str, Any]] = [{}, {"size": (390, 844), "scheme": "dark"}]  # on a desk, and on a phone in the dark
+
+
+def faults(page: Page, *, keyboard: bool = True) -> list[str]:
+    """Return all that is wrong with a page as it is shown."""
+    return [*axe_violations(page), *outside_the_window(page), *(keyboard_complaints(page) if keyboard else [])]
+
+
 def axe_violations(page: Page) -> list[str]:
     """Return what axe-core finds wrong by WCAG 2.2 A and AA and by best practice: the rule, and the first elements."""
     page.evaluate(AXE.read_text(encoding="utf-8"))

@@ -134,32 +134,6 @@ def _demo(name: str) -> Callable[[], Table]:
     return load
 
 
-def cell_signalling() -> Table:
-    """Return the table of Sachs et al. (2005) in standard deviations, with its extremes as bounds."""
-    raw = pd.read_csv(Path(os.environ["DPGRAPH_DATA"]) / "sachs" / "sachs.csv")
-    table = (raw - raw.mean()) / raw.std(ddof=0)
-    return table, {name: [float(np.floor(table[name].min())), float(np.ceil(table[name].max()))] for name in table}
-
-
-def five_hundred_columns() -> Table:
-    """Return 50 chains of 10 columns each, one chain more strongly joined than the next."""
-    rng = np.random.default_rng(11)
-    rows = rng.normal(size=(4000, 50, 10))
-    strengths = np.linspace(0.35, 0.75, 50)[:, None]
-    for place in range(1, 10):
-        rows[:, :, place] = (
-            strengths[:, 0] * rows[:, :, place - 1] + np.sqrt(1 - strengths[:, 0] ** 2) * rows[:, :, place]
-        )
-    names = [f"group {chain:02d} measure {place}" for chain in range(50) for place in range(10)]
-    return _bounded(pd.DataFrame(rows.reshape(4000, 500), columns=names))
-
-
-def independent_columns() -> Table:
-    """Return columns that have nothing to do with each other."""
-    rng = np.random.default_rng(12)
-    return _bounded(pd.DataFrame(rng.normal(size=(500, 6)), columns=[f"column {place}" for place in range(6)]))
-
-
 def drowned_columns() -> Table:
     """Return a chain of columns of which three have bounds so wide that noise drowns them."""
     rng = np.random.default_rng(13)
@@ -186,12 +160,7 @@ def _bounded(table: pd.DataFrame) -> Table:
 
 RECIPES = {
     "breast cancer": Recipe(_demo("breast_cancer"), {"unit": "cell", "mu": 10.0}),
-    "breast cancer at mu = 100": Recipe(_demo("breast_cancer"), {"unit": "cell", "mu": 100.0}),
-    "digits": Recipe(_demo("digits"), {"unit": "cell", "mu": 10.0}),
-    "cell signalling": Recipe(cell_signalling, {"unit": "cell", "mu": 100.0}),
-    "500 columns": Recipe(five_hundred_columns, {"unit": "cell", "mu": 20.0}),
-    "covariance": Recipe(_demo("breast_cancer"), {"release": "covariance", "unit": "row", "mu": 1.0}),
-    "no edge": Recipe(independent_columns, {"unit": "cell", "mu": 20.0}),
     "drowned": Recipe(drowned_columns, {"unit": "cell", "mu": 10.0}),
+    "scores": Recipe(_demo("breast_cancer"), {"release": "copula", "mu": 3.0}),
     "hostile": Recipe(hostile_columns, {"unit": "cell", "mu": 20.0}, ("--fdr", "0.05")),
 }

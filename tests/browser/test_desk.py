@@ -3,8 +3,6 @@
 import re
 import subprocess
 import sys
-import time
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import Browser, Page
-from tests.browser.judging import axe_violations, keyboard_complaints, outside_the_window
+from tests.browser.judging import faults
 from tests.browser.opening import DESKTOP, PHONE
 
 from dp_bundle import open_bundle
@@ -76,11 +74,6 @@ def settle(page: Page) -> None:
     page.wait_for_selector('#promise:not([aria-busy="true"])')
 
 
-def complaints_about(page: Page) -> list[str]:
-    """Return what is wrong with the page as it is."""
-    return [*axe_violations(page), *outside_the_window(page)]
-
-
 def go_to(page: Page, selector: str, most: int = 400) -> None:
     """Press Tab until an element has the focus."""
     for _ in range(most):
@@ -111,8 +104,7 @@ def test_from_a_survey_to_a_signed_bundle_by_keyboard(
     """Nothing is declared but a title: two keys publish, and the receipt and the label page are there."""
     survey().to_csv("survey.csv", index=False)
     page = open_desk("survey.csv", size)
-    assert not complaints_about(page)
-    assert not keyboard_complaints(page)
+    assert not faults(page)
     take_picture(page, f"desk/{size[0]}/opened")
 
     page.evaluate("document.activeElement?.blur(); window.scrollTo(0, 0)")
@@ -129,14 +121,14 @@ def test_from_a_survey_to_a_signed_bundle_by_keyboard(
     page.keyboard.press("Enter")
     asked = page.inner_text("dialog")
     assert all(f"{what}:" in asked for what in ("You promise", "Protected is", "Researchers will see"))
-    assert not complaints_about(page)
+    assert not faults(page, keyboard=False)
     take_picture(page, f"desk/{size[0]}/asking")
     go_to(page, 'dialog [data-do="publish"]')
     page.keyboard.press("Enter")
     page.wait_for_selector("text=done in", timeout=60_000)
     assert "wrote survey.bundle.tar" in page.inner_text("#working")
     assert 0 <= page.evaluate("document.getElementById('work-title').getBoundingClientRect().top") < size[1] / 2
-    assert not complaints_about(page)
+    assert not faults(page, keyboard=False)
     take_picture(page, f"desk/{size[0]}/published")
     with page.context.expect_page() as opened:
         go_to(page, "#working a")
@@ -145,74 +137,6 @@ def test_from_a_survey_to_a_signed_bundle_by_keyboard(
     with open_bundle("survey.bundle.tar", trust=UnsafeTrustAnyone()) as bundle:
         assert bundle.release.dataset.title == "A survey"
         assert MARKUP in {column.source_name for column in bundle.release.columns}
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_an_existing_policy_and_back(
-    open_desk: Callable[..., Page], take_picture: Callable[[Page, str], None], scheme: str
-) -> None:
-    """What a policy says is in the form, one change changes one line, and an objection is beside its field."""
-    survey().to_csv("survey.csv", index=False)
-    written = (
-        '# ours\n[dataset]\nname = "survey" # kept\n[privacy]\nmu = 2.0\nrelease = "covariance"\n'
-        '[columns.age]\nbounds = [18, 100]\nkind = "integer"\n[columns.region]\nkind = "category"\n'
-        'categories = ["north", "south", "west"]\n[columns."q*"]\nmissing = "midpoint"\n'
-    )
-    Path("survey.policy.toml").write_text(written)
-    page = open_desk("survey.csv", scheme=scheme)
-    assert page.input_value("#privacy-mu") == "2.0"
-    page.click("summary:has-text('region')")
-    assert page.input_value("#column-3-levels") == "north\nsouth\nwest"
-    assert "'visit'" in page.text_content("#column-5-kind-says")
-    assert page.is_disabled('[data-do="ask"]')
-    page.click("#standing a >> nth=0")
-    assert page.evaluate("document.activeElement.id") == "column-5-kind"
-    assert "like identifiers" in page.inner_text("#standing")
-    page.fill("#dataset-contact", "data@example.org")
-    page.click('[data-do="save"]')
-    page.wait_for_selector("text=wrote survey.policy.toml")
-    assert Path("survey.policy.toml").read_text() == written.replace("# kept", '# kept\ncontact = "data@example.org"')
-    assert not complaints_about(page)
-    take_picture(page, f"desk/{scheme}/policy")
-
-
-def test_two_hundred_columns_answer_at_once(
-    open_desk: Callable[..., Page], take_picture: Callable[[Page, str], None]
-) -> None:
-    """A form of 200 columns is opened, filtered and answered without a pause that is felt."""
-    rng = np.random.default_rng(2)
-    pd.DataFrame(rng.normal(size=(3000, 200)), columns=[f"c{i:03}" for i in range(200)]).to_parquet("wide.parquet")
-    page = open_desk("wide.parquet")
-    page.fill("#find", "c19")
-    assert page.inner_text("#found") == "10 columns"
-    page.fill("#find", "")
-    began = time.monotonic()
-    page.fill("#privacy-mu", "3")
-    page.wait_for_selector("#policy >> text=mu = 3")
-    assert time.monotonic() - began < 3  # of a busy machine; .3 on an idle one
-    assert not complaints_about(page)
-    take_picture(page, "desk/wide")
-
-
-def test_a_budget_and_too_few_rows_are_told(
-    open_desk: Callable[..., Page], take_picture: Callable[[Page, str], None]
-) -> None:
-    """A budget that forbids it is said beside the budget; a table of twelve rows publishes only if she insists."""
-    frame = survey(12)[["age", "q1", "q2"]]
-    frame.to_parquet("few.parquet")
-    Path("few.policy.toml").write_text("[privacy]\nmu = 1.0\nbudget_mu = 0.5\n")
-    page = open_desk("few.parquet", PHONE)
-    assert "more than the budget" in page.inner_text("#privacy-budget_mu-says")
-    page.click("#standing a >> nth=0")
-    page.fill("#privacy-budget_mu", "5")
-    page.wait_for_selector("#policy >> text=budget_mu = 5")
-    assert "would refuse this, unless you insist below" in page.inner_text("#standing")
-    assert page.is_disabled('[data-do="ask"]')
-    assert not complaints_about(page)
-    take_picture(page, "desk/few")
-    page.check("#anyway")
-    page.wait_for_selector('[data-do="ask"]:enabled')
-    assert tomllib.loads(page.inner_text("#policy"))["privacy"]["budget_mu"] == 5
 
 
 def test_closed_it_says_so_and_the_address_is_spent(open_desk: Callable[..., Page]) -> None:
@@ -228,47 +152,6 @@ def test_closed_it_says_so_and_the_address_is_spent(open_desk: Callable[..., Pag
     assert "region" not in page.content()
     assert page.evaluate("sessionStorage.length") == 0
     assert [each.name for each in Path.cwd().iterdir()] == ["survey.csv"]
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_a_table_from_a_spreadsheet_of_elsewhere(
-    open_desk: Callable[..., Page], take_picture: Callable[[Page, str], None], size: tuple[int, int]
-) -> None:
-    """Semicolons, decimal commas and Latin-1: what the first line does not tell is asked for, and then read anew."""
-    frame = survey(600)[["age", "q1", "q2", "q3"]].assign(town=["Lörrach", "Basel", "Basel"] * 200)
-    frame["q1"] += 0.5
-    frame.to_csv("visits.csv", index=False, sep=";", decimal=",", encoding="latin-1")
-    page = open_desk("visits.csv", size)
-    assert page.is_disabled('[data-do="ask"]')
-    assert page.is_hidden("#anyway")  # there is nothing to insist on
-    page.click("#standing a >> nth=0")
-    assert page.evaluate("document.activeElement.id") == "table-encoding"
-    assert not complaints_about(page)
-    take_picture(page, f"desk/{size[0]}/written")
-    page.keyboard.type("West")
-    page.wait_for_selector("text=words, 2 different: Basel, Lörrach")
-    assert page.evaluate("document.activeElement.id") == "table-encoding"
-    assert page.is_enabled('[data-do="ask"]')
-    assert tomllib.loads(page.inner_text("#policy"))["table"] == {"encoding": "cp1252"}
-    assert not complaints_about(page)
-
-
-def test_a_table_without_names(open_desk: Callable[..., Page], take_picture: Callable[[Page, str], None]) -> None:
-    """The page comes without a column; said that the first line is a row, it comes again with all of them."""
-    survey(600).drop(columns=MARKUP).to_csv("bare.csv", index=False, header=False)
-    page = open_desk("bare.csv")
-    page.fill("#dataset-title", "Without names")
-    assert "It cannot be read yet" in page.inner_text("#main")
-    assert not complaints_about(page)
-    take_picture(page, "desk/nameless")
-    page.select_option("#table-header", "none")
-    page.wait_for_selector("summary:has-text('column_13')")
-    assert "600 rows, 13 columns" in page.inner_text("#main")
-    assert page.input_value("#dataset-title") == "Without names"
-    page.wait_for_selector('[data-do="ask"]:enabled')
-    page.click("summary:has-text('column_1') >> nth=0")
-    page.check("#column-0-drop")
-    page.wait_for_selector("#policy >> text=[columns.column_1]")
 
 
 def test_a_page_that_was_lost_is_found_again_by_enter(

@@ -7,19 +7,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import Browser
-from tests.browser.judging import axe_violations, keyboard_complaints, outside_the_window
-from tests.browser.opening import DESKTOP, PHONE, open_page
+from tests.browser.judging import LOOKS, faults
+from tests.browser.opening import open_page
 
 pytestmark = pytest.mark.browser
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
-PAGES = ["index", "researcher", "how-to/index", "reference/index", "known-limits"]
-PAGES += [
-    "reference/policy",
-    "reference/manifest",
-    "reference/glossary",
-    "reference/api/dp_learn.DebiasedGraphicalLasso",
-]
+PAGES = ["index", "researcher", "reference/policy", "tutorials/questions", "reference/api/dp_learn.learn_graph"]
 THEME_SAYS = "console.log: [PST]:"  # the theme tells every reader's console which colours it chose; no option stops it
 
 
@@ -68,12 +62,8 @@ def test_page_is_sound_in_light_and_on_a_phone_in_the_dark(
     browser: Browser, name: str, take_picture: Callable[..., None]
 ) -> None:
     """A page asks for nothing outside the site, has no violation, fits the window, and shows where the focus is."""
-    for kind, size, scheme in (("light", DESKTOP, "light"), ("phone", PHONE, "dark")):
-        with open_page(browser, SITE / f"{name}.html", files=SITE, size=size, scheme=scheme, motion="reduce") as opened:
-            take_picture(opened.page, f"site {name} {kind}")
-
-            assert axe_violations(opened.page) == []
-            assert outside_the_window(opened.page) == []
-            if kind == "light":
-                assert keyboard_complaints(opened.page) == []
+    for place, look in enumerate(LOOKS):
+        with open_page(browser, SITE / f"{name}.html", files=SITE, motion="reduce", **look) as opened:
+            take_picture(opened.page, f"site {name} {place}")
+            assert faults(opened.page, keyboard=not place) == []
             assert [complaint for complaint in opened.complaints if not complaint.startswith(THEME_SAYS)] == []
