@@ -1,31 +1,17 @@
 """The adult table as it is: 48,842 people, six numbers and nine categories of 2 to 42 levels."""
 
-import contextlib
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import tomlkit
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sklearn.metrics import roc_auc_score
 from tests.conftest import Run
 
-from dp_bundle import open_bundle
-from dp_bundle.base.errors import EstimationError
-from dp_learn import learn_graph
-from dp_learn.matrices.linalg import FloatArray
-from dp_learn.pipeline.graph import GraphEstimate
-from dp_publish import Policy, publish
-
-N_RELEASES = 3
-ALPHA = 0.05  # at which the graphs of this table are compared
-ROWS, COVARIANCE, CLEAN = "rows", "covariance", "clean"
+ROWS, COVARIANCE = "rows", "covariance"
 PRIVACY: dict[str, dict[str, object]] = {
     ROWS: {"unit": "cell", "mu": 2.0},
     COVARIANCE: {"unit": "row", "release": "covariance", "mu": 1.0},
-    CLEAN: {"unit": "cell", "mu": 75.0},
 }
 BOUNDS = {
     "age": [16, 100],
@@ -57,7 +43,7 @@ def table(data_folder: Path) -> pd.DataFrame:
 
 @pytest.mark.data
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [ROWS, COVARIANCE])
+@pytest.mark.parametrize("kind", [ROWS, pytest.param(COVARIANCE, marks=pytest.mark.long)])
 def test_what_goes_together_is_found(kind: str, table: pd.DataFrame, tmp_path: Path, command: Run) -> None:
     """Each column is one node, or drowned; education and income, marriage and family, sex and hours are linked.
 
@@ -84,48 +70,3 @@ def test_what_goes_together_is_found(kind: str, table: pd.DataFrame, tmp_path: P
     assert summary["weights"] == "evidence"  # of small noise
     assert len(ranking) == n_nodes * (n_nodes - 1) // 2
     assert sum(pair in found for pair in CLEAR) >= (2 if kind == COVARIANCE else 3)
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_the_graph_is_that_of_the_clean_table(table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Of second moments at a row's mu of 1, mean AUC is at least .9, of the graph at one alpha and of the ranking.
-
-    Two thirds of the links that are clear, or more, are found by tests.
-    """
-    with open_bundle(release(table, CLEAN, tmp_path, key)) as bundle:
-        default = learn_graph(bundle).estimate
-        truth, links = edges_of(learn_graph(bundle, alpha=ALPHA).estimate) != 0.0, edges_of(default) != 0.0
-    assert default.ranking() is not None  # although nodes are collinear there
-
-    of_graph, of_ranking, n_clear = list[float](), list[float](), 0
-    upper = np.triu_indices(table.shape[1], 1)
-    for number in range(N_RELEASES):
-        with open_bundle(release(table, COVARIANCE, tmp_path, key, number)) as bundle:
-            graph = learn_graph(bundle, alpha=ALPHA, error_bars=False).estimate
-            with contextlib.suppress(EstimationError):  # of one release in 70 too little is left for tests
-                edges = learn_graph(bundle, fdr=0.05).estimate.edges()
-                found = [set(pair) for pair in zip(edges["source"], edges["target"], strict=True)]
-                n_clear += sum(pair in found for pair in CLEAR)
-        assert graph.columns == default.columns == tuple(table.columns)
-        assert graph.evidence is not None
-        of_graph.append(roc_auc_score(truth, edges_of(graph)))
-        of_ranking.append(roc_auc_score(links, graph.evidence[upper]))
-
-    print(f"AUC of graphs {np.round(of_graph, 3)}, of rankings {np.round(of_ranking, 3)}; {n_clear} clear links")  # noqa: T201
-    assert n_clear >= 2 * N_RELEASES
-    for values in (of_graph, of_ranking):
-        assert np.mean(values) >= 0.9
-        assert min(values) >= 0.85
-
-
-def release(table: pd.DataFrame, kind: str, folder: Path, key: Ed25519PrivateKey, number: int = 0) -> Path:
-    """Return a bundle of the table."""
-    policy = Policy.model_validate(policy_of(table, kind))
-    return Path(publish(table, policy, out=folder / f"{kind}-{number}.tar", key=key).path)
-
-
-def edges_of(graph: GraphEstimate) -> FloatArray:
-    """Return the strength of all pairs, 0 where there is no edge."""
-    strength: FloatArray = np.abs(graph.precision[np.triu_indices(len(graph.columns), 1)])
-    return strength

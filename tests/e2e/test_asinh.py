@@ -67,12 +67,6 @@ def test_every_page_says_on_what_scale_a_column_is(tmp_path: Path, key: Ed25519P
     assert "not one on the scale of asinh" in refused.stderr
 
 
-def test_plain_releases_say_nothing_of_scales(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Without a transform no page speaks of a scale."""
-    with published(tmp_path / "town.tar", policy_for(transform=None), key) as bundle:
-        assert "asinh" not in make_readme(bundle.release, 3)
-
-
 def test_one_scale_alone_is_pooled(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Columns whose centers were found in each table are refused by name; those declared alike are pooled."""
     declared = {"center": 1.0, "scale": 0.8}

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import Run, make_policy
 
-from dp_publish import Policy, Receipt, publish
+from dp_publish import Policy, publish
 
 NAMES = [f"v{index}" for index in range(5)]
 
@@ -72,53 +72,6 @@ def test_the_pair_that_differs_is_found_and_no_other(arms: list[Path], command: 
     assert summary == json.loads((tmp_path / "before+after.comparison" / "summary.json").read_text())
 
 
-def test_the_first_word_chooses_the_command() -> None:
-    """As a process of its own, dp-learn compare has its own help, and dp-learn without it is as before."""
-    for words, said in ((["compare", "--help"], "compare [OPTIONS] FILE FILE..."), (["--help"], "[OPTIONS] FILE...")):
-        done = subprocess.run([sys.executable, "-m", "dp_learn", *words], capture_output=True, text=True, check=True)
-        assert done.stdout.splitlines()[0].endswith(f" {said}")
-        assert "dp-learn compare" in done.stdout
-
-
-def test_text_says_what_differs_and_the_level_widens_intervals(arms: list[Path], command: Run, tmp_path: Path) -> None:
-    """The answer names the pair with its interval; --confidence widens it, and the rest stays."""
-    usual = command("dp-learn", "compare", *arms)
-    wider = command("dp-learn", "compare", *arms, "--confidence", "0.999", "--out", "wider")
-    tables = [pd.read_csv(tmp_path / name / "differences.csv") for name in ("before+after.comparison", "wider")]
-
-    assert "after less before:" in usual.stdout
-    assert "v1 -- v2" in usual.stdout
-    assert "1 of 10 pairs differs at a false discovery rate of 0.05" in usual.stdout
-    assert "99.9 % intervals" in wider.stdout
-    surest = pd.read_csv(tmp_path / "before+after.comparison" / "strengths.csv").iloc[0]
-    change = f"{surest.difference:+.3f} ({surest.ci_low:+.3f} to {surest.ci_high:+.3f})"
-    assert surest.q_value <= 0.05
-    assert f"columns whose strength differs, over the links of both: {surest.node} {change}" in usual.stdout
-    np.testing.assert_allclose(
-        (tables[1].ci_high - tables[1].ci_low) / (tables[0].ci_high - tables[0].ci_low), 3.2905 / 1.95996, rtol=1e-4
-    )
-    np.testing.assert_array_equal(tables[0].p_value, tables[1].p_value)
-
-
-@pytest.mark.slow
-def test_three_releases_are_compared_two_at_a_time(
-    arms: list[Path], key: Ed25519PrivateKey, command: Run, tmp_path: Path
-) -> None:
-    """The table names the two releases of each line, and the difference is found twice."""
-    third = release(tmp_path / "third.bundle.tar", key, BEFORE, seed=3)
-    done = command("dp-learn", "compare", *arms, third, "--out", "all", "--report")
-    table = pd.read_csv(tmp_path / "all" / "differences.csv")
-    found = table[table.q_value <= 0.01]
-
-    assert done.returncode == 0, done.stderr
-    assert len(table) == 30
-    assert set(zip(found["first"], found["second"], strict=True)) == {("before", "after"), ("after", "third")}
-    assert "all releases have one network: p < 0.001" in done.stdout
-    page = (tmp_path / "all" / "report.html").read_text().replace("</bdi>", "").replace("<bdi>", "")
-    assert "before, after, third" in page
-    assert "Colours compare each release with before alone" in page
-
-
 def test_a_category_is_compared_as_one_node(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
     """A link between a number and a category that one release lacks is found, and the other pairs are not."""
     columns = {
@@ -144,62 +97,6 @@ def test_a_category_is_compared_as_one_node(key: Ed25519PrivateKey, command: Run
     assert (table.q_value <= 0.05).sum() == 1
 
 
-def refusal(command: Run, *arguments: object) -> str:
-    """Return the one sentence of a command that fails and writes nothing."""
-    before = sorted(Path.cwd().iterdir())
-    done = command("dp-learn", "compare", *arguments)
-    assert done.returncode == 1, done
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert sorted(Path.cwd().iterdir()) == before
-    return done.stderr
-
-
-def test_releases_that_share_rows_are_refused(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
-    """Two releases of a dataset, a whole and a part, and one release twice have one sentence each."""
-    first = release(tmp_path / "1.tar", key, BEFORE, name="people")
-    assert "are the same release, which is given twice" in refusal(command, first, first)
-
-    again = release(tmp_path / "2.tar", key, BEFORE, name="people")
-    part = release(tmp_path / "3.tar", key, BEFORE, name="parts", partition="north")
-    whole = release(tmp_path / "4.tar", key, BEFORE, name="parts")
-
-    assert "releases of the same rows of people" in refusal(command, first, again)
-    assert "same rows of parts, or of rows that they share" in refusal(command, part, whole)
-
-
-def test_one_bundle_is_a_mistake_of_the_command_line(bundle: Receipt, command: Run) -> None:
-    """It is refused as other misuse is, before the bundle is read."""
-    done = command("dp-learn", "compare", bundle.path)
-    assert done.returncode == 2
-    assert done.stderr == "error: FILE must be given at least twice: a comparison needs at least two bundles\n"
-
-
-@pytest.mark.parametrize("words", [["compare"], []])
-def test_a_bundle_that_cannot_be_trusted_is_named(
-    words: list[str], key: Ed25519PrivateKey, command: Run, tmp_path: Path
-) -> None:
-    """Of two bundles the error names the one by a stranger, the one that was changed, and the one that is older."""
-    paths = [release(tmp_path / f"{name}.tar", key, BEFORE, seed) for seed, name in enumerate(("mine", "other"))]
-    foreign = release(tmp_path / "foreign.tar", Ed25519PrivateKey.generate(), BEFORE, 3)
-    done = command("dp-learn", *words, paths[0], foreign)
-    assert done.returncode == 3
-    assert done.stderr.startswith(f"error: {foreign}: ")
-
-    second = release(tmp_path / "second.tar", key, BEFORE, 4, name="mine.tar")
-    assert command("dp-bundle", "verify", second).returncode == 0
-    done = command("dp-learn", *words, paths[0], paths[1])
-    assert done.returncode == 3
-    assert done.stderr.startswith(f"error: {paths[0]}: this is release 1")
-
-    content = bytearray(paths[1].read_bytes())
-    content[len(content) // 2] ^= 1
-    paths[1].write_bytes(content)
-    done = command("dp-learn", *words, second, paths[1])
-    assert done.returncode == 3
-    assert done.stderr.count(str(paths[1])) == 1
-
-
 def test_a_release_that_noise_hides_is_named(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
     """Where releases hide all columns between them, each is named with what it hides, and so is one that hides all."""
     clear = release(tmp_path / "clear.tar", key, BEFORE)
@@ -218,29 +115,18 @@ def test_a_release_that_noise_hides_is_named(key: Ed25519PrivateKey, command: Ru
 
 def test_no_p_value_is_zero(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
     """A difference of a hundred standard errors has the smallest number that is told apart from zero."""
-    paths = []
-    for sign in (-1.0, 1.0):
-        rng = np.random.default_rng(9)
-        x = rng.normal(size=30_000)
-        table = pd.DataFrame({"x": x, "y": sign * x + 0.5 * rng.normal(size=30_000), "z": rng.normal(size=30_000)})
-        policy = make_policy({name: [-8.0, 8.0] for name in table}, name=f"t{sign:g}", unit="cell", mu=40.0)
-        paths.append(publish(table, policy, out=tmp_path / f"t{sign:g}.tar", key=key).path)
-    assert command("dp-learn", "compare", *paths, "--no-report", "--out", "out").returncode == 0
-    assert command("dp-learn", paths[0], "--no-report", "--out", "one").returncode == 0
-    table, edges = pd.read_csv(tmp_path / "out" / "differences.csv"), pd.read_csv(tmp_path / "one" / "edges.csv")
+    noise = np.random.default_rng(9).normal(size=(30_000, 3))
+    for name, sign in (("a", -1.0), ("b", 1.0)):
+        table = pd.DataFrame({"x": noise[:, 0], "y": sign * noise[:, 0] + 0.5 * noise[:, 1], "z": noise[:, 2]})
+        policy = make_policy({each: [-8.0, 8.0] for each in table}, name=name, unit="cell", mu=40.0)
+        publish(table, policy, out=tmp_path / f"{name}.tar", key=key)
+    assert command("dp-learn", "compare", "a.tar", "b.tar", "--out", "out").returncode == 0
+    assert command("dp-learn", "a.tar", "--out", "one").returncode == 0
+    table, edges = pd.read_csv("out/differences.csv"), pd.read_csv("one/edges.csv")
     for found in (table, edges):
         assert found.p_value[0] == sys.float_info.min
         assert found.q_value[0] >= found.p_value[0]
         assert (found.p_value > 0.0).all()
-
-
-@pytest.mark.slow
-def test_both_commands_say_the_same_of_a_release(arms: list[Path], command: Run) -> None:
-    """The rows without noise that a release is worth have one definition."""
-    compared = json.loads(command("dp-learn", "compare", *arms, "--no-report", "--json").stdout)
-    for place, path in enumerate(arms):
-        learned = json.loads(command("dp-learn", path, "--no-report", "--json").stdout)
-        assert compared["bundles"][place]["effective_rows"] == learned["effective_rows"]
 
 
 def test_second_moments_that_tell_nothing_of_tails_say_so(
@@ -267,30 +153,6 @@ def test_parts_of_a_dataset_are_compared_with_a_warning(key: Ed25519PrivateKey, 
     assert "warning: several bundles are parts of people: if the same people are in more than one" in done.stderr
 
 
-def test_other_columns_strangers_folders_and_too_much_noise_are_refused(
-    arms: list[Path], key: Ed25519PrivateKey, command: Run, tmp_path: Path
-) -> None:
-    """Columns that only one release has are named; a folder of somebody else stays; noise that hides all is said."""
-    narrow = draw(BEFORE, 500, 3)[NAMES[:4]]
-    policy = make_policy({name: [-5, 5] for name in narrow}, name="narrow", mu=10.0, unit="cell")
-    publish(narrow, policy, out=tmp_path / "narrow.tar", key=key)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("dear")
-
-    assert "cannot be compared: only one has v4" in refusal(command, arms[0], tmp_path / "narrow.tar")
-    kept = command("dp-learn", "compare", *arms, "--out", "mine")
-    assert kept.returncode == 2
-    assert "letter.txt" in kept.stderr
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
-
-    loud = make_policy({name: [-5, 5] for name in NAMES}, name="loud", mu=1.5, unit="cell")
-    publish(draw(BEFORE, 500, 4), loud, out=tmp_path / "loud.tar", key=key)
-    drowned = command("dp-learn", "compare", arms[0], tmp_path / "loud.tar")
-    assert drowned.returncode in {1, 4}
-    assert drowned.stderr.startswith("error: ")
-    assert not list(tmp_path.glob("*.comparison"))
-
-
 @pytest.mark.slow
 def test_releases_without_a_policy_may_have_gaps_in_other_columns(command: Run, tmp_path: Path) -> None:
     """Discovery publishes gaps of one table alone: all commands work, and files and page say what is left out."""
@@ -314,3 +176,11 @@ def test_releases_without_a_policy_may_have_gaps_in_other_columns(command: Run, 
     assert summary["columns"] == NAMES
     assert summary["categories"] == []
     assert summary["overall"]["n_different"] == 0
+
+
+def test_the_first_word_chooses_the_command() -> None:
+    """As a process of its own, dp-learn compare has its own help, and dp-learn without it is as before."""
+    for words, said in ((["compare", "--help"], "compare [OPTIONS] FILE FILE..."), (["--help"], "[OPTIONS] FILE...")):
+        done = subprocess.run([sys.executable, "-m", "dp_learn", *words], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[0].endswith(f" {said}")
+        assert "dp-learn compare" in done.stdout

@@ -2,11 +2,8 @@
 
 import contextlib
 import os
-import platform
 import random
-import resource
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle import open_bundle
-from dp_bundle.base.errors import DpGraphError, ParameterError
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.engines.dask import Dask
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
@@ -159,40 +156,3 @@ def test_tasks_that_run_are_waited_for_after_an_error(tmp_path: Path) -> None:
         assert len(there) <= 6
         time.sleep(3)
         assert {path.name for path in tmp_path.iterdir()} == there
-
-
-def _new_pages(n_arrays: int) -> int:
-    """Return how many pages this process took from the system for arrays of 8 MB, one after the other."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(n_arrays):
-        np.ones(2**20)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of Dask, on a machine that is slow to start it
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have other settings")
-def test_a_worker_takes_memory_from_the_system_once() -> None:
-    """Arrays are made in memory that earlier ones had; by Dask's own settings, all 50 would be new pages."""
-    with Dask(n_workers=1) as engine:
-        (found,) = engine.map_unordered(_new_pages, [50])
-    assert found < 5 * 2**23 / resource.getpagesize()
-
-
-@pytest.mark.slow
-def test_two_clusters_stand_side_by_side(recwarn: pytest.WarningsRecorder) -> None:
-    """Dask's own port for its pages is not asked for: a second run on a machine warned that it was taken."""
-    with socket.socket() as taken:
-        with contextlib.suppress(OSError):  # somebody else has it
-            taken.bind(("127.0.0.1", 8787))
-            taken.listen()
-        with Dask(n_workers=1) as engine:
-            assert list(engine.map_unordered(abs, [-1])) == [1]
-    assert not [each for each in recwarn if "8787" in str(each.message)]
-
-
-@pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "cluster:8786", "tcp://scheduler.example:8786"])
-def test_a_scheduler_elsewhere_needs_tls(address: str) -> None:
-    """Whoever could listen or send tasks on the way would have the raw table."""
-    with pytest.raises(ParameterError, match="tls://"):
-        Dask(address)

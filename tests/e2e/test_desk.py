@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -91,23 +90,16 @@ def started(*words: str) -> tuple[subprocess.Popen[str], str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attempt", range(2))
-def test_a_port_that_is_taken_ends_it_at_once(table: Path, attempt: int) -> None:
-    """In one sentence, before the table is read: nothing that is still being read keeps the process."""
-    text = table.read_text()
-    table.write_text(text.replace("a\n", "ä\n"), encoding="cp1252")  # Arrow reads it by Python, which may be at its end
-    Path("table.policy.toml").write_text('[table]\nencoding = "cp1252"\n')
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        words = [sys.executable, "-m", "dp_publish", "desk", str(table), "--no-browser"]
-        port = str(taken.getsockname()[1])
-        done = subprocess.run([*words, "--port", port], check=False, capture_output=True, text=True, timeout=30)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), attempt
-    assert "give another --port" in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("after", [0.6, 1.6])
+@pytest.mark.parametrize(
+    ("signum", "after"),
+    [
+        (signal.SIGKILL, 0.6),
+        *(
+            pytest.param(signum, 1.6, marks=pytest.mark.long)
+            for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+        ),
+    ],
+)
 def test_killed_while_it_publishes_the_books_are_a_commands(table: Path, signum: signal.Signals, after: float) -> None:
     """Whatever ends the desk, and whenever: the release is published and booked once, or neither booked nor there.
 

@@ -74,14 +74,6 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert [link for link in links if not link[1].startswith(MADE) and not (link[0].parent / link[1]).exists()] == []
 
 
-def test_first_screen_of_the_readme_holds_the_commands() -> None:
-    """The README's first 30 lines show the two commands, the demo and the tests."""
-    head = "\n".join((ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:30])
-
-    for words in ("dp-publish data.parquet", "dp-learn data.bundle.tar", "make demo", "make test"):
-        assert words in head
-
-
 def test_walks_name_functions_that_there_are() -> None:
     """Every stop of the two walks is a function or a class that can be imported, and a walk has at most 12 stops."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

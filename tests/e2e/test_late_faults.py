@@ -35,18 +35,13 @@ def damaged_parquet() -> bytes:
 
 
 FILES: dict[str, Callable[[], bytes]] = {
-    "encoding.csv": lambda: text(b"1,2.5,\xff3\n"),
     "fields.csv": lambda: text(b"1,2.5,3,4\n"),
     "quotation.csv": lambda: text(b'1,"2.5,3\n'),
-    "odd.csv": lambda: text(b"").decode().encode("utf-16")[:-1],
     "cut.csv.gz": lambda: gzip.compress(text(b""), 1)[:-20_000],
     "page.parquet": damaged_parquet,
-    "cut.parquet": lambda: damaged_parquet()[:-20_000],
 }
 WAYS: dict[str, tuple[str, ...]] = {
     "nothing said": (),
-    "second moments": ("--release", "covariance"),
-    "anyway": ("--release", "covariance", "--anyway"),
     "declared": ("--mu", "20"),
 }
 

@@ -87,6 +87,9 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ledger = None if signer is key else Ledger(folder / "stranger.sqlite")
             given = {"key": signer, "ledger": ledger, "keystream": insecure_keystream(1)}
             publish(table[[*bounds]], policy, out=folder / name, **given)  # type: ignore[arg-type]
+        sections = "".join(f"[columns.c{number}]\ndrop = true\n" for number in range(20_001))
+        Path("many.policy.toml").write_text(sections, encoding="utf-8")
+        Path("blank.csv").write_text("x,y\n1,2\n" + 2**21 * "\n", encoding="utf-8")
         content = bytearray(Path("rows.tar").read_bytes())
         content[len(content) // 2] ^= 1
         Path("changed.tar").write_bytes(content)

@@ -10,11 +10,6 @@ NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 SECONDS = 300  # for one cell; the whole takes less than two minutes on an idle machine
 
 
-def test_there_are_notebooks() -> None:
-    """There is a notebook for the publisher, one for the researcher, and one that runs a table again."""
-    assert [path.stem for path in NOTEBOOKS] == ["publisher", "reproduction", "researcher"]
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_is_stored_without_outputs(path: Path) -> None:
     """A stored notebook holds no result of any run."""

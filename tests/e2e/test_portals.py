@@ -48,14 +48,6 @@ print(dataset.metadata.ctx.conforms_to.value, json.dumps([
     {name.rpartition("/")[2]: float(value) for name, value in record.items()} for record in dataset.records("rows")
 ]), sep="\\n")
 """
-FRICTIONLESS = """
-import json, sys, frictionless
-package = frictionless.Package(sys.argv[1])
-report = package.validate()
-assert report.valid, report.flatten()
-print(json.dumps([{name: float(value) for name, value in row.items()} for resource in package.resources
-    for row in resource.read_rows()]))
-"""
 
 
 N_FILES = {"rows": 2, "covariance": 3, "copula": 4}
@@ -137,11 +129,3 @@ def test_croissant_1_1_is_valid_and_loads_the_rows(
     version, records = outside(folder, sys.executable, "-c", CROISSANT, "croissant.json").splitlines()[-2:]
     assert version == "http://mlcommons.org/croissant/1.1"
     assert json.loads(records) == rows
-
-
-def test_data_package_is_valid_and_loads_the_rows(
-    staged: tuple[Path, list[dict[str, float]]], outside: Callable[..., str]
-) -> None:
-    """Frictionless validates the package with its data, and loads equal values."""
-    folder, rows = staged
-    assert json.loads(outside(folder, sys.executable, "-c", FRICTIONLESS, "datapackage.json")) == rows

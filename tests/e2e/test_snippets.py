@@ -30,6 +30,7 @@ BLOCK = re.compile(
     r"(?P<mark>^<!-- not run: [^\n]+ -->\n)?^(?P<fence>```+)(?P<kind>\w*|{[\w-]+}.*?)\n(?P<text>.*?)^(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
+COLUMNS = ["alcohol", "ash", "hue", "magnesium"]
 POLICY = '[privacy]\nunit = "row"\nmu = 20\n[columns."*"]\nbounds = [0, 20]\n'
 
 
@@ -59,48 +60,29 @@ def make_table(name: str, columns: list[str], n_rows: int = 600) -> pd.DataFrame
 
 def make_bundle(name: str) -> None:
     """Publish a made-up table."""
-    table = make_table(name, ["alcohol", "ash", "hue", "magnesium"])
+    table = make_table(name, COLUMNS)
     policy = Policy.model_validate(
         {"dataset": {"name": name}, "privacy": {"unit": "cell", "mu": 20}, "columns": {"*": {"bounds": [0, 20]}}}
     )
     publish(table, policy, out=Path(f"{name}.bundle.tar"), key=load_key())
 
 
-def for_readme() -> dict[str, Any]:
-    """Make the publisher's table."""
-    make_table("data", ["age", "height", "weight"])
-    return {}
-
-
-def for_portals() -> dict[str, Any]:
-    """Make a bundle by a signer who is trusted."""
-    make_bundle("wine")
-    return {}
+def for_researchers() -> dict[str, Any]:
+    """Hand out the noisy rows of a bundle, and the bundle open."""
+    bundle = open_bundle("wine.bundle.tar")
+    return {"bundle": bundle, "rows": pd.concat(each.to_pandas() for each in bundle.batches())}
 
 
 def for_publishers() -> dict[str, Any]:
-    """Make tables; wine has no policy yet."""
-    for name in ("sachs", "november", "people"):
-        make_table(name, ["one", "two", "three"])
+    """Add a column of words to a table that has no policy yet."""
     make_table("wine", ["alcohol", "ash", "hue"]).assign(name="a cask").to_parquet("wine.parquet")
     Path("wine.policy.toml").unlink()
     return {}
 
 
-def for_researchers() -> dict[str, Any]:
-    """Make bundles, and hand out their signer's public key, noisy rows, and one of them open."""
-    for name in ("wine", "north", "south"):
-        make_bundle(name)
-    shutil.copy(public_key_path(), "publisher.pub")
-    bundle = open_bundle("wine.bundle.tar")
-    return {"bundle": bundle, "rows": pd.concat(each.to_pandas() for each in bundle.batches())}
-
-
 def for_choices() -> dict[str, Any]:
-    """Make tables with policies, and a bundle."""
-    make_bundle("wine")
-    wide = make_table("sachs", ["one", "two", "three"], n_rows=4000) * 500
-    wide.to_parquet("sachs.parquet")
+    """Make a table of many rows."""
+    (make_table("sachs", ["one", "two", "three"], n_rows=4000) * 500).to_parquet("sachs.parquet")
     return {}
 
 
@@ -111,15 +93,6 @@ def for_series() -> dict[str, Any]:
         table.to_parquet(f"visits-{part}.parquet")
     for month in ("2026-09", "2026-10", "2026-11"):
         table.assign(patient_id=np.arange(4000)).to_parquet(f"ward-{month}.parquet")
-    return {}
-
-
-def for_hospitals() -> dict[str, Any]:
-    """Make the table of one hospital, the bundle of another, and both public keys, which are one here."""
-    make_bundle("south")
-    make_table("north", ["alcohol", "ash", "hue", "magnesium"])
-    for name in ("north", "south"):
-        shutil.copy(public_key_path(), f"{name}.pub")
     return {}
 
 
@@ -137,50 +110,46 @@ def for_mixed_tables() -> dict[str, Any]:
 
 
 def for_other_tools() -> dict[str, Any]:
-    """Make a bundle, and hand out its signer's fingerprint, the public key, and the page that verifies."""
-    make_bundle("wine")
-    shutil.copy(public_key_path(), "publisher.pub")
+    """Hand out the signer's fingerprint, and the page that verifies."""
     shutil.copy(ROOT / "examples" / "verify_without_dpgraph.py", ".")
     return {"FINGERPRINT": public_key_of(load_key()).fingerprint}
 
 
-def for_folders() -> dict[str, Any]:
-    """Make the table of a publisher."""
-    make_table("wine", ["alcohol", "ash", "hue"])
-    return {}
-
-
 def for_keepers() -> dict[str, Any]:
-    """Publish once, into the folder of all bundles."""
-    make_bundle("wine")
+    """Keep the bundle in the folder of all bundles."""
     Path("wine.bundle.tar").rename("published/wine.bundle.tar")
     return {}
 
 
 class Page(NamedTuple):
-    """What a page takes for granted, and what is cleared away after each block, as it stands for another day's work."""
+    """What a page takes for granted: bundles and their signers' keys, tables, and more that is made, and known.
 
-    prepare: Callable[[], dict[str, Any]]
+    `clear` is what is cleared away after each block, as it stands for another day's work.
+    """
+
+    bundles: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    prepare: Callable[[], dict[str, Any]] = dict
     clear: str = "*.graph"
 
 
 EXPECTED = {
-    "README.md": Page(for_readme),
-    "portal.md": Page(for_portals),
-    "publisher.md": Page(for_publishers, "*.bundle.*"),
-    "researcher.md": Page(for_researchers),
-    "how-to/choose-a-strength.md": Page(for_choices),
-    "how-to/choose-an-estimator.md": Page(for_choices),
-    "how-to/choose-rows-or-covariance.md": Page(for_choices),
-    "how-to/publish-a-mixed-table.md": Page(for_mixed_tables),
-    "how-to/deposit-in-a-portal.md": Page(for_portals),
-    "how-to/keep-keys-and-ledger.md": Page(for_keepers),
-    "how-to/pool-hospitals.md": Page(for_hospitals, "nothing"),
-    "how-to/publish-beyond-one-machine.md": Page(for_folders),
-    "how-to/publish-every-month.md": Page(for_series),
-    "how-to/publish-from-python.md": Page(dict),
-    "how-to/read-without-us.md": Page(for_other_tools),
-    "how-to/run-a-portal.md": Page(for_portals),
+    "README.md": Page((), ("data",)),
+    "portal.md": Page(("wine",)),
+    "publisher.md": Page((), ("sachs", "november", "people"), for_publishers, "*.bundle.*"),
+    "researcher.md": Page(("wine", "north", "south"), (), for_researchers),
+    "how-to/choose-a-strength.md": Page(("wine",), (), for_choices),
+    "how-to/choose-an-estimator.md": Page(("wine",)),
+    "how-to/choose-rows-or-covariance.md": Page((), ("wine",), for_choices),
+    "how-to/publish-a-mixed-table.md": Page((), (), for_mixed_tables),
+    "how-to/deposit-in-a-portal.md": Page(("wine",)),
+    "how-to/keep-keys-and-ledger.md": Page(("wine",), (), for_keepers),
+    "how-to/pool-hospitals.md": Page(("south",), ("north",), dict, "nothing"),
+    "how-to/publish-beyond-one-machine.md": Page((), ("wine",)),
+    "how-to/publish-every-month.md": Page((), (), for_series),
+    "how-to/publish-from-python.md": Page(),
+    "how-to/read-without-us.md": Page(("wine",), (), for_other_tools),
+    "how-to/run-a-portal.md": Page(("wine",)),
 }
 
 
@@ -202,7 +171,15 @@ def test_snippets_run_in_order(name: str, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(tmp_path)
     published = tmp_path / "published"
     published.mkdir()
-    known = EXPECTED[name].prepare()
+    page = EXPECTED[name]
+    for table in page.tables:
+        make_table(table, COLUMNS)
+    for bundle in page.bundles:
+        make_bundle(bundle)
+    if page.bundles:
+        for each in ("publisher", "north", "south"):
+            shutil.copy(public_key_path(), f"{each}.pub")
+    known = page.prepare()
 
     for kind, text in PAGES[name]:
         if kind == "console":
@@ -218,7 +195,7 @@ def test_snippets_run_in_order(name: str, tmp_path: Path, monkeypatch: pytest.Mo
                 rest = "" if '[columns."*"]' in text else '[columns."*"]\nbounds = [0, 20]\n'
                 dataset = tomllib.loads(text)["dataset"]["name"]
                 Path(f"{dataset}.policy.toml").write_text(weaker + rest, encoding="utf-8")
-        for number, left in enumerate(sorted(tmp_path.glob(EXPECTED[name].clear))):
+        for number, left in enumerate(sorted(tmp_path.glob(page.clear))):
             left.rename(published / f"{len(list(published.iterdir()))}-{number}-{left.name}")
     if "bundle" in known:
         known["bundle"].close()

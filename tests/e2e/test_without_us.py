@@ -132,14 +132,6 @@ def _accepts(content: bytes, key: PublicKey) -> bool:
         return False
 
 
-@pytest.mark.parametrize("bundle", GOLDEN, ids=lambda path: path.stem)
-def test_securesystemslib_verifies_every_stored_envelope(bundle: Path) -> None:
-    """The envelope of every stored bundle verifies by the key that signed it, and by no other."""
-    content = members_of(bundle)[MANIFEST_NAME]
-    assert _accepts(content, golden_key(bundle))
-    assert not _accepts(content, public_key_of(Ed25519PrivateKey.generate()))
-
-
 def test_securesystemslib_refuses_every_changed_bit(signed: Path, key: Ed25519PrivateKey) -> None:
     """Securesystemslib refuses 200 single-bit changes of the envelope, which is all of the bundle that it sees.
 
