@@ -12,15 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from scipy import stats
 from tests.discrete_noise import exact_mu
 
 from dp_bundle.base.errors import BudgetExceededError
-from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.describe.sentences import chance_in_all, chance_of_guess
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several
-from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt, publish
 from dp_publish.accounting.conversions import Cost
 from dp_publish.cli.messages.ledger import describe_ledger
@@ -85,16 +82,6 @@ def test_receipt_says_how_often_a_guess_is_right(strength: dict[str, float], mak
         assert stated == pytest.approx(0.9907)
 
 
-@pytest.mark.parametrize("strength", [{"mu": 2.0}, {"mu": 3.0}, {"rho": 2.0}])
-def test_a_single_bit_keeps_to_the_table_of_guesses(strength: dict[str, float], make: Make) -> None:
-    """Where one change of one cell is protected, the table of guesses for mu is exact."""
-    receipt, _ = make({"bounds": [0, 50], "max_change": 1}, unit="change", **strength)
-    (entry,) = Ledger().entries()
-    mu = entry.cost.mu["change"]
-    assert best_guess(receipt.release.columns[:1]) == pytest.approx(stats.norm.cdf(mu / 2), abs=1e-9)
-    assert mu == pytest.approx(strength["mu"]) if "mu" in strength else mu > 2.4
-
-
 @pytest.mark.parametrize("strength", [{"mu": 1.5}, {"rho": 1.125}, {"sigma": 0.7}])
 def test_ledger_prints_and_counts_the_mu_of_the_noise(strength: dict[str, float], make: Make, home: Path) -> None:
     """Its table, its total, its JSON and its budget have the mu that is true of the noise of two releases."""
@@ -152,30 +139,6 @@ def test_plan_says_what_the_ledger_will_book(make: Make, tmp_path: Path, command
     assert entry.cost.mu["row"] == pytest.approx(
         math.sqrt(3) * exact_mu(1, receipt.release.columns[0].cell_noise.sigma), rel=1e-9
     )
-
-
-def test_golden_bundles_print_a_true_mu() -> None:
-    """Of every stored bundle of rows, what a guess is said to be right in holds for its noise."""
-    folder = Path(__file__).parents[2] / "golden"
-    for path in sorted(folder.glob("bundle-*.tar")):
-        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-            release = bundle.release
-        guarantee = release.guarantee
-        if guarantee is None or release.kind != "rows":
-            continue
-        cost = cost_of_several(guarantee, release.columns)
-        assert cost.mu >= math.sqrt(2 * cost.rho) * (1 - 1e-9)
-        assert guarantee.rho >= cost.rho * (1 - 1e-9)
-        if guarantee.mu is not None:
-            assert cost.mu <= guarantee.mu * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(("privacy", "right"), [({"mu": 4.7}, "99.07 %"), ({"mu": 5.5}, "99.71 %")])
-def test_what_is_there_or_not_is_no_guess_between_two_rows(make: Make, privacy: dict[str, Any], right: str) -> None:
-    """Two rows in one place are two steps apart, and told apart better than the receipt said of them."""
-    receipt, policy = make(release="covariance", unit="row", neighbours="add-remove", mechanism="gaussian", **privacy)
-    said = describe_receipt(receipt, policy)
-    assert f"one more row may be there or not, each as likely as the other, guesses right in at most {right}" in said
 
 
 def test_a_pure_guarantee_is_weak_by_its_epsilon(make: Make) -> None:

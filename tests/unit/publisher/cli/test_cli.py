@@ -19,7 +19,6 @@ from dp_bundle.portals.registry import registry_record
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.keys import key_names, new_key_pair
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release.workers import cluster
 
 
 def test_publishing_needs_one_word(people: Path, call: Call, tmp_path: Path) -> None:
@@ -63,83 +62,6 @@ def test_without_a_policy_bounds_are_found_and_that_is_said(people: Path, call: 
     assert {column["bounds_obtained"] for column in document["columns"]} == {"private-quantiles"}
 
 
-def test_where_no_bounds_can_be_found_the_way_to_them_is_told(people: Path, call: Call, tmp_path: Path) -> None:
-    """A plain sigma and an audit need declared bounds: exit code 2, the template is named, no key or file is made."""
-    (tmp_path / "people.policy.toml").unlink()
-    for words in (["people.parquet", "--sigma", "3"], ["audit", "people.parquet", "--mu", "1"]):
-        ended = call(*words)
-        assert ended.code == 2
-        assert ended.out == ""
-        assert "dp-publish policy" in ended.err
-        assert ended.err.startswith("error: ")
-        assert ended.err.count("\n") == 1
-    assert key_names() == []
-    assert [path.name for path in tmp_path.iterdir()] == ["people.parquet"]
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (["nowhere.parquet", "--mu", "1"], 1),
-        (["people.parquet", "--mu", "-1"], 2),
-        (["people.parquet", "--mu", "nan"], 2),
-        (["people.parquet", "--mu", "much"], 2),
-        (["people.parquet", "--mu", "1", "--sigma", "1"], 2),
-        (["people.parquet", "--delta", "1e-6"], 2),
-        (["people.parquet", "--epsilon", "1", "--delta", "2"], 2),
-        (["people.parquet", "--mu", "1e300"], 1),
-        (["people.parquet", "--partition", ""], 2),
-        (["people.parquet", "--partition", "a\nb"], 2),
-        (["people.parquet", "--policy", "nowhere.toml"], 2),
-        (["people.parquet", "--out", "no/folder.tar"], 2),
-        (["people.parquet", "--out", "people.parquet"], 1),
-        (["people.parquet", "--key", "nobody"], 1),
-        (["people.parquet", "--key", "../nobody"], 1),
-        (["people.parquet", "--key", "a b"], 2),
-        (["people.parquet", "--key", ""], 2),
-        (["people.policy.toml", "--mu", "1"], 1),
-        (["people.parquet", "extra"], 2),
-        (["--wrong"], 2),
-        (["policy", "nowhere.csv"], 1),
-        (["policy", "people.parquet"], 1),
-        (["policy", "people.parquet", "--out", "no/file/here/../../../people.parquet/x"], 1),
-    ],
-)
-def test_mistakes_have_their_exit_code_and_one_sentence(words: list[str], code: int, people: Path, call: Call) -> None:
-    """Every mistake ends with the documented code, says one thing on stderr, prints no traceback and spends nothing."""
-    ended = call(*words)
-
-    assert (ended.code, ended.out) == (code, "")
-    assert "Traceback" not in ended.err
-    assert "fault" not in ended.err
-    said = [line for line in ended.err.splitlines() if line.lower().startswith("error: ")]
-    assert len(said) == 1
-    assert Ledger().entries() == []
-    assert not Path("people.bundle.tar").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--out", "no/folder.tar"], "--out must be in a folder that exists: there is no folder no"),
-        (["--out", "people.parquet/a.tar"], "--out must be in a folder that exists: there is no folder people.parquet"),
-        (["--key", ""], "--key must be the name of a signing key, or a key file, not ''"),
-        (["--key", "nobody"], "there is no key called nobody: make it with dp-bundle keys new nobody"),
-    ],
-)
-def test_a_mistake_names_the_option_or_the_remedy(words: list[str], said: str, people: Path, call: Call) -> None:
-    """A folder or a key that does not exist is named, with the option that named it, or with how to make it."""
-    assert call("people.parquet", *words).err.endswith(f"error: {said}\n")
-
-
-def test_a_key_that_is_not_there_is_told_apart_from_those_that_are(people: Path, call: Call) -> None:
-    """Where this user has other keys, the refusal names them."""
-    new_key_pair("office")
-    new_key_pair("archive")
-    ended = call("people.parquet", "--key", "ofice")
-    assert "keys new ofice, or name one of these: archive, office" in ended.err
-
-
 def test_json_is_one_document(people: Path, call: Call) -> None:
     """With --json stdout parses, holds the release, and keeps the private counts apart."""
     ended = call("people.parquet", "--json", "--mu", "3", "--unit", "cell", "--anyway")
@@ -168,27 +90,6 @@ def test_quiet_says_nothing(people: Path, call: Call) -> None:
     assert (ended.code, ended.out) == (1, "")
     assert "never replaced" in ended.err
     assert call("policy", "people.parquet", "--out", "new.toml", "--quiet") == (0, "", "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "strength"),
-    [
-        (["--mu", "3"], 4.5),
-        (["--rho", "0.7"], 0.7),
-        (["--epsilon", "4", "--delta", "1e-6"], None),
-        (["--sigma", "100"], 0.5 * (1 + 1.2**2 + 0.3**2)),
-    ],
-)
-def test_strength_on_the_command_line_wins(words: list[str], strength: float | None, people: Path, call: Call) -> None:
-    """Each way to say the strength replaces the policy's and is what the guarantee states."""
-    guarantee = json.loads(call("people.parquet", *words, "--json", "--anyway").out)["release"]["guarantee"]
-    if strength is not None:
-        assert guarantee["rho"] == pytest.approx(strength, rel=1e-9)
-    else:
-        (epsilon,) = [point["epsilon"] for point in guarantee["epsilon_delta"] if point["delta"] == 1e-6]
-        assert epsilon == pytest.approx(4, rel=1e-3)
-        assert epsilon <= 4 * (1 + 2e-9)
 
 
 def test_private_counts_are_marked_as_such(people: Path, call: Call) -> None:
@@ -265,12 +166,6 @@ def test_locked_key_needs_its_passphrase(people: Path, call: Call, monkeypatch: 
     assert call("people.parquet", "--key", "office").code == 0
 
 
-def test_key_file_can_be_given_by_path(people: Path, call: Call, home: Path) -> None:
-    """A word with a slash is a key file and not a name."""
-    new_key_pair("office")
-    assert call("people.parquet", "--key", home / "keys" / "office.key").code == 0
-
-
 def test_state_folder_that_cannot_be_used_is_one_sentence(
     people: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,22 +176,6 @@ def test_state_folder_that_cannot_be_used_is_one_sentence(
     assert "fault" not in ended.err
     assert "DPGRAPH_HOME" in ended.err
     assert not (tmp_path / "people.bundle.tar").exists()
-
-
-@pytest.mark.parametrize("words", [["--help"], ["publish", "--help"], ["policy", "--help"], ["ledger", "-h"]])
-def test_help_has_an_example(words: list[str], call: Call) -> None:
-    """Every command's help shows how it is used."""
-    ended = call(*words)
-    assert ended.code == 0
-    assert "Example:" in ended.out
-    assert "dp-publish" in ended.out
-
-
-def test_commands_and_version_are_not_taken_for_data(call: Call) -> None:
-    """Only a first word that is no command is published."""
-    assert call("--version").code == 0
-    assert "nothing has been published" in call("ledger").out
-    assert list(Path.cwd().iterdir()) == []
 
 
 def test_covariance_release_takes_two_words_more(people: Path, call: Call, tmp_path: Path) -> None:
@@ -312,31 +191,6 @@ def test_covariance_release_takes_two_words_more(people: Path, call: Call, tmp_p
     assert document["remark"] in ended.out
     with open_bundle(tmp_path / "people.bundle.tar", allow_older=True) as bundle:
         assert bundle.second_moments().shape == (4, 4)
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "sentence"),
-    [
-        (["--mechanism", "wishart-pure"], 1, "is not private"),
-        (["--mechanism", "output-perturbation"], 1, "is not private"),
-        (["--mechanism", "wishart"], 2, "epsilon and delta"),
-        (["--mechanism", "sulq", "--epsilon", "1"], 2, "epsilon and delta"),
-        (["--mechanism", "eigenvectors", "--epsilon", "1", "--delta", "1e-14"], 2, "above the 1e-14 that may be"),
-        (["--mechanism", "gaussian", "--epsilon", "1"], 2, "no pure epsilon"),
-        (["--neighbours", "add-remove", "--unit", "cell"], 2, "whole rows are added or removed"),
-        (["--epsilon", "1e9"], 2, "epsilon must be from"),
-    ],
-)
-def test_covariance_mistakes_are_one_sentence(
-    words: list[str], code: int, sentence: str, people: Path, call: Call
-) -> None:
-    """What a covariance release cannot be ends with its exit code and one sentence, before a key is made."""
-    ended = call("people.parquet", "--release", "covariance", *words)
-    assert (ended.code, ended.out) == (code, "")
-    assert ended.err.count("\n") == 1
-    assert sentence in ended.err
-    assert key_names() == []
-    assert Ledger().entries() == []
 
 
 def test_values_that_two_rounds_clip_are_counted_for_the_publisher(call: Call) -> None:
@@ -373,19 +227,6 @@ def test_gaps_in_a_covariance_release_have_a_remedy_that_works(people: Path, cal
     assert call("people.parquet", "--release", "covariance").code == 0
 
 
-def test_gaps_in_normal_scores_have_a_remedy_that_works(people: Path, call: Call) -> None:
-    """Nobody is sent to neighbours = "add-remove", which such releases refuse."""
-    frame = pd.read_parquet(people)
-    frame.loc[3, "height"] = math.nan
-    frame.to_parquet(people)
-    ended = call("people.parquet", "--release", "copula")
-    assert '"indicator"' in ended.err
-    assert '"midpoint"' in ended.err
-    assert "add-remove" not in ended.err
-    people.with_name("people.policy.toml").write_text(POLICY.replace("220]", '220]\nmissing = "midpoint"'))
-    assert call("people.parquet", "--release", "copula").code == 0
-
-
 def test_a_csv_without_a_header_does_not_publish_a_person(call: Call, tmp_path: Path) -> None:
     """The first person's record is not taken for column names: one sentence, nothing made; a word settles it."""
     lines = [f"{20 + index % 50},{60 + index % 30}.5" for index in range(200)]
@@ -407,30 +248,6 @@ def test_a_csv_without_a_header_does_not_publish_a_person(call: Call, tmp_path: 
         assert bundle.release.n_rows == 200
     assert b"60.5" not in Path("people.bundle.tar").read_bytes()
     assert call("people.csv", "--mu", "300", "--header", "first", "--out", "b.tar").code == 2  # other names now
-
-
-@pytest.mark.parametrize("content", ["a,b", "a,b\n", "a,b\r\n\r\n"])
-@pytest.mark.parametrize("words", [[], ["--release", "covariance"], ["--mu", "2"]])
-def test_a_header_alone_is_refused_before_anything_is_booked(content: str, words: list[str], call: Call) -> None:
-    """A CSV file without rows ends in one sentence, also without a line break at its end, and leaves no gap."""
-    Path("a.csv").write_text(content)
-    bounds = "" if words == [] else "bounds = [0, 1]"
-    Path("a.policy.toml").write_text(f'[columns."*"]\n{bounds}\n')
-    ended = call("a.csv", *words)
-    assert (ended.code, ended.out) == (1, "")
-    assert ended.err.splitlines()[-1] == "error: the table has no rows to publish"
-    assert Ledger().entries() == []
-
-
-def test_workers_are_not_started_for_a_text_file(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers cannot be told which rows of a text file are theirs, which is said before anything is started or made."""
-    monkeypatch.setattr(cluster, "Dask", lambda _: pytest.fail("workers were started"))
-    Path("a.csv").write_text("a,b\n" + "1.5,2.5\n" * 50)
-    ended = call("a.csv", "--engine", "dask")
-    assert (ended.code, ended.out) == (2, "")
-    assert "any other file can be written as one" in ended.err
-    assert ended.err.count("\n") == 1
-    assert key_names() == []
 
 
 def test_a_folder_of_parquet_may_be_called_like_a_text_file(people: Path, call: Call) -> None:
@@ -486,20 +303,6 @@ def test_a_european_file_is_published_and_planned(call: Call) -> None:
     with open_bundle(Path("a.bundle.tar")) as bundle:
         assert [column.name for column in bundle.release.columns] == list(frame)
         assert bundle.release.n_rows == 60
-
-
-@pytest.mark.parametrize("words", [["--delimiter", ";;"], ["--encoding", "klingon"], ["--decimal", "x"]])
-def test_wrong_words_about_a_text_file_are_mistakes(words: list[str], call: Call) -> None:
-    """What a text file cannot be written in is refused by the option's name."""
-    Path("a.csv").write_text("a|b;c\n1|2;3\n")
-    ended = call("policy", "a.csv", *words)
-    assert (ended.code, ended.out) == (2, "")
-    assert words[0] in ended.err
-    assert call("policy", "a.csv").code == 1
-    made = call("policy", "a.csv", "--delimiter", ";")
-    told = 'words or dates: plan --look names them; give each a kind ("category", "ordered" or "boolean"; "date" or'
-    assert (made.code, told in made.out) == (0, True)
-    assert 'delimiter = ";"' in Path("a.policy.toml").read_text()
 
 
 CLINIC = """
@@ -573,14 +376,6 @@ def test_refusals_name_a_category_once(clinic: Path, call: Call) -> None:
     assert "column 'triage' of whole numbers would get noise" in refused.err
     assert 'or, for a number, kind = "continuous"' in refused.err
     assert Ledger().entries() == []
-
-
-def test_refused_gaps_of_a_category_may_be_a_level(clinic: Path, call: Call) -> None:
-    """The remedy for gaps in a category is that of categories, and not a mean or a middle, which they have not."""
-    _with_gaps(clinic, "")
-    refused = call("clinic.csv")
-    assert "column 'region' has missing values: set missing = \"category\" for it in the policy" in refused.err
-    assert "midpoint" not in refused.err
 
 
 @pytest.mark.parametrize("release", ["rows", "covariance"])

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_bundle.base.errors import DpGraphError
 from dp_publish.cli.messages.following import logged_to, shown_on_terminal
 
 POLICY = """
@@ -64,15 +63,6 @@ def test_the_log_names_no_value(raw: Path, command: Callable[..., Any], tmp_path
     assert "Timbuktu" not in text
 
 
-def test_what_cannot_be_read_burns_no_number(raw: Path, command: Callable[..., Any], tmp_path: Path) -> None:
-    """Gaps that the policy refuses are found before anything is booked, wherever they are."""
-    (tmp_path / "visits.policy.toml").write_text(POLICY.format(missing="refuse"))
-    done = command("dp-publish", raw, "--log", "steps.log", "--anyway")
-    assert done.returncode == 1
-    assert "missing values" in done.stderr
-    assert not (tmp_path / "steps.log").exists()
-
-
 def test_a_log_is_appended_to_and_closed(tmp_path: Path) -> None:
     """Two releases have one log; outside of a block nothing is written to it, and levels are as they were."""
     logger, before = logging.getLogger("dp_publish.release"), logging.getLogger("dp_publish").level
@@ -82,19 +72,6 @@ def test_a_log_is_appended_to_and_closed(tmp_path: Path) -> None:
         logger.info("outside")
     assert [line.split(" ", 1)[1] for line in (tmp_path / "a.log").read_text().splitlines()] == ["step 0", "step 1"]
     assert logging.getLogger("dp_publish").level == before
-
-
-def test_a_log_that_cannot_be_written_is_told_before_anything_is_booked(
-    raw: Path, command: Callable[..., Any], tmp_path: Path
-) -> None:
-    """One sentence, and no entry in the ledger."""
-    (tmp_path / "visits.policy.toml").write_text(POLICY.format(missing="drop"))
-    done = command("dp-publish", raw, "--log", "nowhere/steps.log", "--anyway")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("error: the log nowhere/steps.log cannot be written")
-    assert "nothing has been published" in command("dp-publish", "ledger").stdout
-    with pytest.raises(DpGraphError, match="is no log"), logged_to(tmp_path):
-        pytest.fail("it began")
 
 
 def test_the_bar_says_how_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,6 @@
 """What the desk says of its form: what the commands would, beside the field that it is about, and nothing is booked."""
 
-import importlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -138,48 +136,6 @@ def test_too_few_rows_are_refused_unless_she_insists(tmp_path: Path) -> None:
     assert "show" in answer.refusals[0]
     assert not answer.objections
     assert not asked(desk, anyway="yes").refusals
-
-
-def _count_calls(monkeypatch: pytest.MonkeyPatch, where: str, name: str) -> list[None]:
-    """Return a list that grows by one with every call of a function of a module."""
-    module = importlib.import_module(where)
-    found, calls = getattr(module, name), list[None]()
-
-    def counted(*given: Any, **named: Any) -> Any:
-        calls.append(None)
-        return found(*given, **named)
-
-    monkeypatch.setattr(module, name, counted)
-    return calls
-
-
-@pytest.mark.slow
-def test_ways_out_of_a_wide_table_are_searched_without_a_release_of_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A refused table of 200 columns is calibrated for rows at each strength of the curve, and not at each way out."""
-    data = tmp_path / "wide.parquet"
-    pd.DataFrame(np.random.default_rng(0).normal(size=(300, 200)), columns=[f"c{i}" for i in range(200)]).to_parquet(
-        data
-    )
-    desk = desk_of(data)
-    calls = _count_calls(monkeypatch, "dp_publish.forecast.outlook", "calibrate_assumed")
-    answer = asked(desk)
-    assert "give a weaker guarantee" in answer.refusals[0]
-    assert len(calls) < 25  # 11 of them for the curve
-
-
-@pytest.mark.slow
-def test_columns_of_many_levels_are_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of 800 levels are not listed for each of them again."""
-    words = [f"w{number:03}" for number in range(800)]
-    data = tmp_path / "words.csv"
-    pd.DataFrame({"word": words * 2, "x": np.arange(1600.0)}).to_csv(data, index=False)
-    calls = _count_calls(monkeypatch, "dp_publish.rows.calibration", "blocks_of")
-    sent = {"column__0__kind": "category", "column__0__levels": "\n".join(words)}
-    answer = asked(desk_of(data), **sent, column__1__range="public", column__1__low="0", column__1__high="2000")
-    assert answer.promise is not None
-    assert len(calls) < 200
 
 
 def test_what_researchers_will_see_is_told_in_words(survey: Path, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 from pyarrow import feather
 from tests.unit.publisher.desk.test_answer import asked, desk_of
 
-from dp_bundle.base.errors import DpGraphError
 from dp_publish.data.dialect import Dialect
 from dp_publish.desk.page import render_desk
 from dp_publish.desk.session import Asked, Session
@@ -81,15 +80,6 @@ def test_what_was_said_of_columns_goes_with_a_reading_that_has_others(tmp_path: 
     late = desk.fit({**kept, "table-delimiter": "", "column-0-drop": "yes"})  # of a page that was not loaded again
     assert "column-0-drop" not in late
     assert len(desk.columns) == 4
-
-
-def test_what_no_field_can_mend_is_refused_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no such file, or it is empty: the command says so, as ever."""
-    monkeypatch.chdir(tmp_path)
-    Path("empty.csv").write_text("")
-    for name in ("none.csv", "empty.csv"):
-        with pytest.raises(DpGraphError, match=name):
-            Session(Asked(Path(name), "x", Path("x.policy.toml"), "publisher", None))
 
 
 def test_columns_that_may_say_whose_a_row_is_are_pointed_out(tmp_path: Path, visits: pd.DataFrame) -> None:

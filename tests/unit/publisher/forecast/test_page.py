@@ -17,14 +17,12 @@ from tests.unit.publisher.conftest import Call
 
 from dp_bundle.base.errors import BudgetExceededError
 from dp_bundle.base.quoting import percent_at_least, percent_at_most
-from dp_publish.accounting import curve
 from dp_publish.accounting.conversions import Cost
-from dp_publish.accounting.trade_off import GaussianTradeOff
 from dp_publish.forecast.page.command_lines import Asked, Spending
 from dp_publish.forecast.page.figures import error_ticks
 from dp_publish.forecast.page.positions import positions_of, start_of
 from dp_publish.forecast.page.report import make_page
-from dp_publish.forecast.page.texts import budget_sentence, trade_off_points
+from dp_publish.forecast.page.texts import budget_sentence
 from dp_publish.forecast.plan import Plan, make_plan
 from dp_publish.forecast.strengths import printed_epsilon, printed_mu
 from dp_publish.ledger.ledger import Ledger
@@ -59,14 +57,6 @@ def data_of(page: str) -> list[dict[str, Any]]:
     assert found is not None
     positions: list[dict[str, Any]] = json.loads(found[1])["positions"]
     return positions
-
-
-def test_discrete_noise_is_composed_once_for_each_strength(table_of: Any) -> None:
-    """What the tables say of a strength serves its place on the slider, too: composing takes most of the time."""
-    whole = '[columns."*"]\nkind = "integer"\nbounds = [0, 9]\n'
-    curve._composition.cache_clear()
-    positions = positions_of(plan_of(table_of("mu = 3.0", columns=whole)))
-    assert curve._composition.cache_info().misses <= len(positions) < 16
 
 
 @pytest.mark.slow
@@ -206,17 +196,6 @@ def test_hostile_names_stay_text(table_of: Any) -> None:
     assert page.count("</script>") == page.count("<script")
 
 
-@pytest.mark.slow
-def test_small_and_odd_tables_have_a_page(table_of: Any) -> None:
-    """Three rows, a single column, integers, no bounds: nothing on the page is None or not a number."""
-    integers = '[columns."*"]\nbounds = [0, 5]\nkind = "integer"\n'
-    for n_rows, names, columns in ((3, "abcd", BOUNDS), (300, "a", BOUNDS), (300, "abc", integers), (300, "abc", "")):
-        page = make_page(plan_of(table_of("mu = 2.0", n_rows, names, columns)), Asked("t.parquet"))
-        said = [text for each in data_of(page) for text in each["texts"].values()]
-        assert not [text for text in said if re.search(r"\b(nan|inf|None)\b", text)]
-    assert "found privately" in page
-
-
 def test_a_report_replaces_only_an_earlier_one(table_of: Any, call: Call, tmp_path: Path) -> None:
     """Nothing that plan did not write goes for a report, whatever it is; a name must end in .html."""
     table_of("mu = 1.0")
@@ -292,17 +271,3 @@ def test_errors_within_one_decade_have_ticks(low: float, high: float) -> None:
 def test_a_strength_is_rounded_up(value: float, mu: str, epsilon: str) -> None:
     """What is printed is never below the strength, but for its safety margin."""
     assert (printed_mu(value), printed_epsilon(value)) == (mu, epsilon)
-
-
-def test_no_epsilon_is_a_dash() -> None:
-    """A guarantee that fails more often than delta has no epsilon."""
-    assert printed_epsilon(math.nan) == "-"
-
-
-def test_drawn_misses_are_rounded_down() -> None:
-    """A figure shows no more misses than the guarantee allows."""
-    curve, alphas = GaussianTradeOff(1.3), [0.0137 * step for step in range(1, 70)]
-    drawn = trade_off_points(curve, alphas)
-    assert all(
-        curve.type_2(alpha) - 1e-5 < each <= curve.type_2(alpha) for alpha, each in zip(alphas, drawn, strict=True)
-    )

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.feather
 import pytest
 from tests.discrete_noise import exact_mu
 from tests.unit.publisher.conftest import POLICY
 
 from dp_bundle.base.quoting import round_up
 from dp_publish.cli.messages.plan import describe_plan
-from dp_publish.data.table import open_table
 from dp_publish.forecast.plan import make_plan
 
 Run = Callable[..., object]
@@ -84,19 +80,6 @@ def test_covariance_plan_shows_what_rows_would_not(planned: Callable[..., Any]) 
     assert "from moments: with two-round noise." in better
 
 
-@pytest.mark.parametrize(
-    ("entries", "sentence"),
-    [
-        ('mechanism = "wishart"\nepsilon = 1.0\ndelta = 1e-6', "with wishart noise at the policy's own strength"),
-        ('mechanism = "eigenvectors"\nepsilon = 1.0', "of the same epsilon, as eigenvectors noise cannot be forecast"),
-    ],
-)
-def test_what_a_covariance_plan_cannot_show_is_noted(entries: str, sentence: str, planned: Callable[..., Any]) -> None:
-    """Mechanisms without a mu or without a variance are said to be so."""
-    policy = f'[privacy]\nrelease = "covariance"\n{entries}\n[columns."*"]\nbounds = [0, 9]\n'
-    assert sentence in planned(policy, n_rows=1)
-
-
 def test_a_plan_says_what_long_tails_would_leave(planned: Callable[..., Any]) -> None:
     """Where the spread is assumed, narrower values are forecast as well, as they are with that spread in the policy."""
     policy = '[privacy]\nmu = 5\n[columns."*"]\nbounds = [0, 1]\n'
@@ -123,18 +106,6 @@ def test_a_plan_says_where_two_rounds_miss_columns(planned: Callable[..., Any]) 
     assert "This release shows anything from 1,3" in few
     assert "Or declare the center and the scale of every column" in few
     assert "A column that fills so little of its bounds is missed with a probability of" in few
-
-
-def test_rows_are_counted_without_reading_them(tmp_path: Path) -> None:
-    """Parquet, a folder of it, Feather and CSV give the same count."""
-    table = pa.table({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]})
-    (tmp_path / "folder").mkdir()
-    pa.parquet.write_table(table, tmp_path / "folder" / "1.parquet")
-    pa.feather.write_feather(table, tmp_path / "t.feather")
-    (tmp_path / "t.csv").write_text("a,b\n1,4\n\n2,5\n3,6")
-
-    names = ("folder/1.parquet", "folder", "t.feather", "t.csv")
-    assert [open_table(tmp_path / name).count_rows() for name in names] == [3] * 4
 
 
 def test_plan_spends_nothing_and_reads_no_value(tmp_path: Path, command: Run, home: Path) -> None:
@@ -203,27 +174,6 @@ def test_plan_leaves_out_strengths_that_cannot_be_published(people: Path, comman
     assert "Not forecast: mu = 50, where a release would be refused (column 'visits'" in text
 
 
-@pytest.mark.parametrize(
-    ("policy", "options", "sentence"),
-    [
-        ("[columns.height]\nbounds = [120, 220]\n", ("--sigma", "3"), "bounds are missing for "),
-        ("[privacy]\nmu = 1.0\nrho = 1.0\n" + PEOPLE, (), "exactly one strength"),
-        (PEOPLE, ("--spread", "0.6"), "spread must be from 1e-06 to 0.5"),
-        (PEOPLE, ("--policy", "none.toml"), "cannot be read"),
-    ],
-)
-def test_plan_refuses_what_it_cannot_forecast(
-    policy: str, options: tuple[str, ...], sentence: str, people: Path, command: Run
-) -> None:
-    """Bounds that sigma needs, two strengths, an impossible spread or no policy: one sentence and exit code 2."""
-    people.with_name("people.policy.toml").write_text(policy)
-
-    finished = command("dp-publish", "plan", people, *options)
-
-    assert finished.returncode == 2
-    assert sentence in finished.stderr
-
-
 def test_a_plan_of_normal_scores_names_them(planned: Callable[..., Any]) -> None:
     """It does not speak of a covariance release, which the policy does not ask for."""
     text = planned('[privacy]\nrelease = "copula"\nmu = 1.0\n[columns."*"]\nbounds = [0, 1]\n', n_rows=5000)
@@ -251,25 +201,6 @@ def test_the_papers_figure_is_for_rows_alone(people: Path, command: Run) -> None
     assert set(rows["paper_figures_not_a_guarantee"]) == {"at_mu", "theorem_4_1", "theorem_4_4", "section_5_1"}
     assert set(moments["paper_figures_not_a_guarantee"]) == {"at_mu"}
     assert "source paper" not in text
-
-
-def test_plan_of_a_hundred_million_row_table_takes_seconds(tmp_path: Path, command: Run) -> None:
-    """A folder of 100 million rows in 11 columns is planned from its metadata alone."""
-    folder = tmp_path / "large"
-    folder.mkdir()
-    names = [f"c{index}" for index in range(11)]
-    zeros = pa.array(np.zeros(1_000_000))
-    pa.parquet.write_table(pa.table(dict.fromkeys(names, zeros)), folder / "000.parquet")
-    for index in range(1, 100):
-        (folder / f"{index:03d}.parquet").hardlink_to(folder / "000.parquet")
-    (tmp_path / "large.policy.toml").write_text("".join(f"[columns.{name}]\nbounds = [0, 1]\n" for name in names))
-
-    start = time.process_time()
-    finished = command("dp-publish", "plan", folder, "--spread", EVEN_SPREAD)
-
-    assert time.process_time() - start < 5
-    assert "large: 100,000,000 rows, 11 columns" in finished.stdout
-    assert "At mu = 1, rows would show partial correlations from 0.05 on." in finished.stdout
 
 
 @pytest.mark.parametrize(

@@ -70,28 +70,6 @@ def test_the_first_command_publishes_what_shows_something(wide: Path, command: R
     )
 
 
-def test_the_first_command_spends_nothing_on_noise_alone(wide: Path, command: Run) -> None:
-    """Where nothing would show anything, exit 2, and one sentence says what would."""
-    pd.read_parquet(wide).head(60).to_parquet(wide)
-    refused = command("dp-publish", "wide.parquet")
-
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.startswith("error: this release would show nothing of these 8 columns")
-    assert refused.stderr.count("\n") == 1
-    for advice in ("rows to show anything", "a weaker guarantee, from about mu = ", "dp-publish plan DATA", "--anyway"):
-        assert advice in refused.stderr
-    assert (Ledger().entries(), key_names(), [path.name for path in wide.parent.iterdir()]) == ([], [], [wide.name])
-
-
-def test_anyway_publishes_what_shows_nothing(wide: Path, command: Run) -> None:
-    """With --anyway the same release is made, and the answer still says that nothing can be seen."""
-    published = command("dp-publish", "wide.parquet", "--anyway")
-
-    assert published.returncode == 0, published.stderr
-    assert "nothing can be seen, as the noise has" in published.stdout
-    assert len(Ledger().entries()) == 1
-
-
 def test_the_advice_is_sound(wide: Path, command: Run) -> None:
     """The release that the refusal recommends is not refused, and neither is so small a number of columns."""
     named = "\n".join(f"[columns.{name}]\nbounds = [-4, 4]" for name in "abcdefgh")
@@ -226,16 +204,6 @@ def test_a_single_column_is_judged_by_its_own_variance() -> None:
         judge(1000, 1, mu=0.5)
 
 
-def test_the_policys_spread_decides(tmp_path: Path, command: Run) -> None:
-    """A column said to fill its bounds is published where, by default, it would be taken for drowned."""
-    names = ["a", "b"]
-    pd.DataFrame(np.full((2000, 2), 0.5), columns=names).to_parquet(tmp_path / "t.parquet")
-    entries = "".join(f"[columns.{name}]\nbounds = [0, 1]\n{{spread}}\n" for name in names)
-    for spread, code in (("", 2), ("spread = 0.45", 0), ("spread = 0.05", 2)):
-        (tmp_path / "t.policy.toml").write_text("[privacy]\nmu = 2.5\n" + entries.format(spread=spread))
-        assert command("dp-publish", "t.parquet").returncode == code
-
-
 @pytest.fixture
 def flags(tmp_path: Path) -> Path:
     """Write a table with a binary column."""
@@ -289,12 +257,6 @@ def test_small_integers_with_bounds_to_be_found_do_not_come_out_as_they_are(
     assert np.mean(published == flags) < 0.995
     assert receipt.release.guarantee is not None
     assert receipt.release.guarantee.rho <= mu**2 / 2
-
-
-def test_one_row_is_one_row() -> None:
-    """A table of one row is not said to have rows."""
-    with pytest.raises(PolicyError, match="1 row is too few to show how 4 columns are related"):
-        judge(1, 4, mu=50.0)
 
 
 N_ROWS = 3000

@@ -74,33 +74,6 @@ def test_words_that_are_hardly_told_are_warned_of_and_decide_nothing(
     assert "may be left" not in told.stderr
 
 
-def test_who_follows_the_advice_for_scores_of_one_column_publishes_it(
-    tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One column has no second moments with another, of its scores or of itself, and rows that help."""
-    monkeypatch.chdir(tmp_path)
-    data = write(mixed(3000, 0, 0, 1), tmp_path / "one.csv")
-    refused = command("dp-publish", data, "--release", "copula")
-    assert refused.returncode != 0
-    (kind,) = re.findall(r'2 to 2048 columns, not 1: give release = "(\w+)"', refused.stderr)
-    assert command("dp-publish", data, "--release", kind).returncode == 0
-
-
-@pytest.mark.parametrize("words", [["t.csv"], ["plan", "t.csv", "--look"]])
-def test_rows_of_nothing_but_words_are_refused_with_what_they_are(
-    words: list[str], tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where no column of a text file holds numbers, rows are refused as where some do, and nothing is booked."""
-    monkeypatch.chdir(tmp_path)
-    write(mixed(40, 2, 3, 0), tmp_path / "t.csv")
-    assert command("dp-publish", "policy", "t.csv").returncode == 0
-    done = command("dp-publish", *words, "--release", "rows", "--mu", "3")
-    assert "line 2, columns 'word 0', 'word 1': each value is not a number" in " ".join(
-        f"{done.stdout}{done.stderr}".split()
-    )
-    assert Ledger().books().entries == {}
-
-
 @pytest.mark.parametrize("missing", ["", 'missing = "midpoint"'])
 def test_whole_numbers_in_billions_are_published(
     missing: str, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch

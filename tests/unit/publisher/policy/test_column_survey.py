@@ -192,30 +192,6 @@ def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, com
     assert command("dp-publish", "a.parquet", "--anyway", "--out", "b.tar").returncode == 0
 
 
-def test_the_names_in_a_first_line_are_shown_before_they_are_published(tmp_path: Path, command: Command) -> None:
-    """A record of words in a file without a header looks like names to a program, and not to the publisher."""
-    (tmp_path / "a.csv").write_text("Smith,Berlin\n" + "1.5,2\n2.5,1\n" * 200)
-    told = command("dp-publish", "a.csv", "--mu", "50", "--anyway")
-    assert "under these names, from the first line of the file: 'Smith', 'Berlin'" in told.stderr
-    assert "first line" not in command("dp-publish", "a.csv", "--header", "first", "--mu", "50", "--anyway").stderr
-
-
-def test_a_plan_looks_at_the_first_rows_if_asked(tmp_path: Path, command: Command) -> None:
-    """What publishing would say of the values is had from `plan --look`, and from no other plan; nothing is spent."""
-    frame = pd.DataFrame({"serial": RNG.permutation(500), "age": [*RNG.integers(18, 90, 490), *[999] * 10]})
-    frame.to_parquet(tmp_path / "a.parquet")
-    (tmp_path / "a.policy.toml").write_text("[columns.age]\nbounds = [0, 120]\n")
-    looked = command("dp-publish", "plan", "a.parquet", "--look")
-    assert looked.returncode == 0
-    assert "all different in the first 500 rows): 'serial'" in looked.stderr
-    assert "would be refused: these columns look like identifiers" in looked.stderr
-    assert "would be refused: these numbers may stand for missing values, in the first 500 rows: 999" in looked.stderr
-    assert "Nothing was spent, and rows were read to see what stands in the way." in looked.stdout
-    unseen = command("dp-publish", "plan", "a.parquet")
-    assert unseen.stderr == ""
-    assert "Nothing was spent, and no value was read." in unseen.stdout
-
-
 def test_a_plan_that_looks_tells_codes_and_gaps(tmp_path: Path, command: Command) -> None:
     """Zeros before whole numbers, which would be lost, and gaps and dates that would end the release; all at once."""
     rows = [f"{RNG.integers(100, 99_999):05},{RNG.normal():.2f},{'' if place % 9 == 0 else 1}" for place in range(300)]
@@ -230,22 +206,3 @@ def test_a_plan_that_looks_tells_codes_and_gaps(tmp_path: Path, command: Command
     looked = command("dp-publish", "plan", "a.csv", "--look").stderr
     assert "zeros" not in looked
     assert "missing" not in looked
-
-
-def test_keys_of_folders_are_not_said_to_be_constant(tmp_path: Path, command: Command) -> None:
-    """The first rows show one file, in which each key is constant."""
-    for year in (2025, 2026):
-        (tmp_path / "t" / f"year={year}").mkdir(parents=True)
-        pd.DataFrame({"x": RNG.normal(size=100)}).to_parquet(tmp_path / "t" / f"year={year}" / "a.parquet")
-    done = command("dp-publish", "t", "--unit", "cell", "--mu", 90, "--json")
-    assert done.returncode == 0, done.stderr
-    assert "hardly vary" not in done.stderr
-
-
-def test_a_new_policy_says_what_it_leaves_out(tmp_path: Path, command: Command) -> None:
-    """Identifiers by name and text are dropped by the template, which the command says as well."""
-    pd.DataFrame({"patient_id": [1], "name": ["a"], "x": [0.5]}).to_parquet(tmp_path / "a.parquet")
-    told = command("dp-publish", "policy", "a.parquet")
-    assert "left out: 'patient_id' (by its name an identifier), 'name' (text)" in told.stdout
-    pd.DataFrame({"x": [0.5, 1.5]}).to_csv(tmp_path / "b.csv")
-    assert "left out: a column without a name (an index)" in command("dp-publish", "policy", "b.csv").stdout

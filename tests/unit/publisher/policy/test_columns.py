@@ -12,16 +12,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 from tests.conftest import make_policy as make
-from tests.unit.publisher.conftest import Call, sealed
+from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError
-from dp_publish import publish
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table, open_table
-from dp_publish.policy.columns import choose_columns, prepare, require_bounds, resolve
+from dp_publish.policy.columns import choose_columns, prepare, resolve
 from dp_publish.policy.file import load_policy
 from dp_publish.policy.model import ColumnPolicy, Policy
 
@@ -33,32 +31,6 @@ def test_columns_are_chosen_by_type_and_policy() -> None:
     kinds, left_out = choose_columns(table, make({"c": [0, 1], "u": [0, 1]}, entries, mu=1.0))
     assert kinds == {"i": "continuous", "c": "continuous", "u": "continuous"}
     assert left_out == ("t", "d", "n")
-
-
-@pytest.mark.parametrize(
-    ("bounds", "columns", "message"),
-    [
-        ({"a": [0, 1], "b": [0, 1], "z": [0, 1]}, {}, "does not have: 'z'"),
-        ({"a": [0, 1], "b": [0, 1], "t": [0, 1]}, {}, "not published: 't'"),
-        (
-            {},
-            {"a": {"drop": True}, "b": {"drop": True}},
-            "no column to publish: the policy drops each, or gives no kind",
-        ),
-        ({"a": [0, 1], "b": [0, 1]}, {"b": {"kind": "integer", "bounds": [0, 1]}}, ""),
-    ],
-)
-def test_policy_and_table_must_fit(bounds: dict[str, list[float]], columns: dict[str, Any], message: str) -> None:
-    """Each disagreement is a policy error that names the column; the last case is sound."""
-    table = sealed(a="continuous", b="integer", t="other")
-    policy = make(bounds, columns, mu=1.0)
-    if not message:
-        assert list(choose_columns(table, policy)[0]) == ["a", "b"]
-        return
-    with pytest.raises(PolicyError, match=message) as caught:
-        choose_columns(*resolve(table, policy))
-    assert caught.value.exit_code == 2
-    assert "\n" not in str(caught.value)
 
 
 def test_a_column_is_dropped_by_one_word() -> None:
@@ -80,23 +52,6 @@ def test_column_names_that_would_draw_lines_are_refused_before_anything_is_spent
         choose_columns(table, make({"a": [0, 1], name: [0, 1]}, {}, mu=1.0))
     assert str(caught.value).isprintable()
     assert list(choose_columns(table, make({"a": [0, 1]}, {name: {"drop": True}}, mu=1.0))[0]) == ["a"]
-
-
-def test_missing_bounds_are_told_with_the_way_to_get_them() -> None:
-    """The message names the columns, shortened if they are many, and the command that helps."""
-    kinds = {f"column{index}": "continuous" for index in range(20)}
-    with pytest.raises(PolicyError, match="dp-publish policy DATA") as caught:
-        require_bounds(make({}, mu=1.0), kinds)
-    assert "'column0'" in str(caught.value)
-    assert "12 more" in str(caught.value)
-
-
-def test_bounds_are_required_only_where_none_can_be_found() -> None:
-    """A plain sigma has no search that could find bounds; a mu has."""
-    table = sealed(a="continuous")
-    with pytest.raises(PolicyError, match="bounds are missing for 'a'"):
-        choose_columns(table, make({}, sigma=1.0))
-    assert choose_columns(table, make({}, mu=1.0))[0] == {"a": "continuous"}
 
 
 def test_entity_column_is_never_published() -> None:
@@ -164,13 +119,6 @@ def test_the_most_specific_section_gives_each_entry() -> None:
         "other": ColumnPolicy(bounds=(0, 1), unit="m", missing="midpoint"),
     }
     assert resolve(table, resolve(table, policy)[1])[1].columns == found
-
-
-def test_of_equally_long_patterns_the_last_counts() -> None:
-    """Two patterns that are as long as each other are taken in the file's order."""
-    for order in (["a*", "*b"], ["*b", "a*"]):
-        policy = said_of({pattern: {"unit": pattern} for pattern in order})
-        assert resolve(numbers("ab"), policy)[1].column("ab").unit == order[-1]
 
 
 def test_a_name_with_a_star_or_a_bracket_is_a_name_where_the_table_has_it() -> None:
@@ -304,14 +252,6 @@ def test_every_number_has_a_column_beside_it(release: str) -> None:
     assert batch.column_names == list(one_of_two)
 
 
-def test_patterns_leave_text_out() -> None:
-    """A pattern that asks for indicators is about numbers; text without a kind stays out."""
-    table, resolved = resolve(open_table(TABLE), policy({"*": {"bounds": [0, 9], **INDICATOR}, "ill": {"drop": True}}))
-    kinds, left_out = choose_columns(table, resolved)
-    assert list(kinds) == ["pay", "pay=(no value)", "kids", "kids=(no value)"]
-    assert set(left_out) == {"grade", "born", "seen", "ill", "name"}
-
-
 @pytest.mark.parametrize(
     ("columns", "privacy", "message"),
     [
@@ -330,57 +270,11 @@ def test_what_does_not_go_together_is_refused(columns: dict[str, Any], privacy: 
         resolve(open_table(TABLE), policy(columns, **privacy))
 
 
-@pytest.mark.parametrize(
-    "section",
-    [
-        {"kind": "category", "categories": ["low", "middle", "high"], **INDICATOR},
-        {"kind": "boolean", "levels": ["low", "high"], **INDICATOR},
-    ],
-)
-def test_categories_have_a_level_for_gaps(section: dict[str, Any]) -> None:
-    """The refusal names the word that makes a gap a level."""
-    with pytest.raises(ValidationError, match=r'"category"'):
-        policy({"grade": section})
-
-
 def test_a_name_that_is_taken_is_refused() -> None:
     """Two published columns never have one name."""
     table = open_table(pa.table({"pay": [1.0], "pay=(no value)": [2.0]}))
     with pytest.raises(PolicyError, match="a name that another column has"):
         resolve(table, policy({"pay": {"bounds": [0, 9], **INDICATOR}}))
-
-
-def test_the_command_says_what_was_done(tmp_path: Path, call: Call) -> None:
-    """A text file with gaps is planned, published and audited, and the refusal of a gap names the way."""
-    frame = pd.DataFrame({"pay": [1.0, None, 7.0] * 500, "age": [30.0, 40.0, 20.0] * 500})
-    frame.to_csv(tmp_path / "staff.csv", index=False)
-    text = (
-        '[dataset]\nname = "staff"\n[privacy]\nunit = "cell"\nmu = 5\n[columns.age]\nbounds = [0, 90]\n[columns.pay]\n'
-    )
-    (tmp_path / "staff.policy.toml").write_text(f"{text}bounds = [0, 9]\n")
-    assert 'missing = "indicator"' in call("staff.csv").err.replace("set missing = ", "missing = ")
-    (tmp_path / "staff.policy.toml").write_text(f'{text}bounds = [0, 9]\nmissing = "indicator"\n')
-    assert "3 columns (for 2 of the table)" in call("plan", "staff.csv").out
-    published = call("staff.csv")
-    assert published.code == 0, published.err
-    assert "500 cells of pay without a value, which a column beside it tells with noise" in published.out
-    audited = call("audit", "staff.csv", "--canaries", "20000")
-    assert audited.code == 0, audited.err
-    assert "gaps: replay" in audited.out
-
-
-def test_what_was_prepared_is_what_is_published(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """A table and a policy that were worked in beforehand give the release that they would have given anyhow."""
-    pa.parquet.write_table(pa.table({"x": [0.5, 0.25], "t": ["a", "b"], "n": [1, 2]}), tmp_path / "t.parquet")
-    said = {"t": {"kind": "category", "categories": ["a", "b", "c"]}, "n": {"drop": True}}
-    policy = make({"x": [0, 1]}, said, mu=9.0)
-    prepared = prepare(tmp_path / "t.parquet", policy, ["n"])
-    assert (prepared.count_rows(), prepared.left_out, prepared.withheld) == (2, ("n",), ("n",))
-    told = []
-    for name, each in (("anew", None), ("before", prepare(tmp_path / "t.parquet", policy))):
-        receipt = publish(tmp_path / "t.parquet", policy, out=tmp_path / f"{name}.tar", key=key, prepared=each)
-        told.append((receipt.release.columns, receipt.release.sources, receipt.left_out))
-    assert told[0] == told[1]
 
 
 def test_a_name_of_two_lines_is_refused_where_columns_are_found(tmp_path: Path) -> None:

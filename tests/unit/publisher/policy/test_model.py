@@ -155,22 +155,6 @@ def test_each_mistake_is_a_policy_error_with_one_sentence(wrong: str, sentence: 
     assert not re.search("pydantic|Input|should|Extra|valid (number|integer|string)", str(caught.value))
 
 
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        ({"mu": 1.0, "rho": 1.0}, "data.policy.toml with this command's options, at privacy: give exactly one"),
-        ({"mu": -1.0}, "^--mu must be a finite number above 0, such as 1 .*, not -1.0$"),
-        ({"mu": float("nan")}, "^--mu must be .*, not nan$"),
-        ({"epsilon": 1.0, "delta": 3.0}, "^--delta must be a number above 0 and below 1, such as 1e-6, not 3.0$"),
-        ({"delta": 0.1}, "with this command's options, at privacy: "),
-    ],
-)
-def test_wrong_options_are_policy_errors(overrides: dict[str, float], said: str, tmp_path: Path) -> None:
-    """The command line's strength is judged like the file's, and blamed where it is to blame."""
-    with pytest.raises(PolicyError, match=said):
-        load(tmp_path, SOUND, **overrides)
-
-
 @pytest.mark.parametrize("section", [section for section in SECTIONS if section])
 def test_every_entry_but_a_text_says_what_it_may_be(section: str) -> None:
     """A mistake in any entry is answered with what would be right there, not with a library's own words."""

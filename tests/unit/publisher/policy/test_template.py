@@ -149,29 +149,3 @@ def test_template_never_reads_values(tmp_path: Path, table: pd.DataFrame) -> Non
     assert pq.read_metadata(path).num_rows == 400
     with pytest.raises(SchemaError):
         list(open_table(path).read({"height": "continuous"}, 100))
-
-
-def test_template_of_a_text_file_reads_the_header_alone(tmp_path: Path) -> None:
-    """A CSV file's template does not change with its rows, not even if they are garbage."""
-    (tmp_path / "a.csv").write_bytes(b"x,y\n1,2\n")
-    (tmp_path / "b.csv").write_bytes(b"x,y\n" + b"text" * 5 + b'"' + b"\n1,2,3\n")
-    assert open_table(tmp_path / "a.csv").types == open_table(tmp_path / "b.csv").types
-
-
-def test_template_holds_no_number_of_the_table(tmp_path: Path, table: pd.DataFrame) -> None:
-    """Neither extremes nor counts, which a file's footer knows, are suggested as bounds."""
-    table.to_parquet(tmp_path / "people.parquet")
-    text = policy_template("people.parquet", "people", open_table(tmp_path / "people.parquet").types)
-    numbers = set(re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", text))
-    assert numbers == {"1.0", "1e-6", "0.5", "2.0", "10", "3.0", "0.1"}
-
-
-def test_counts_may_be_protected_case_by_case(tmp_path: Path) -> None:
-    """Filled in, the line on changes in a section of whole numbers is a policy for counts; others have no such line."""
-    types = {"cases": ColumnType.INTEGER, "rate": ColumnType.CONTINUOUS}
-    text = policy_template("data.parquet", "weekly", types).replace('unit = "row" ', '# unit = "row" ', 1)
-    text = text.replace('# unit = "change"', 'unit = "change"', 1).replace("# bounds = [low, high]", "bounds = [0, 9]")
-    assert text.count("# max_change") == 1
-    policy = load(tmp_path, text.replace("# max_change = ...", "max_change = 1"))
-    assert policy.privacy.unit == "change"
-    assert [policy.columns[name].max_change for name in types] == [1, None]

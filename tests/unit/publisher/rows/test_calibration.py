@@ -4,8 +4,6 @@ import math
 from typing import Any
 
 import mpmath
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,19 +13,15 @@ from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
-from dp_bundle.manifest.guarantee import Guarantee, release_rho
+from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.accounting.conversions import Cost
-from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table
 from dp_publish.policy.columns import choose_columns
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import Shares, set_noise, share_mu
 from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
-from dp_publish.rows.mechanism import add_noise
 from dp_publish.rows.noise import N_RUNGS, rung_above
 from dp_publish.sampling.exponential import ExponentialMechanism
-from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.probability_tables import block_table, rounded_table
 
 
 def made(policy: Policy, kinds: dict[str, str], **found: Any) -> tuple[Shares, tuple[Column, ...], Guarantee, Cost]:
@@ -121,15 +115,6 @@ def test_sigma_itself_is_used_as_given() -> None:
     assert 2.5 <= guarantee.mu <= 2.5 * (1 + 1e-11)
 
 
-def test_mixed_tables_state_rho_alone() -> None:
-    """One integer column is enough to leave mu out, and its noise is discrete, on the integers."""
-    table = sealed(a="continuous", b="integer")
-    columns, _, guarantee = calibrate(table, make({"a": [0, 3], "b": [0, 4]}, mu=1.0))
-    assert guarantee.mu is None
-    assert [column.noise.distribution for column in columns] == ["rounded-gaussian", "discrete-gaussian"]
-    assert columns[1].noise.granularity == 1
-
-
 def test_what_is_public_is_said() -> None:
     """The number of rows is public, and so is which rows lack a value where these are dropped."""
     plain = calibrate(sealed(a="continuous"), make({"a": [0, 1]}, mu=1.0))[2]
@@ -145,30 +130,6 @@ def test_hopeless_strengths_are_errors_of_ours(strength: dict[str, float], kind:
     """Strengths at the ends of floating point are refused with an error of the tree and no foreign one."""
     with pytest.raises((PrivacyError, PolicyError)):
         calibrate(sealed(a=kind), make({"a": [0, 1]}, **strength))
-
-
-@pytest.mark.parametrize("strength", [{"mu": 5e-324}, {"rho": 1.7e308}, {"mu": 1e101}])
-@pytest.mark.parametrize("bounds", [{"a": [0, 1], "b": [0, 1]}, {}])
-@pytest.mark.parametrize("unit", ["cell", "row", {"entity": "who", "max_rows": 5}])
-def test_strengths_without_a_meaning_are_refused(
-    strength: dict[str, float], bounds: dict[str, list[float]], unit: Any
-) -> None:
-    """A mu whose square, or whose share for a column, is zero or infinite as a float is refused in one sentence."""
-    policy = make(bounds, unit=unit, **strength)
-    with pytest.raises(PrivacyError, match="protects nothing or shows nothing"):
-        calibrate(sealed(a="continuous", b="integer", who="other"), policy)
-
-
-@pytest.mark.parametrize(("width", "mu"), [(1, 34.7), (10**4, 17321.0), (10**12, 1e10), (2**53, 1e15)])
-def test_integer_columns_at_absurd_strengths_are_published_or_refused(width: int, mu: float) -> None:
-    """Noise of a few steps on values far apart protects nobody: rho and its curve say so, or an error of the tree."""
-    policy = make({"a": [0, width], "b": [0, width], "c": [0, 1]}, mu=mu)
-    try:
-        columns, _, guarantee = calibrate(sealed(a="integer", b="integer", c="continuous"), policy)
-    except (PrivacyError, PolicyError):
-        return
-    assert guarantee.rho == pytest.approx(mu**2 / 2)
-    assert min(point.epsilon for point in guarantee.epsilon_delta) >= release_rho("row", columns) >= mu**2 / 8
 
 
 def test_integer_columns_need_integer_bounds() -> None:
@@ -270,19 +231,6 @@ def test_columns_of_a_wide_table_share_a_ladder_of_sigmas(unit: str, kind: str) 
     assert len({math.frexp(column.cell_noise.sigma)[0] for column in columns}) <= N_RUNGS
 
 
-def test_few_columns_keep_the_strength_asked_for() -> None:
-    """As many columns as the ladder has rungs keep their own sigmas, and the mu asked for."""
-    few = dict(list(WIDE.items())[:N_RUNGS])
-    guarantee = calibrate(sealed(**dict.fromkeys(few, "continuous")), make(few, mu=1.0))[2]
-    assert guarantee.mu == pytest.approx(1.0, rel=1e-11)
-
-
-def test_a_given_sigma_is_kept_in_a_wide_table() -> None:
-    """A sigma in data units is every column's, however many there are."""
-    columns = calibrate(sealed(**dict.fromkeys(WIDE, "continuous")), make(WIDE, sigma=3.3))[0]
-    assert {column.cell_noise.sigma for column in columns} == {3.3}
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.floats(2.0**-400, 2.0**400))
 def test_the_next_rung_is_never_below(sigma: float) -> None:
@@ -290,15 +238,3 @@ def test_the_next_rung_is_never_below(sigma: float) -> None:
     rung = rung_above(sigma)
     assert sigma <= rung < 1.0055 * sigma
     assert rung_above(rung) == rung
-
-
-@pytest.mark.parametrize("unit", ["row", "cell"])
-def test_a_wide_release_makes_each_table_once(unit: str) -> None:
-    """Noise for 300 different sigmas, in two batches, tabulates no more probabilities than there are rungs."""
-    rows = pa.table({name: np.zeros(30) for name in WIDE}).to_batches()[0]
-    columns = calibrate(sealed(**dict.fromkeys(WIDE, "continuous")), make(WIDE, unit=unit, mu=1.0))[0]
-    before = [table.cache_info().misses for table in (rounded_table, block_table)]
-    for _ in range(2):
-        add_noise(rows, columns, insecure_keystream(1), RowReport())
-    after = [table.cache_info().misses for table in (rounded_table, block_table)]
-    assert sum(after) - sum(before) <= N_RUNGS

@@ -90,18 +90,6 @@ def test_gaps_cost_nothing_beyond_the_value(unit: str) -> None:
     assert guarantee.mu == pytest.approx(2.0, rel=1e-9)
 
 
-def test_an_entity_has_the_noise_of_its_rows() -> None:
-    """Two rows of an entity share its mu, gaps included."""
-    table = open_table(pa.table({"who": ["a"], "x": pa.array([1.0])}))
-    section = {"x": {"bounds": [0, 10], "missing": "indicator"}}
-    privacy = {"unit": {"entity": "who", "max_rows": 4}, "mu": 2.0}
-    policy = Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": section})
-    table, policy = resolve(table, policy)
-    columns = calibrate(policy, choose_columns(table, policy)[0])
-    assert release_mu("cell", columns) == pytest.approx(1.0, rel=1e-9)
-    assert release_mu("entity", columns, 4) == pytest.approx(2.0, rel=1e-9)
-
-
 def test_a_given_sigma_is_on_both_columns() -> None:
     """Then the cell's mu is that of a gap, where the bounds are narrow."""
     policy, kinds = planned({"x": {"bounds": [0, 1], "missing": "indicator"}}, unit="cell", sigma=2.0)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.discrete_noise import exact_mu as of_steps
 
-from dp_bundle.base.errors import PolicyError, PrivacyError
+from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
@@ -22,7 +22,7 @@ from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.mechanism import add_noise
-from dp_publish.rows.noise import ENOUGH_SIGMA, N_RUNGS
+from dp_publish.rows.noise import ENOUGH_SIGMA
 from dp_publish.rows.response import is_response_better, respond, response_for
 from dp_publish.sampling.keystream import insecure_keystream
 
@@ -123,23 +123,6 @@ def test_a_given_sigma_is_every_columns() -> None:
     assert cost.mu["row"] == pytest.approx(math.sqrt(3) * of_steps(1, 4.0), rel=1e-9)
     assert cost.rho["row"] == pytest.approx(3 / 32, rel=1e-9)
     assert guarantee.rho == pytest.approx(3 / 32, rel=1e-9)
-
-
-def test_responses_need_a_strength() -> None:
-    """A sigma says nothing about probabilities."""
-    with pytest.raises(PolicyError, match="randomised response, of 'x', needs a strength"):
-        calibrate({"x": {**FIVE, "mechanism": "randomized-response"}}, sigma=4.0)
-
-
-def test_many_levels_share_a_ladder() -> None:
-    """With more columns than the ladder has rungs a category's noise is the same on all of them, and paid for."""
-    wide = {**FIVE, "categories": [f"l{index}" for index in range(N_RUNGS + 9)]}
-    columns, cost, guarantee = calibrate({"x": wide, "n": NUMBER}, mu=1.0)
-    sigmas = {column.cell_noise.sigma for name, column in columns.items() if name != "n"}
-    assert len(sigmas) == 1
-    assert 0.5 / 1.006 < of_steps(1, sigmas.pop()) <= 0.5
-    assert guarantee is not None
-    assert exact_mu(columns) <= cost.mu["row"] <= 1.0 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("max_change", [1, 3, 50])

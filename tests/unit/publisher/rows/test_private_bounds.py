@@ -104,16 +104,6 @@ def test_hardly_any_rows_still_give_bounds(kind: str, n_rows: int) -> None:
         assert kind == "continuous" or (low.is_integer() and high.is_integer())
 
 
-def test_choices_come_from_the_keystream_alone() -> None:
-    """The same bits give the same bounds, and counts are not changed."""
-    counts = counts_of(np.random.default_rng(1).normal(size=300).tolist(), [1.0] * 300)
-    kept = counts.copy()
-    kinds = ["continuous", "integer"]
-    first, second = (find_bounds(counts, kinds, 0.3, [2.0, 2.0], insecure_keystream(9)) for _ in range(2))
-    assert first == second
-    np.testing.assert_array_equal(counts, kept)
-
-
 def test_cost_of_the_search_in_other_units_follows_from_one_choice() -> None:
     """A row is in all columns with two choices each, a cell in one, and an entity has so many rows."""
     each = choice_mu("entity", 6, 0.3, 10)
