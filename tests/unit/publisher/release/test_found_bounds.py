@@ -71,18 +71,6 @@ def test_failure_after_the_search_that_tells_nothing_is_free(tmp_path: Path, pub
     assert nothing_happened(tmp_path, set())
 
 
-@pytest.mark.parametrize("missing", ["midpoint", "drop"])
-def test_missing_values_go_with_found_bounds(missing: str, publish_here: Publish) -> None:
-    """Gaps are filled with the middle of the found bounds, or their rows dropped, as with declared ones."""
-    frame = pd.DataFrame({"x": [*np.tile(np.linspace(2, 4, 30), 1000), *[np.nan] * 30_000]})
-    receipt = publish_here(frame, private({"x": {"missing": missing}}, mu=5.0))
-    column, values = receipt.release.columns[0], rows_of(receipt)["x"]
-    assert column.bounds[0] <= 2.0 < 4.0 <= column.bounds[1]
-    assert len(values) == receipt.release.n_rows == (60_000 if missing == "midpoint" else 30_000)
-    middle = 3.0 if missing == "drop" else sum(column.bounds) / 2
-    assert abs(values[-20_000:].mean() - middle) < 5 * np.sqrt(column.noise.variance / 20_000)
-
-
 def test_bounds_are_found_in_what_the_cap_leaves(publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an entity's rows the search counts no more than are published, so that what it has beyond them cannot show."""
     counted = []

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.release import Release
@@ -102,32 +103,26 @@ def test_cells_hold_all_rows(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     assert still.counts.max() == N
 
 
-def test_columns_are_found_where_nothing_is_declared(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Without a word on columns they are found privately first, and all have histograms; the whole costs mu."""
-    release, margins = published(policy_of({"who": {"drop": True}, "grade": {"drop": True}}, mu=4.0), tmp_path, key)
-    assert {"x", "k", "town", "pay"} <= {margin.name for margin in margins}
-    assert release.guarantee.discovery_mu > 0
-    assert release.guarantee.mu == pytest.approx(4.0)
-
-
 @pytest.mark.parametrize(
-    ("privacy", "words"),
+    ("privacy", "entry"),
     [
-        ({"neighbours": "add-remove"}, "neighbours"),
-        ({"mechanism": "gaussian"}, "mechanism"),
-        ({"l2_radius": 2.0}, "l2_radius"),
-        ({"epsilon": 1.0}, "delta"),
-        ({"unit": "change"}, "unit"),
+        ({"neighbours": "add-remove"}, {}),
+        ({"mechanism": "gaussian"}, {}),
+        ({"l2_radius": 2.0}, {}),
+        ({"epsilon": 1.0}, {}),
+        ({"unit": "change"}, {}),
+        ({}, {"transform": "asinh"}),
+        ({}, {"weight": 2.0}),
     ],
 )
-def test_what_has_no_histograms_is_refused(privacy: dict[str, Any], words: str) -> None:
-    """Rows that come and go, other mechanisms, and a pure epsilon are refused by name."""
-    with pytest.raises(ValidationError, match=words):
-        policy_of(**privacy)
+def test_what_has_no_histograms_is_refused(privacy: dict[str, Any], entry: dict[str, Any]) -> None:
+    """Rows that come and go, other mechanisms, a pure epsilon, and what means nothing to scores."""
+    with pytest.raises(ValidationError):
+        policy_of({"x": {"bounds": [0, 1], **entry}, "y": {"bounds": [0, 1]}}, **privacy)
 
 
-@pytest.mark.parametrize("entry", [{"transform": "asinh"}, {"weight": 2.0}])
-def test_columns_take_no_transform_and_no_weight(entry: dict[str, Any]) -> None:
-    """What means nothing to scores is refused."""
-    with pytest.raises(ValidationError, match=next(iter(entry))):
-        policy_of({"x": {"bounds": [0, 1], **entry}, "y": {"bounds": [0, 1]}})
+def test_one_column_is_no_release_by_scores(tmp_path: Path, key: Ed25519PrivateKey) -> None:
+    """A single column is refused, and no release without histograms takes its place."""
+    with pytest.raises(DpGraphError):
+        publish(TABLE[["x"]], policy_of({"x": {"bounds": [0, 1]}}), out=tmp_path / "t.tar", key=key)
+    assert not (tmp_path / "t.tar").exists()

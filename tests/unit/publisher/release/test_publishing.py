@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from dp_bundle.base.errors import (
     BudgetExceededError,
     DataError,
     DpGraphError,
-    MissingValuesError,
     ParameterError,
     PolicyError,
 )
@@ -28,8 +26,6 @@ from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import preparing
-from dp_publish.release import publishing as release
-from dp_publish.sampling.keystream import insecure_keystream
 
 Make = Callable[..., Policy]
 
@@ -61,45 +57,6 @@ def test_every_release_draws_its_own_noise(table: pd.DataFrame, policy: Policy, 
     assert second.release.cumulative.releases == 2
     assert second.release.cumulative.rho == pytest.approx(2 * first.release.cumulative.rho, rel=1e-9)
     assert [entry.state for entry in Ledger().entries()] == ["published", "published"]
-
-
-def test_missing_values_are_treated_as_the_policy_says(publish_here: Publish) -> None:
-    """Dropped rows and filled cells are counted for the publisher, and only the row count shows outside."""
-    frame = pd.DataFrame({"a": [0.5, None, 0.5, 0.5], "b": pd.array([1, 2, None, 4], dtype="Int64")})
-    columns = {"a": {"bounds": [0, 1], "missing": "drop"}, "b": {"bounds": [0, 9], "missing": "midpoint"}}
-    receipt = publish_here(frame, private(columns, mu=1.0))
-
-    assert receipt.release.n_rows == len(rows_of(receipt)) == 3
-    assert (receipt.report.n_dropped, receipt.report.filled) == (1, {"b": 1})
-    assert [column.missing for column in receipt.release.columns] == ["drop", "midpoint"]
-
-
-@pytest.mark.parametrize("missing", ["refuse", "drop"])
-def test_parts_do_not_show_how_the_raw_table_is_cut(
-    tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch, missing: str
-) -> None:
-    """The same rows in one file or in fifty make parts and row groups of the same numbers of rows."""
-    monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
-    monkeypatch.setattr(parts, "_PART_CELLS", 300)
-    values = np.random.default_rng(5).uniform(size=1000)
-    if missing == "drop":
-        values[::7] = np.nan
-    policy = private({"x": {"bounds": [0, 1], "missing": missing}}, mu=1.0)
-
-    found = []
-    for n_files in (1, 50):
-        folder = tmp_path / str(n_files)
-        folder.mkdir()
-        for index, rows in enumerate(np.array_split(values, n_files)):
-            pq.write_table(pa.table({"x": rows}), folder / f"{index:02d}.parquet", row_group_size=33 * n_files)
-        receipt = publish_here(folder, policy, out=f"{n_files}.tar")
-        with open_bundle(receipt.path) as opened:
-            members = [pq.read_metadata(opened.open(name)) for name in opened.members if name.startswith("data/")]
-        found.append([[each.row_group(group).num_rows for group in range(each.num_row_groups)] for each in members])
-
-    whole, rest = divmod(receipt.release.n_rows, 300)
-    assert found[0] == found[1]
-    assert [sum(groups) for groups in found[0]] == [300] * whole + [rest]
 
 
 @pytest.fixture
@@ -158,17 +115,6 @@ def test_manifest_does_not_depend_on_private_values(tmp_path: Path, publish_here
     assert found[0] == found[1]
 
 
-def test_outputs_of_neighbours_differ_by_the_sensitivity_at_most(
-    publish_here: Publish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the same random bits, replacing one row changes one output value, by at most the declared width."""
-    monkeypatch.setattr(release, "SecureKeystream", lambda: insecure_keystream(5))
-    frames = [pd.DataFrame({"x": [0.3, 0.4, value, 0.6]}) for value in (0.5, 1e300)]
-    first, second = (rows_of(publish_here(frame, out=f"{index}.tar"))["x"] for index, frame in enumerate(frames))
-    assert (first != second).tolist() == [False, False, True, False]
-    assert abs(first - second).max() <= 1
-
-
 def test_impossible_releases_cost_nothing(tmp_path: Path, publish_here: Publish) -> None:
     """A missing folder, a table without rows, or with none left, a column without bounds and a budget are refused."""
     bounds = {"bounds": [0, 1]}
@@ -197,30 +143,6 @@ def test_no_raw_value_is_in_the_file(publish_here: Publish) -> None:
         assert secret not in content
 
 
-def test_failed_releases_fall_silent(publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A half-written part that is let go of prints nothing on stderr when it is collected."""
-    complaints: list[object] = []
-    monkeypatch.setattr("sys.unraisablehook", lambda unraisable: complaints.append(unraisable.exc_value))
-    monkeypatch.setattr(parts, "batch_rows", lambda _: 10)
-    values = np.full(1000, 0.5)
-    values[-1] = np.nan
-    monkeypatch.setattr(preparing, "batch_rows", lambda _: 10)
-    with pytest.raises(MissingValuesError):
-        publish_here(pd.DataFrame({"x": values}))
-    gc.collect()
-    assert complaints == []
-
-
-def test_every_batch_gets_noise_of_its_own(publish_here: Publish) -> None:
-    """A constant column in four batches comes out with the stated noise in each, and no two batches alike."""
-    batches = [pa.table({"x": np.full(500, 0.5)}) for _ in range(4)]
-    receipt = publish_here(pa.concat_tables(batches))
-    noise = rows_of(receipt)["x"].to_numpy().reshape(4, 500) - 0.5
-    sigma = receipt.release.columns[0].cell_noise.sigma
-    assert (abs(noise.std(axis=1) / sigma - 1) < 5 / np.sqrt(2 * 500)).all()
-    assert (abs(np.corrcoef(noise)[np.triu_indices(4, 1)]) < 5 / np.sqrt(500)).all()
-
-
 def test_entities_are_capped_in_a_release(publish_here: Publish) -> None:
     """Only so many rows of an entity are published, its column is not, and every account is charged for."""
     frame = pd.DataFrame({"who": ["a"] * 50 + ["b"] * 2 + ["c"] * 9, "x": np.arange(61) / 61})
@@ -237,24 +159,3 @@ def test_entities_are_capped_in_a_release(publish_here: Publish) -> None:
     assert b"who" not in b"".join(receipt.path.read_bytes().split(b"manifest")[:1])
     with pytest.raises(BudgetExceededError):
         publish_here(frame, policy, out="b.tar", partition="later")
-
-
-def test_column_of_entities_is_never_published(tmp_path: Path, publish_here: Publish) -> None:
-    """After a release per entity, the column that names the entities is left out of releases in other units, too."""
-    frame = pd.DataFrame({"who": np.arange(60) // 3, "x": np.arange(60) / 60})
-    bounds = {"bounds": [0, 1]}
-    whole = private({"x": bounds}, mu=1.0, unit={"entity": "who", "max_rows": 3}, budget_mu=1.5)
-    publish_here(frame, whole)
-    rows = private({"x": bounds}, mu=0.1)
-    with pytest.raises(BudgetExceededError, match="budget per entity:who"):
-        publish_here(frame, rows, out="b.tar")
-
-    other = Ledger(tmp_path / "other.sqlite")
-    free = whole.model_copy(update={"privacy": whole.privacy.model_copy(update={"budget_mu": None})})
-    publish_here(frame, free, out="c.tar", ledger=other)
-    receipt = publish_here(frame, rows, out="d.tar", ledger=other)
-    assert [column.name for column in receipt.release.columns] == ["x"]
-    assert (receipt.left_out, receipt.withheld) == (("who",), ("who",))
-    named = private({"x": bounds, "who": {"bounds": [0, 20]}}, mu=0.1)
-    with pytest.raises(PolicyError, match="not published: 'who'"):
-        publish_here(frame, named, out="e.tar", ledger=other)

@@ -124,25 +124,3 @@ def test_an_error_quotes_no_value_with_its_causes(
     with pytest.raises(DataError) as refused:
         publish_here(source, policy)
     assert _WORD not in "".join(traceback.format_exception(refused.value))
-
-
-def test_a_frame_of_an_odd_type_is_refused_without_a_value(tmp_path: Path) -> None:
-    """By the names of its columns."""
-    frame = pd.DataFrame({"odd": pd.arrays.SparseArray([0.0, 98765.0])})
-    with pytest.raises(DataError, match="'odd'") as refused:
-        open_table(frame)
-    assert "98765" not in "".join(traceback.format_exception(refused.value))
-
-
-@pytest.mark.parametrize("line", ["1,2,unseenword", "unseenword,2", '"1"unseenword,2'])
-@pytest.mark.parametrize("n_before", [3, 3000])
-def test_an_error_in_a_text_file_quotes_no_line(line: str, n_before: int, tmp_path: Path) -> None:
-    """A line that has too many cells, or no number, is named by its place."""
-    (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * n_before + line + "\n")
-    with pytest.raises(DataError) as refused:
-        list(open_table(tmp_path / "t.csv").read({"x": "continuous", "y": "integer"}, 9))
-    assert _WORD not in "".join(traceback.format_exception(refused.value))
-    if line.count(",") > 1:
-        with pytest.raises(DataError) as refused:
-            open_table(tmp_path / "t.csv").count_rows()
-        assert _WORD not in "".join(traceback.format_exception(refused.value))

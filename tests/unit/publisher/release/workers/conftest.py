@@ -25,6 +25,7 @@ from dp_publish.release.workers.cluster import Cluster
 
 N_ROWS = 3_050
 LEVELS = ["a", "b", "c"]
+FORMS = ["{}", "{} ", "0{}", "{}.0", " 00{}"]  # in which one id may be spelled
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +55,7 @@ def source(tmp_path: Path) -> Path:
             "x": pa.array(x, mask=x > 1.5),
             "y": x + y,
             "level": pa.array(LEVELS).take(pa.array(rng.integers(0, 3, N_ROWS))),
-            "who": owners().astype(str),
+            "who": [FORMS[place % 5].format(who) for place, who in enumerate(owners().tolist())],
         }
     )
     pq.write_table(table, tmp_path / "raw.parquet", row_group_size=777)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import pickletools
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,18 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.conftest import Publish, Sent, nothing_happened, private, rows_of
+from tests.unit.publisher.release.conftest import Publish, nothing_happened, private, rows_of
 from tests.unit.publisher.release.workers.conftest import N_ROWS, killed_in, staged
 
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, StoreError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.files.opening import open_store
-from dp_bundle.files.places import Store
 from dp_publish import Policy, Receipt
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release.workers import distributed, worker_parts
+from dp_publish.release.workers import distributed
 from dp_publish.release.workers.cluster import Cluster
 
 
@@ -59,38 +54,6 @@ def test_tasks_that_run_twice_make_one_release(cluster: Cluster, by_workers: Pub
     assert staged(cluster) == []
 
 
-class _Slow:
-    """A bucket that takes the first part only when noise was added to the rows of the next."""
-
-    uri = "s3://bucket/staging"
-
-    def __init__(self, store: Store, next_part: threading.Event) -> None:
-        self._store, self._next_part = store, next_part
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def create(self, name: str, content: bytes) -> bytes:
-        if name.endswith("part-00000.parquet"):
-            assert self._next_part.wait(20)
-        return self._store.create(name, content)
-
-
-def test_noise_is_added_while_a_part_is_on_its_way(by_workers: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker does not wait for a bucket that is slow."""
-    next_part, add_noise = threading.Event(), worker_parts.add_noise
-
-    def noisy(batch: pa.RecordBatch, *others: Any) -> pa.RecordBatch:
-        if batch.column("x")[0].as_py() == 300:
-            next_part.set()
-        return add_noise(batch, *others)
-
-    monkeypatch.setattr(worker_parts, "add_noise", noisy)
-    monkeypatch.setattr(worker_parts, "open_store", lambda uri: _Slow(open_store(uri), next_part))
-    receipt = by_workers(policy_for())
-    assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
-
-
 def test_losers_are_staged_and_never_published(
     cluster: Cluster, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,31 +82,6 @@ def test_losers_are_staged_and_never_published(
     assert len(set(seen.values()) & set(published)) == len(published) == 11
     assert len(left) == 11, "what is in the bundle gives its room back at once"
     assert not {seen[name] for name in left} & set(published)
-
-
-def test_tasks_hold_no_seed_and_no_key(cluster: Cluster, by_workers: Publish, key: Ed25519PrivateKey) -> None:
-    """What goes through a scheduler is short text, whole numbers and two names: nothing to draw noise or sign with."""
-    by_workers(policy_for())
-    engine = cluster.engine
-    assert isinstance(engine, Sent)
-    assert len(engine.tasks) > 1
-    for sent in engine.tasks:
-        imported = set()
-        for opcode, argument, _ in pickletools.genops(sent):
-            assert opcode.name not in ("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8")
-            imported |= {argument} if isinstance(argument, str) else set()
-        _, task = pickle.loads(sent)  # noqa: S301
-        text = {task.staging, task.job, task.sha256}
-        names = {
-            "dp_publish.release.workers.worker_parts",
-            "dp_publish.release.parts",
-            "publish_part",
-            "WorkerTask",
-            "RowRange",
-        }
-        assert imported == names | text
-        assert len(sent) < 1000
-        assert key.private_bytes_raw() not in sent
 
 
 @pytest.mark.parametrize("lost", ["answer", "object"])
@@ -198,15 +136,6 @@ def test_what_workers_cannot_do_is_refused_before_anything_is_spent(
     with pytest.raises(ParameterError, match="--engine"):
         by_workers(policy_for(), data)
     assert nothing_happened(tmp_path, {path for path in tmp_path.iterdir() if path.name.startswith("raw")})
-
-
-def test_a_worker_refuses_a_job_that_was_changed(cluster: Cluster) -> None:
-    """Whoever can change the description of a job could take the noise away: its digest is in the task."""
-    store: Store = open_store(cluster.staging)
-    store.create("job-1/job.json", b"{}")
-    task = worker_parts.WorkerTask(cluster.staging, "job-1", "0" * 64, worker_parts.RowRange(0, 0, 300))
-    with pytest.raises(StoreError, match="was changed"):
-        worker_parts.publish_part(task)
 
 
 def test_a_killed_driver_is_resumed_with_what_was_claimed(
