@@ -9,10 +9,8 @@ those of a spreadsheet, and a data frame's columns of objects, which are publish
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
-import shlex
 import stat
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -42,10 +40,6 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
 Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame", "IntoFrame"]
-_READERS = {  # of pandas, for tables that it reads and we do not; text has none of the types that it finds by the cells
-    ".json": "read_json({})",
-    **dict.fromkeys((".jsonl", ".ndjson"), "read_json({}, lines=True)"),
-}
 _TEXTS = (".txt", ".dat", ".data")
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
 
@@ -260,21 +254,16 @@ def _open_path(path: Place, dialect: Dialect) -> Table:
 
 
 def _other_format(path: Path, suffix: str) -> str:
-    """Return what is said of a file that is no table to us, with the line that converts it if there is one."""
+    """Return what is said of a file that is no table to us."""
     if suffix in _TEXTS:
         return (
             f"{path} is not a table that dp-publish reads: if it is a text table, give it a name that ends with .csv, "
             "and set delimiter under [table] in the policy unless it is , ; | or a tab"
         )
-    if suffix not in _READERS:
-        return (
-            f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, .sav, "
-            ".dta, .sas7bdat, .xlsx, .ods, or a folder of Parquet"
-        )
-    read = _READERS[suffix].format(json.dumps(str(path), ensure_ascii=False))
-    target = json.dumps(str(path.with_suffix(".csv")), ensure_ascii=False)
-    line = shlex.join(["python", "-c", f"import pandas; pandas.{read}.to_csv({target}, index=False)"])
-    return f"{path} is not a table that dp-publish reads: convert it with {line}"
+    return (
+        f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, .sav, "
+        ".dta, .sas7bdat, .xlsx, .ods, or a folder of Parquet"
+    )
 
 
 def _open_parquet(place: Place) -> Table:

@@ -28,7 +28,7 @@ class KilledError(BaseException):
 
 def policy_of(**privacy: Any) -> Policy:
     """Return a policy that leaves out the bounds, unless second moments are released."""
-    columns = {"x": {}, "y": {"missing": "drop"}}
+    columns = {"x": {}, "y": {"missing": "midpoint"}}
     if privacy.get("release") in ("covariance", "copula"):
         columns = {"x": {"bounds": [-4, 4]}, "y": {"bounds": [-4, 4], "missing": "midpoint"}}
     return Policy.model_validate({"dataset": {"name": "d"}, "privacy": {"mu": 4.0, **privacy}, "columns": columns})
@@ -115,10 +115,10 @@ class Stopping:
 
 
 def digests_of(job: Path) -> dict[str, Any]:
-    """Return what was drawn so far: bounds, centers, and the digest of each part."""
+    """Return what was drawn so far: bounds, and the digest of each part."""
     found = {path.stem: json.loads(path.read_bytes()) for path in job.glob("*.json")}
     drawn = {name: content["sha256"] for name, content in found.items() if name.startswith("place-")}
-    return drawn | {name: found[name] for name in ("bounds", "centers") if name in found}
+    return drawn | ({"bounds": found["bounds"]} if "bounds" in found else {})
 
 
 def check(receipt: Receipt, drawn: dict[str, Any], ledger: Ledger | None = None) -> None:
@@ -133,5 +133,3 @@ def check(receipt: Receipt, drawn: dict[str, Any], ledger: Ledger | None = None)
             assert drawn.get(f"place-{place:05d}") in (None, opened.sha256(f"data/part-{place:05d}.parquet"))
         if "bounds" in drawn:
             assert [list(column.bounds or ()) for column in opened.release.columns] == list(drawn["bounds"].values())
-        if "centers" in drawn:
-            assert {column.name: column.fill for column in opened.release.columns} == drawn["centers"]

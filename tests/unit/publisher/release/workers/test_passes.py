@@ -84,7 +84,7 @@ def test_entities_keep_as_many_rows_as_they_may(
         assert receipt.report.n_dropped == sum(allowed.values()) - len(rows) > 0
     else:
         assert kept == allowed
-    assert sizes[:-1] == ([100] * (len(rows) // 100) if dropping else sizes[:-1])
+    assert set(sizes[:-1]) <= {100}
     assert staged(cluster) == []
 
 
