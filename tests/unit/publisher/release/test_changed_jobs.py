@@ -92,7 +92,7 @@ def test_what_was_sealed_is_what_is_published(stopping: Stopping) -> None:
     contents = stopping.job / "contents.json"
     whole = contents.read_bytes()
     edited = json.loads(whole)
-    for change in ({"n_rows": 999}, {"remark": "changed"}, {"report": {"rows": 1000}}, None):
+    for change in ({"n_rows": 999}, {"unknown": 1.0}, {"report": {"rows": 1000}}, None):
         contents.write_bytes(whole[:-9] if change is None else json.dumps(edited | change).encode())
         with pytest.raises(DpGraphError):
             stopping.resume()
