@@ -14,7 +14,7 @@ from scipy import stats
 from tests.discrete_noise import exact_mu
 
 from dp_bundle.base.quoting import percent_at_most
-from dp_bundle.describe.sentences import SEVERAL_CELLS, describe_unprotected
+from dp_bundle.describe.sentences import describe_unprotected
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several, steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
@@ -141,18 +141,6 @@ def test_labels_say_what_is_left_of_ten_rows() -> None:
     )
     nothing = describe_unprotected(moments(**{**stated, "epsilon": 30.0})[0], "covariance", moments()[1])
     assert "10 rows together are promised nothing." in str(nothing)
-
-
-def test_sentence_on_several_cells_agrees() -> None:
-    """Where changes are protected nothing is found, and k cells lose what it says."""
-    kinds = dict.fromkeys("ab", "integer")
-    guarantee, columns, _ = rows({"bounds": [0, 40], "max_change": 1}, kinds, mu=1.0, unit="change")
-    one, ten = (cost_of_several(guarantee, columns, number) for number in (1, 10))
-    (cells, times) = re.findall(r"in (\d+) cells ([0-9.]+) times", SEVERAL_CELLS)[0]
-    assert cells == "10"
-    assert ten.mu / one.mu == pytest.approx(math.sqrt(10))
-    assert round(ten.mu / one.mu, 1) == float(times)
-    assert ten.rho == pytest.approx(10 * one.rho)
 
 
 def test_pages_have_the_figures() -> None:

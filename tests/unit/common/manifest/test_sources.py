@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,17 +25,6 @@ def _integers(name: str, bounds: tuple[float, float], **more: Any) -> Document:
 
 def _levels(name: str, levels: str, **more: Any) -> list[Document]:
     return [_integers(f"{name}={level}", (0.0, 1.0), block=name, **more) for level in levels]
-
-
-def sound(*changes: tuple[str, Any]) -> Document:
-    """Return a release of a category, a truth value and a date, whose cell mu is that of the date, 3 over sigma."""
-    columns = [*_levels("edu", "abc"), _integers("smokes", (0.0, 1.0)), _integers("born", (0.0, 3.0))]
-    sources = [
-        {"name": "edu", "kind": "category", "columns": ["edu=a", "edu=b", "edu=c"], "levels": ["a", "b", "c"]},
-        {"name": "smokes", "kind": "boolean", "columns": ["smokes"], "levels": ["no", "yes"]},
-        {"name": "born", "kind": "date", "columns": ["born"]},
-    ]
-    return replaced(_release(columns, sources, 3 / SIGMA, "cell"), *changes)
 
 
 def category(*changes: tuple[str, Any]) -> Document:
@@ -115,13 +103,6 @@ def _release(columns: list[Document], sources: list[Document], mu: float, unit: 
     )
 
 
-@pytest.mark.parametrize("make", [sound, category, responding, counts])
-def test_sound_ones_are_read_release(make: Callable[[], Document]) -> None:
-    """A release with categories, randomised response, dates or limited changes is read, and comes back as it was."""
-    release = read_release(make())
-    assert Release.model_validate_json(release.model_dump_json()) == release
-
-
 LESS = 1 - 1e-6
 ONE_COLUMN = (1 / SIGMA) ** 2 / 2  # rho of a category that is counted as one of its columns
 
@@ -134,73 +115,23 @@ ONE_COLUMN = (1 / SIGMA) ** 2 / 2  # rho of a category that is counted as one of
         (responding(("guarantee.mu", LESS * RESPONSE_MU)), "mu is smaller"),
         (responding(("guarantee.rho", LESS * RESPONSE_MU**2 / 2)), "rho is smaller"),
         (responding(("guarantee.mu", None)), "mu is stated exactly"),
-        (responding(("guarantee.accountant", "privacy-loss-distribution")), "accountant"),
         (
             responding(("guarantee.epsilon_delta", [{"epsilon": 1.0, "delta": 0.99 * gaussian_delta(RESPONSE_MU, 1)}])),
             "epsilon is smaller",
         ),
-        (responding(("columns.0.noise.replaced", 0.3)), "multiple of 2"),
-        (responding(("columns.0.noise.n_levels", 2)), "not all alike"),
-        (responding(*((f"columns.{n}.noise.n_levels", 2) for n in range(3))), "list of another length"),
-        (responding(*((f"columns.{n}.noise.n_levels", 9) for n in range(3))), "list of another length"),
-        (sound(("columns.3.noise", dict(QUARTER))), "more levels than its two values"),
-        (sound(("columns.4.noise", {**QUARTER, "n_levels": 2})), "bounds are not 0 and 1"),
-        (sound(("columns.0.bounds", [0.0, 2.0])), "bounds are not 0 and 1"),
-        (sound(("columns.0.noise", Noise.discrete_gaussian(9.0).model_dump())), "not all alike"),
-        (sound(("columns.0.description", "another one")), "not all alike"),
-        (sound(("columns.0.missing", "midpoint")), "not all alike"),
-        (sound(("columns.0.block", None)), "are not its block"),
-        (sound(("columns.3.block", "smokes")), "are not its block"),
-        (sound(("columns.0.name", "edu=z")), "not there"),
-        (sound(("sources.0.columns", ["edu=b", "edu=a", "edu=c"])), "do not stand together"),
-        (sound(("sources", [])), "have no source"),
-        (sound(("sources.1.columns", ["born"])), "two sources"),
-        (sound(("sources.1.name", "edu")), "the same name"),
-        (sound(("sources.0.columns", ["edu=a", "edu=b"])), "one column for each level"),
-        (sound(("sources.0.levels", ["a", "b", "b"])), "a level twice"),
-        (sound(("sources.1.levels", [])), "not the levels of its kind"),
-        (sound(("sources.2.levels", ["a", "b"])), "not the levels of its kind"),
-        (sound(("sources.0.other", "d")), "a level that is none"),
-        (sound(("sources.0.gaps", "d")), "a level that is none"),
         (counts(("guarantee.rho", LESS * (2 / SIGMA) ** 2 / 2)), "rho is smaller"),
         (counts(("columns.2.max_change", 3.0), ("guarantee.rho", LESS * (2 / SIGMA) ** 2 / 2)), "rho is smaller"),
-        (counts(*((f"columns.{n}.max_change", None) for n in range(2))), "how far one person changes them exactly"),
-        (counts(("guarantee.unit", "cell"), ("cumulative.unit", "cell")), "how far one person changes them exactly"),
-        (counts(("columns.0.missing", "midpoint")), "have no gaps"),
-        (counts(("columns.0.bounds", None), ("columns.0.bounds_obtained", "none")), "no count within bounds"),
         (counts(("columns.0.max_change", 0.0)), "greater than 0"),
         (counts(("cumulative.other_units_rho.cell", (50 / SIGMA) ** 2 / 2 * LESS)), "total per cell is smaller"),
-        (counts(("cumulative.other_units_rho", {"row": 1e6})), "in all units"),
-        (sound(("columns.0.max_change", 1.0)), "no count within bounds"),
         (with_gaps(("guarantee.mu", GAP_MU * LESS)), "mu is smaller"),
         (with_gaps(("guarantee.mu", WIDTH / OF_NUMBERS), ("guarantee.rho", 2.0)), "mu is smaller"),
         (with_gaps(("guarantee.mu", math.hypot(1.0, 1 / OF_GAPS))), "mu is smaller"),  # without a step of the grid
         (with_gaps(("guarantee.rho", GAP_MU**2 / 2 * LESS)), "rho is smaller"),
         (with_gaps(("cumulative.other_units_rho.row", 4.0 * LESS)), "total per row"),
-        (with_gaps(("columns.0.missing", "midpoint")), "bounds are not 0 and 1"),
-        (with_gaps(("columns.1.missing", "indicator")), "not a number and the indicator of its gaps"),
-        (with_gaps(("columns.1.missing", "midpoint")), "not a number and the indicator of its gaps"),
-        (with_gaps(("columns.2.missing", "indicator")), "by a column that is not there"),
-        (with_gaps(("columns.1.bounds", [0.0, 0.5])), "bounds are not 0 and 1"),
-        (
-            with_gaps(("columns.1.kind", "integer"), ("columns.1.noise", Noise.discrete_gaussian(0.5).model_dump())),
-            "have no rounded Gaussian noise",
-        ),
-        (
-            with_gaps(("columns.0.kind", "integer"), ("columns.0.noise", Noise.discrete_gaussian(5.0).model_dump())),
-            "have no rounded Gaussian noise",
-        ),
-        (with_gaps(("columns.1.block", None)), "are not its block"),
-        (with_gaps(("sources.0.columns", ["pay=(no value)", "pay"])), "do not stand together"),
-        (with_gaps(("sources.0.columns", ["pay"])), "one column for each level"),
-        (with_gaps(("sources.0.kind", "boolean"), ("sources.0.levels", ["no", "yes"])), "one column for each level"),
-        (with_gaps(("sources", [])), "have no source"),
     ],
 )
 def test_lies_are_refused(document: Document, message: str) -> None:
-    """A category that counts as one column, a mu too small, a torn block, a change without its unit, half a number
-    with gaps: refused.
-    """
+    """A category that counts as one column, a case that counts for its cell, or a mu too small by a millionth."""
     with pytest.raises(ValidationError, match=message):
         read_release(document)
 
@@ -241,13 +172,3 @@ def test_a_number_and_its_gaps_are_one_cell() -> None:
     assert Release.model_validate_json(release.model_dump_json()) == release
     quiet = with_gaps(("columns.1.noise", Noise.rounded_gaussian(5.0, 2.0**-10).model_dump()))
     assert cells_of(read_release(quiet).columns)[0].mu == WIDTH / OF_NUMBERS
-
-
-_ORDERED = {"name": "pay", "kind": "ordered", "columns": ["pay", "pay=(no value)"], "levels": ["low", "high"]}
-
-
-@pytest.mark.parametrize("kind", ["date", "time", "time-of-day", "duration", "ordered"])
-def test_other_numbers_may_have_gaps_that_are_published(kind: str) -> None:
-    """Dates, times and ordered levels are read with a second column, and without."""
-    source = _ORDERED if kind == "ordered" else {**with_gaps()["sources"][0], "kind": kind}
-    read_release(with_gaps(("sources.0", source)))

@@ -1,0 +1,176 @@
+"""Manifests that state what their noise cannot give, or contradict themselves: stored ones with a few entries changed.
+
+What the corpus of bad bundles breaks is not repeated here; these are the rules that it has no case of, and their ends.
+"""
+
+import pytest
+from tests.unit.common.manifest.statements import (
+    ENTITY,
+    FOURTH,
+    LAPLACE,
+    OF_ONE,
+    OF_ROWS,
+    OF_TWO,
+    ROUND,
+    C,
+    Changes,
+    G,
+    M,
+    P,
+    T,
+    pure,
+    read,
+    stated,
+    times,
+    weaker,
+    wishart,
+)
+
+from dp_bundle.base.errors import BundleFormatError
+from dp_bundle.manifest.statement import Statement
+from dp_bundle.privacy.normal import mu_implied_by_epsilon
+
+
+def _point(epsilon: float, delta: float) -> Changes:
+    return {f"{G}.epsilon_delta": [{"epsilon": epsilon, "delta": delta}]}
+
+
+_EACH = [f"{P}.columns.{index}" for index in range(3)]
+_NO_BOUNDS = {f"{each}.bounds": None for each in _EACH} | {f"{each}.bounds_obtained": "none" for each in _EACH}
+_NO_STANDARDS = {f"{each}.standards": [] for each in _EACH} | {f"{each}.standard_obtained": None for each in _EACH}
+_DISCOVERY = {"n_rows": 1, "n_counted": 1, "n_gaps": 0, "counts_sigma": 1e9}
+_NO_NOISE = {f"{ROUND}.{name}_variance": None for name in ("diagonal", "off_diagonal")}
+_NO_NOISE |= {f"{ROUND}.distribution": None, f"{ROUND}.parameters": {}}
+_BEYOND = {f"{G}.epsilon": 1e308, f"{G}.mu": mu_implied_by_epsilon(1e308), f"{G}.rho": 1e308}
+
+SOUND: list[tuple[str, Changes]] = [
+    ("covariance", {}),
+    ("rows", OF_ROWS | {f"{G}.rho": times(2.0)}),
+    ("two-round", ENTITY | weaker(2.0) | {f"{G}.bounds_mu": times(2.0)}),
+    (
+        "two-round",
+        {
+            f"{P}.columns.{n}.{name}": value
+            for n in range(3)
+            for name, value in (("bounds", None), ("bounds_obtained", "none"))
+        },
+    ),
+    ("covariance", ENTITY | weaker(2.0)),
+    ("covariance", {f"{M}.mechanism": "sulq"}),
+    ("wishart-difference", LAPLACE),
+    ("wishart-difference", LAPLACE | ENTITY | pure(2.0) | {f"{T}.other_units_rho": {"cell": 1e9, "row": 1e9}}),
+    ("wishart-difference", OF_TWO),
+    ("wishart-difference", OF_ONE),
+    ("eigenvectors", {f"{M}.mechanism": "kapralov-talwar"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "changes"), SOUND)
+def test_sound_ones_come_back_to_the_byte(kind: str, changes: Changes) -> None:
+    """A release of every mechanism and unit is read, at the least strength that its noise gives."""
+    statement = read(stated(kind, changes))
+    assert Statement.from_bytes(statement.to_bytes()) == statement
+
+
+REFUSED: list[tuple[str, str, Changes]] = [
+    # columns
+    ("granularity 1", "rows", {f"{P}.columns.2.noise.granularity": 0.5}),
+    ("has a transform", "rows", {f"{C}.transform": {"name": "asinh", "center": 0.0, "scale": 1.0}}),
+    ("other kind", "covariance", {f"{C}.kind": "integer"}),
+    ("noise of their own", "rows", {f"{C}.noise": None, f"{C}.kind": "continuous"}),
+    ("two rounds", "two-round", _NO_STANDARDS),
+    ("one standard for each", "two-round", {f"{C}.standards": lambda standards: standards[:1]}),
+    ("at least two columns", "two-round", {f"{P}.columns": lambda columns: columns[:1]}),
+    ("stands for the constant", "covariance", {f"{C}.name": "(constant)"}),
+    ("declared bounds", "covariance", {f"{C}.bounds_obtained": "private-histogram"}),
+    ("created", "rows", {f"{P}.lineage.created": "2026-02-29T00:00:00Z"}),
+    # sources
+    ("more levels than its two", "mixed", {f"{P}.columns.12.noise.n_levels": 3}),
+    ("not the levels of its kind", "mixed", {f"{P}.sources.4.levels": ["a", "b"]}),
+    ("not the levels of its kind", "mixed", {f"{P}.sources.2.levels": []}),
+    ("same name", "mixed", {f"{P}.sources.2.name": "size"}),
+    ("two sources", "mixed", {f"{P}.sources.2.columns": ["grade"]}),
+    ("not its block", "mixed", {f"{P}.columns.8.block": None}),
+    ("for each level", "gaps", {f"{P}.sources.0.columns": ["hue"]}),
+    ("not a number and the indicator", "gaps", {f"{P}.columns.2.missing": "indicator"}),
+    # guarantees of rows
+    ("an entity is named", "rows", OF_ROWS | {f"{G}.entity": None}),
+    ("an entity is named", "rows", OF_ROWS | {f"{G}.max_rows": None}),
+    ("rho is smaller", "rows", OF_ROWS | {f"{G}.rho": times(1.99)}),
+    ("less than or equal", "rows", OF_ROWS | {f"{G}.max_rows": 10**400}),
+    ("accountant", "rows", {f"{G}.accountant": "gaussian-dp"}),
+    ("declared bounds alone", "changes", {f"{C}.bounds_obtained": "private-histogram", f"{G}.bounds_mu": 0.1}),
+    ("no count within bounds", "changes", {f"{C}.bounds": None, f"{C}.bounds_obtained": "none"}),
+    ("in no column", "found", {f"{P}.discovery.n_counted": 0}),
+    ("exactly where there are any", "found", {f"{P}.discovery.levels_sigma": None}),
+    ("accounted for by mu", "covariance", {f"{P}.discovery": _DISCOVERY, f"{G}.discovery_mu": 1e-3}),
+    # totals
+    ("mu and no rho", "covariance", {f"{T}.rho": None}),
+    ("total mu is smaller", "covariance", {f"{T}.mu": times(0.7)}),
+    ("total delta is smaller", "eigenvectors", {f"{T}.excepted_delta": 0.0}),
+    ("in all units", "rows", {f"{T}.other_units_rho": {"cell": 1e9, "change": 1e9}}),
+    # noise on a matrix
+    ("larger than the radius", "covariance", {f"{M}.constant": times(4.0)}),
+    ("exactly where noise acts", "eigenvectors", {f"{M}.diagonal_variance": 1.0}),
+    ("power of two", "eigenvectors", {f"{M}.granularity": 0.3}),
+    ("variances and mean", "covariance", {f"{M}.bias": 1.0}),
+    (
+        "only where noise does not",
+        "covariance",
+        {f"{M}.estimated_diagonal_error": 1.0},
+    ),
+    ("estimated in pairs", "eigenvectors", {f"{M}.estimated_diagonal_error": None}),
+    ("whole number", "wishart-difference", wishart(5.5, 4.0, matrices=2)),
+    ("too few for a pure", "wishart-difference", wishart(3.0, 100.0, matrices=2)),
+    ("too large to be meant", "wishart-difference", LAPLACE | _BEYOND),
+    # guarantees of second moments
+    ("no pure epsilon", "covariance", {f"{G}.epsilon": 5.0}),
+    ("no pure epsilon", "covariance", {f"{G}.excepted_delta": 0.1}),
+    ("no guarantee", "covariance", {f"{M}.radius": 1e-200, f"{M}.constant": 0.0, f"{G}.neighbours": "replace-one"}),
+    ("constant that is not there", "covariance", {f"{M}.constant": 0.0}),
+    ("cells may not", "covariance", {f"{G}.unit": "cell"}),
+    ("declared bounds, which", "covariance", {f"{G}.bounds_mu": 0.1}),
+    ("number of rows is public", "covariance", {f"{G}.public": ["the number of the rows"]}),
+    ("named as public", "covariance", {f"{G}.public": ["the number and the order of the rows"]}),
+    ("mu is smaller", "covariance", ENTITY | weaker(1.99) | {f"{G}.public": []}),
+    ("by epsilon", "eigenvectors", {f"{G}.epsilon": None}),
+    ("rho is smaller than the stated epsilon", "eigenvectors", {f"{G}.rho": times(0.99)}),
+    ("epsilon is smaller", "wishart-difference", LAPLACE | pure(0.999)),
+    ("epsilon is smaller", "wishart-difference", LAPLACE | ENTITY),
+    ("epsilon is smaller", "wishart-difference", LAPLACE | {f"{G}.neighbours": "add-remove", f"{G}.public": []}),
+    (
+        "better than the stated",
+        "wishart-difference",
+        LAPLACE | {f"{G}.epsilon_delta": [{"epsilon": 0.9, "delta": 1e-3}]},
+    ),
+    ("epsilon is smaller", "wishart-difference", OF_TWO | pure(0.999)),
+    ("delta is excepted exactly", "wishart-difference", LAPLACE | {f"{G}.excepted_delta": 1e-9}),
+    ("for one row", "wishart-difference", OF_ONE | ENTITY),
+    (
+        "better than the stated",
+        "wishart-difference",
+        OF_ONE | {f"{G}.epsilon_delta": [{"epsilon": 1.0, "delta": 0.09}]},
+    ),
+    # two rounds
+    ("mu is smaller", "two-round", weaker(0.999)),
+    ("mu is smaller", "two-round", ENTITY | weaker(1.999) | {f"{G}.bounds_mu": times(2.0)}),
+    ("mu is smaller", "two-round", {f"{G}.bounds_mu": times(1.1)}),
+    ("mu is smaller", "two-round", {f"{M}.radius": times(1.01)}),
+    ("mu is smaller", "two-round", {f"{ROUND}.radius": times(1.01), f"{M}.column_clip": times(1.1)}),
+    ("mu is smaller", "two-round", {f"{FOURTH}.sigma": times(0.5)}),
+    ("replaced rows", "two-round", {f"{G}.neighbours": "add-remove"}),
+    ("power of two", "two-round", {f"{FOURTH}.granularity": 0.3}),
+    ("sigma must be", "two-round", {f"{FOURTH}.granularity": 2.0**-60}),
+    ("larger than that of any", "two-round", {f"{M}.column_clip": 1e10}),
+    ("both rounds have a constant", "two-round", {f"{ROUND}.constant": 0.0}),
+    ("both rounds have Gaussian", "two-round", _NO_NOISE),
+    ("histograms go with", "covariance", {f"{M}.margins": {"sigma": 1.0}}),
+]
+
+
+@pytest.mark.parametrize(("said", "kind", "changes"), REFUSED)
+def test_each_broken_rule_is_refused(said: str, kind: str, changes: Changes) -> None:
+    """It is a format error that names the rule on one line, whatever the numbers."""
+    with pytest.raises(BundleFormatError, match=said) as caught:
+        read(stated(kind, changes))
+    assert "\n" not in str(caught.value)
