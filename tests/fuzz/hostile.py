@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from tests.fuzz.compact import BINARY, I32, I64, LIST, STRUCT, Fields, Values, fields, read, varint, write
+from tests.fuzz.compact import BINARY, I32, I64, LIST, STRUCT, Fields, Values, read, varint, write
 
 from dp_bundle.data.rows import PartWriter, part_schema
 from dp_bundle.manifest.columns import Column, Noise
@@ -137,17 +137,9 @@ def _elsewhere(footer: Fields) -> None:
     _chunk(footer).put(1, BINARY, b"/etc/passwd")
 
 
-def _old_writer(footer: Fields) -> None:
-    footer.put(6, BINARY, b"parquet-mr version 1.2.8")
-
-
 def _lying_statistics(footer: Fields) -> None:
     limit = np.float64(0.25).tobytes()
     _about(footer).put(12, STRUCT, Fields({5: (BINARY, limit), 6: (BINARY, limit)}))
-
-
-def _negative_rows(footer: Fields) -> None:
-    footer.put(FILE_ROWS, I64, -5)
 
 
 def _fewer_rows(footer: Fields) -> None:
@@ -162,15 +154,6 @@ def _bloom_filter(footer: Fields) -> None:
     _about(footer).update({14: (I64, 4), 15: (I32, 10)})
 
 
-def _key_value(footer: Fields) -> None:
-    pair = Fields({1: (BINARY, b"ARROW:schema"), 2: (BINARY, b"AAAA")})
-    footer.put(5, LIST, Values(STRUCT, [pair]))
-
-
-def _unknown_codec(footer: Fields) -> None:
-    _about(footer).put(CODEC, I32, 77)
-
-
 FOOTERS = (
     _encrypted,
     _histogram,
@@ -179,14 +162,10 @@ FOOTERS = (
     _no_groups,
     _group_twice,
     _elsewhere,
-    _old_writer,
     _lying_statistics,
-    _negative_rows,
     _fewer_rows,
     _page_index,
     _bloom_filter,
-    _key_value,
-    _unknown_codec,
 )
 
 
@@ -218,13 +197,6 @@ def _size_twice() -> bytes:
     return one_column(header + b"\0" + bomb, codec=ZSTD)
 
 
-def _size_behind_number(offset: int) -> bytes:
-    bomb = pa.Codec("zstd").compress(bytes(2**25), asbytes=True)
-    header = Fields({1: (I32, 0), 2: (I32, 8 * N_ROWS), 3: (I32, len(bomb)), 5: (STRUCT, values_of(N_ROWS))})
-    late = bytes([I32]) + write(2 + offset, I32) + write(2**25, I32)
-    return one_column(b"".join(fields(header)) + late + b"\0" + bomb, codec=ZSTD)
-
-
 def _empty_pages() -> bytes:
     return one_column(page(0, 0, b"", values_of(0)) * 100_000, _plain(N_ROWS))
 
@@ -240,21 +212,14 @@ def _page_of_other_kind() -> bytes:
     return one_column(write(header) + content)
 
 
-def _number_of_text() -> bytes:
-    header = Fields({1: (I32, 0), 2: (BINARY, b"1"), 3: (I32, 8 * N_ROWS), 5: (STRUCT, values_of(N_ROWS))})
-    return one_column(write(header) + bytes(8 * N_ROWS))
-
-
 PARTS: dict[str, Callable[[], bytes]] = {
     **{change.__name__.strip("_"): (lambda change=change: _changed(change)) for change in FOOTERS},
     "huge_footer": _huge_footer,
     "dictionary_behind_the_data": _dictionary_behind_the_data,
     "size_twice": _size_twice,
-    "size_again_65536_fields_later": lambda: _size_behind_number(2**16),
     "empty_pages": _empty_pages,
     "tiny_pages": _tiny_pages,
     "page_of_other_kind": _page_of_other_kind,
-    "number_of_text": _number_of_text,
     "stray_bytes": lambda: join(split(honest())[0] + bytes(10), split(honest())[1]),
 }
 

@@ -15,7 +15,7 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError
 from dp_bundle.catalog import moments
 from dp_bundle.catalog.making import make_catalog
-from dp_bundle.catalog.moments import SCALE, draw_heat_map, draw_network, moments_values, survey_moments
+from dp_bundle.catalog.moments import SCALE, draw_heat_map, survey_moments
 from dp_bundle.cli.main import cli
 from dp_bundle.portals.learned import Correlations
 
@@ -102,39 +102,6 @@ def test_sure_correlations_have_their_sign_and_unknown_ones_no_square(
     signs = "".join(d for name, d in paths.items() if "sign" in name)
     assert (signs.count("h"), signs.count("v")) == (4, 2)
     assert "Of 15 pairs, 2 have" in "".join(picture.itertext())
-
-
-def test_a_thousand_columns_take_no_more_room_than_the_first_forty(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The map stops, the pair that is surest is listed wherever it is, and no graph is learned."""
-    monkeypatch.setattr(moments, "find_reader", lambda: Made(1000))
-    monkeypatch.setattr(moments, "LINKED", 3)
-    with open_bundle(path) as bundle:
-        facts = survey_moments(bundle)
-    shown = moments_values(facts)
-    assert facts is not None
-    assert facts["pairs"][0][:2] == ("c998", "c999")
-    assert facts["why"] == ""
-    assert shown["network"] is None
-    assert len(shown["heat_map"]) < 60_000
-
-
-def test_a_link_without_a_sign_has_none() -> None:
-    """Between columns of which one stands for several only the strength is known, and no plus is put before it."""
-    links = [(0, 1, 0.5, None, None, False), (1, 2, 0.25, 0.1, 0.4, True)]
-    graph = {"nodes": ["a", "b", "c"], "places": [(-1, -1), (0, 1), (1, 0)], "links": links}
-    assert "with a partial correlation of 0.50 (no sign)." in str(draw_network(graph))
-    shown = moments_values({"map": None, "pairs": None, "worth": None, "graph": graph})
-    assert [*shown["links"].columns[2].values] == ["0.50 (no sign)", "+0.25"]
-
-
-def test_negative_links_are_dashed_lines_of_another_class() -> None:
-    """A link's width grows with its size, and its sign is a class whose style the page holds."""
-    links = [(0, 1, 0.5, 0.3, 0.6, True), (1, 2, -0.25, None, None, True)]
-    text = str(draw_network({"nodes": ["a", "b", HOSTILE], "places": [(-1, -1), (0, 1), (1, 0)], "links": links}))
-    assert HOSTILE not in text
-    assert text.count('class="positive" stroke-width="6.6"') == 1
-    assert text.count('class="negative" stroke-width="3.6"') == 1
-    assert "between “a” and “b”, with a partial correlation of +0.50" in text
 
 
 def test_a_portal_without_a_learner_shows_none_of_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

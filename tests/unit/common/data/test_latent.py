@@ -73,11 +73,6 @@ def test_levels_win_as_often_as_their_shares_and_follow_their_variables_as_state
     assert not found[:, 2].any()
 
 
-def test_a_sure_level_moves_with_nothing() -> None:
-    """Of a share of 1, all expectations are zero."""
-    assert not race_matrix(np.array([0.0, 1.0])).any()
-
-
 def test_the_nearest_correlations_are_positive_definite_with_independent_blocks() -> None:
     """An indefinite matrix is repaired no worse than by clipping eigenvalues; a definite one stays."""
     rng = np.random.default_rng(1)

@@ -5,19 +5,16 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy import stats
-from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
 from dp_bundle.data.margin_summary import QUANTILES, bars_of, cell_shares, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.portals.histograms import draw_margins
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_publish import publish
 
+GOLDEN = Path(__file__).parents[3] / "golden"
 N, SIGMA = 3000, 12.0
 VARIANCE = SIGMA**2
 EDGES = 1 + 1.2 * np.sinh(np.arange(-30, 31) * 0.2)
@@ -74,59 +71,6 @@ def test_means_beside_gaps_cover(gaps: float) -> None:
     assert held_if_shorter / 600 < 0.925
 
 
-@pytest.mark.parametrize("heap", [0.0, 20.0])
-def test_quantiles_in_a_heap_are_its_value(heap: float) -> None:
-    """Of a column with a heap of four fifths its value is the median, of whole numbers and of others, in wide cells."""
-    rng = np.random.default_rng(5)
-    values = np.where(rng.random(N) < 0.8, heap, heap + rng.lognormal(2, 1, N))
-    wide = heap + 8 * np.sinh(np.arange(-20.5, 21) * 0.3)
-    for edges, found in ((wide, values), (np.unique(np.floor(wide)) + 0.5, np.rint(values))):
-        margin = noisy(edges, found, rng)
-        assert max(np.diff(edges)[19:22]) > 2
-        estimates = {each.name: each for each in summarize_margin(margin, N, VARIANCE)}
-        assert [estimates[name].value for name in ("25 %", "median", "75 %")] == [heap] * 3
-        assert estimates["95 %"].value > heap + 4
-        assert all(each.low <= each.value <= each.high for each in estimates.values())
-
-
-def test_declared_bounds_end_intervals() -> None:
-    """Nobody is told that a quantile may have no beginning where the column has one."""
-    rng = np.random.default_rng(6)
-    margin = noisy(np.arange(100) + 0.5, rng.poisson(0.4, N) * 1.0, rng)
-    open_ended = noisy(EDGES, rng.normal(size=N), rng)
-    for each in summarize_margin(margin, N, VARIANCE, (0.0, 100.0)) + summarize_margin(
-        open_ended, N, VARIANCE, (-9, 9)
-    ):
-        assert math.isfinite(each.low)
-        assert math.isfinite(each.high)
-        assert each.low <= each.value <= each.high
-
-
-def test_bars_of_many_whole_numbers_begin_with_the_first() -> None:
-    """A hundred whole numbers, most of them 0 or 1, are drawn from 0 on, each with its share."""
-    rng, n_rows = np.random.default_rng(7), 40 * N
-    values = rng.poisson(0.7, n_rows) * 1.0
-    bars = bars_of(noisy(np.arange(100) + 0.5, values, rng), n_rows, VARIANCE)
-    assert [bar.label for bar in bars[:3]] == ["0", "1", "2"]
-    assert [bar.share for bar in bars[:3]] == pytest.approx([np.mean(values == place) for place in range(3)], abs=0.03)
-    wide = bars_of(noisy(np.arange(100) + 0.5, rng.integers(0, 101, n_rows) * 1.0, rng), n_rows, VARIANCE)
-    assert wide[0].low == pytest.approx(-0.5, abs=1)
-    assert sum(bar.share for bar in wide) == pytest.approx(1, abs=0.02)
-
-
-def test_dates_are_shown_as_dates(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Below a picture and in its words, and not as days since 1970."""
-    rng = np.random.default_rng(8)
-    days = pd.Timestamp("1980-01-01") + pd.to_timedelta(rng.integers(0, 3650, N), unit="D")
-    table = pd.DataFrame({"born": days.date, "x": rng.normal(size=N)})
-    policy = make_policy({}, {"born": {"kind": "date"}}, unit="row", mu=3.0, release="copula")
-    publish(table, policy, out=tmp_path / "t.tar", key=key)
-    with open_bundle(tmp_path / "t.tar", UnsafeTrustAnyone()) as bundle:
-        (born, _), _ = draw_margins(bundle.margins(), bundle.release)
-    assert re.match(r"median 198[45]-\d\d-\d\d \(198", born.says)
-    assert all(re.fullmatch(r"19[789]\d-\d\d-\d\d", end) for end in born.ends)
-
-
 def test_shares_of_gaps_and_levels() -> None:
     """Gaps and levels have shares with intervals, and no quantiles."""
     rng = np.random.default_rng(3)
@@ -172,3 +116,18 @@ def test_ends_are_not_lost() -> None:
     rng = np.random.default_rng(5)
     found = [summarize_margin(noisy(EDGES, rng.normal(0, 1, N), rng), N, VARIANCE)[-1].value for _ in range(60)]
     assert abs(np.mean(found) - 1.645) < 0.12  # of the 95 % point; without the sums at the ends it is 0.3 too low
+
+
+def test_pictures_say_levels_numbers_and_dates() -> None:
+    """Levels have their shares, numbers a median with an interval, and dates are not days since 1970."""
+    with open_bundle(GOLDEN / "bundle-copula.tar", UnsafeTrustAnyone()) as bundle:
+        release, margins = bundle.release, bundle.margins()
+    drawn = {each.name: each for each in draw_margins(margins, release)[0]}
+    assert list(drawn) == [margin.name for margin in margins]
+    assert re.match(r"small \d+\.\d%", drawn["size"].says)
+    assert re.search(r"median 1[23]\S* \(1\S* to 1\S*\)", drawn["alcohol"].says)
+    assert max(each.height for each in drawn["alcohol"].rectangles) == pytest.approx(60.0)
+    dated = release.sources[0].model_copy(update={"name": "alcohol", "kind": "date"})
+    (born, *_), _ = draw_margins(margins, release.model_copy(update={"sources": (*release.sources, dated)}))
+    assert "median 1970-01-1" in born.says
+    assert all(end.startswith("1970-01-1") for end in born.ends)

@@ -26,7 +26,7 @@ def test_pages_that_lie_about_their_size_are_refused() -> None:
     for place in places:
         lying = bytearray(content)
         lying[place + 2] = 0x7F
-        with pytest.raises(BundleFormatError, match="page larger than its values need"):
+        with pytest.raises(BundleFormatError, match="larger"):
             load([io.BytesIO(bytes(lying))], 20_000)
 
 

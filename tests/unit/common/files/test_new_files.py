@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from dp_bundle.base.errors import DpGraphError
 from dp_bundle.files import new_files
 from dp_bundle.files.new_files import (
     exchange,
@@ -95,14 +93,6 @@ def test_modes_are_as_asked(tmp_path: Path, system: str) -> None:
     assert modes == {"secret": 0o600, "large": 0o640, "shared": 0o640}
 
 
-def test_missing_folder_is_an_os_error(tmp_path: Path, system: str) -> None:
-    """A large file's folder is not made up; a small one's is, for the user alone."""
-    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "no" / "a"):
-        pass
-    write_whole(tmp_path / "yes" / "deep" / "a", b"1", replace=False)
-    assert stat.S_IMODE((tmp_path / "yes").stat().st_mode) == 0o700
-
-
 def test_small_files_are_replaced_whole_or_kept(tmp_path: Path, system: str) -> None:
     """Whether a file may be replaced has to be said, and what is no regular file never is."""
     write_whole(tmp_path / "a", b"1", replace=True)
@@ -122,14 +112,6 @@ def test_where_no_name_can_be_given_nothing_begins(tmp_path: Path, monkeypatch: 
     with pytest.raises(OSError, match="use another folder"):
         require_names(tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_trial_leaves_nothing(tmp_path: Path, system: str) -> None:
-    """Whether names can be given is found out without a trace."""
-    require_names(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(FileNotFoundError):
-        require_names(tmp_path / "no")
 
 
 def test_content_and_name_are_on_the_disk_when_the_block_ends(
@@ -153,20 +135,6 @@ def test_content_and_name_are_on_the_disk_when_the_block_ends(
     write_whole(path, b"content", replace=True)
     assert synced[-1] == ("folder", True)
     assert ("file", False) in synced[2:]
-
-
-def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:
-    """Sockets, links and folders stay, whatever may be replaced."""
-    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "socket"))
-    before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
-    for name in before:
-        with pytest.raises(FileExistsError):
-            write_whole(tmp_path / name, b"content", replace=True)
-    assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before
 
 
 def test_names_change_places_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,19 +199,3 @@ def test_what_a_run_is_writing_stays(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError):
             earlier.close()
     assert [path.name for path in tmp_path.rglob("*")] == ["wine", "second"]
-
-
-@pytest.mark.parametrize("name", [".wine.original", ".wine.0123456789abcdef", ".winery.0123456789abcdef.partial"])
-def test_other_hidden_folders_stay(name: str, tmp_path: Path) -> None:
-    """Only names that this module gives are looked at."""
-    (tmp_path / name).mkdir()
-    (tmp_path / ".wine.0123456789abcdef.partial").symlink_to(tmp_path / name)
-    with new_folder(tmp_path / "wine"):
-        pass
-    assert {path.name for path in tmp_path.iterdir()} == {name, ".wine.0123456789abcdef.partial", "wine"}
-
-
-def test_a_folder_in_none_is_refused(tmp_path: Path) -> None:
-    """The sentence names the folder that is missing."""
-    with pytest.raises(DpGraphError, match="there is no folder"), new_folder(tmp_path / "none" / "wine"):
-        pass

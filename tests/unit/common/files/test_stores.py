@@ -121,14 +121,6 @@ def test_a_server_that_never_answers_is_given_up(s3: FaultyProxy) -> None:
         assert caught.value.__suppress_context__ or "http" not in repr(caught.value.__cause__)
 
 
-def test_a_bucket_that_is_not_there_is_named(s3: FaultyProxy) -> None:
-    """Writing to no bucket, or listing it, says that there is none."""
-    store = open_store("s3://no-such-bucket/x")
-    for call in (lambda: store.create("a", b"x"), store.names):
-        with pytest.raises(StoreError, match="no such bucket"):
-            call()
-
-
 @pytest.mark.parametrize(
     ("uri", "said"),
     [

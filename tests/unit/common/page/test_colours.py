@@ -37,12 +37,3 @@ def test_every_colour_has_one_partner() -> None:
     """No two shades share their colour on light paper, so that a figure can be recoloured by it."""
     every = [*SHADES.values(), *COMMUNITIES, *DIVERGING, *SEQUENTIAL]
     assert len(partners()) == len({each.light for each in every}) == len(every)
-
-
-def test_scales_run_from_faint_to_strong() -> None:
-    """Both halves of the scale for signed numbers, and that for shares, grow in contrast to the paper step by step."""
-    middle = len(DIVERGING) // 2
-    for scale in (DIVERGING[middle:], DIVERGING[middle::-1], SEQUENTIAL):
-        for side in (0, 1):
-            steps = [contrast(each[side], scale[0][side]) for each in scale]
-            assert steps == sorted(steps)

@@ -12,7 +12,6 @@ from pathlib import Path
 import bokeh
 import pytest
 from bokeh.models import ColumnDataSource
-from jinja2 import UndefinedError
 
 from dp_bundle.page.colours import shade
 from dp_bundle.page.document import Page, as_json, render_page
@@ -147,13 +146,6 @@ def test_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
         run = [sys.executable, "-c", script]
         done = subprocess.run(run, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed})
         assert done.stdout == hashlib.sha256(first.encode()).hexdigest()
-
-
-def test_missing_value_is_an_error(tmp_path: Path) -> None:
-    """A template that names a value which is not there is not filled with nothing."""
-    (tmp_path / "own.html").write_text('{% extends "base.html" %}{% block main %}{{ nothing }}{% endblock %}')
-    with pytest.raises(UndefinedError, match="nothing"):
-        render_page(Page(tmp_path, "own.html", "", {}))
 
 
 def test_names_in_figures_are_no_formulas() -> None:

@@ -12,7 +12,6 @@ from tests.two_rounds import release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import DpGraphError
-from dp_bundle.portals import learned
 from dp_bundle.portals.export import export_combined
 from dp_publish import Receipt, publish
 
@@ -67,25 +66,3 @@ def test_nothing_is_written_where_a_file_is_in_the_way(bundle: Receipt, tmp_path
     with open_bundle(bundle.path) as opened, pytest.raises(DpGraphError, match=r"t-standard-errors\.csv already"):
         export_combined(opened, tmp_path / "t.csv")
     assert [path.name for path in tmp_path.glob("t-*")] == ["t-standard-errors.csv"]
-
-
-def test_without_a_learner_it_says_what_to_install(
-    bundle: Receipt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One sentence, and no file."""
-    monkeypatch.setattr(learned, "entry_points", lambda group: [])  # noqa: ARG005
-    with open_bundle(bundle.path) as opened, pytest.raises(DpGraphError, match="dp-learn included"):
-        export_combined(opened, tmp_path / "t.csv")
-    assert not [*tmp_path.glob("t-*")]
-
-
-def test_columns_on_another_scale_are_named(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> None:
-    """Correlations of a column that was published on the scale of asinh are about that."""
-    columns = {"visits": {"transform": "asinh"}}
-    policy = make_policy({}, columns, unit="row", mu=5.0, release="covariance")
-    receipt = publish(table.drop(columns="name"), policy, out=tmp_path / "t.bundle.tar", key=key)
-    with open_bundle(receipt.path) as bundle:
-        export_combined(bundle, tmp_path / "t.csv")
-    (note,) = json.loads((tmp_path / "t-combined.json").read_text())["notes"]
-    assert "asinh-scaled column" in note
-    assert "visits" in note

@@ -1,14 +1,12 @@
 """Folders for portals: the very bytes that were verified, in the portal's layout, whole or not there at all."""
 
 import hashlib
-import io
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -98,20 +96,3 @@ def test_describe_prints_or_writes_every_form(described: Receipt, tmp_path: Path
     )
     assert again.returncode != 0
     assert "is there already" in again.stderr
-
-
-def test_parquet_beside_the_tar_holds_the_rows(described: Receipt, tmp_path: Path) -> None:
-    """What pandas and the hub would load is what open_bundle reads."""
-    with open_bundle(described.path, UnsafeTrustAnyone()) as bundle:
-        stage_bundle(bundle, "huggingface", tmp_path / "hub")
-        rows = [row for batch in bundle.batches() for row in batch.to_pylist()]
-    read = pq.read_table(io.BytesIO((tmp_path / "hub/data/part-00000.parquet").read_bytes())).to_pylist()
-    assert read == rows
-
-
-def test_stage_says_what_the_portal_still_needs(bundle: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
-    """A bundle that names nobody is staged, and what is left to do is said, also to a machine."""
-    staged = command("dp-bundle", "stage", bundle.path, tmp_path / "d", "--for", "dataverse", "--json")
-    gaps = " ".join(json.loads(staged.stdout)["gaps"])
-    assert all(word in gaps for word in ("no licence", "no description", "creators", "e-mail"))
-    assert "note: no licence" in staged.stderr

@@ -1,7 +1,6 @@
 """A release as DCAT: by the rules of DCAT-AP, with the facts of the manifest, and nothing that was not said."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,17 +39,6 @@ def test_dataset_obeys_the_rules_of_dcat_ap(described: Receipt, files: list[Publ
     assert _broken(_graph(dcat_document(bare, files, address=f"{BASE}x"))) == ""
 
 
-@pytest.mark.parametrize(
-    "path", ["title", "description", "accessURL", "name", "prefLabel", "checksumValue", "algorithm"]
-)
-def test_what_dcat_ap_demands_is_missed(path: str, described: Receipt, files: list[PublishedFile]) -> None:
-    """Without a mandatory property the rules are broken, so that they are no empty ones."""
-    graph = _graph(dcat_document(described.release, files))
-    for triple in [each for each in graph if each[1].endswith(path)]:
-        graph.remove(triple)
-    assert f"{path}" in _broken(graph)
-
-
 def test_dataset_states_the_manifest(described: Receipt, files: list[PublishedFile]) -> None:
     """Licence, creators, theme, language, digests and addresses are the manifest's and the files' own."""
     graph = _graph(dcat_document(described.release, files))
@@ -86,16 +74,6 @@ def test_schema_org_states_the_manifest(described: Receipt, files: list[Publishe
     assert [each["sha256"] for each in document["distribution"]] == [file.sha256 for file in files]
     bare = described.release.model_copy(update={"dataset": Dataset(name="x")})
     assert not {"license", "creator", "url", "identifier"} & set(schema_org_document(bare, files))
-
-
-def test_files_with_odd_names_have_addresses(described: Receipt, files: list[PublishedFile]) -> None:
-    """A space, a # and an umlaut are escaped in a path, and an address is left as it is."""
-    odd = [replace(files[0], path="größe 1#.tar"), replace(files[0], path="https://example.org/a%20b.tar?x=1")]
-    graph = _graph(dcat_document(described.release, odd))
-    assert {str(each) for each in graph.objects(None, DCAT.downloadURL)} == {
-        f"{BASE}gr%C3%B6%C3%9Fe%201%23.tar",
-        "https://example.org/a%20b.tar?x=1",
-    }
 
 
 def test_catalog_of_a_site_obeys_the_rules_of_dcat_ap(described: Receipt, files: list[PublishedFile]) -> None:

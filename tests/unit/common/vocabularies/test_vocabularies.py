@@ -2,23 +2,21 @@
 
 import json
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
-import yaml
 from datacite import schema45
 from huggingface_hub import DatasetCard
 from pyDataverse.models import Dataset as DataverseDataset
-from rocrate.rocrate import ROCrate
 
-from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject, licence_gap
+from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.card import hugging_face_card, to_yaml
+from dp_bundle.portals.card import hugging_face_card
 from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, invenio_record, zenodo_deposit
-from dp_bundle.portals.portal_json import croissant_document, frictionless_document, ro_crate_document
-from dp_bundle.portals.registry import datacite_document, registry_record
+from dp_bundle.portals.portal_json import croissant_document, frictionless_document
+from dp_bundle.portals.registry import datacite_document
 from dp_publish import Receipt
 
 SIGNER = "ed25519:" + "ab" * 32
@@ -45,68 +43,6 @@ def test_datacite_obeys_its_schema(described: Receipt, bare: Release, files: lis
         "IsSupplementTo",
     }
     assert datacite_document(bare, files)["creators"] == [{"name": "(:unav)"}]
-
-
-def test_datacite_schema_finds_mistakes(described: Receipt, files: list[PublishedFile]) -> None:
-    """The schema is no empty one: a relation that it does not know, and a missing title, are found."""
-    document = datacite_document(described.release, files)
-    broken = [{**document, "titles": None}, json.loads(json.dumps(document).replace("IsDerivedFrom", "ComesFrom"))]
-    assert not any(schema45.validator.is_valid(each) for each in broken)
-
-
-def test_ro_crate_is_read_by_its_library(
-    described: Receipt, bare: Release, files: list[PublishedFile], tmp_path: Path
-) -> None:
-    """The library of RO-Crate finds files, people, licence and the addition of noise, each of them once."""
-    for release in (described.release, bare):
-        folder = tmp_path / release.dataset.name
-        (folder / "data").mkdir(parents=True)
-        for file in files:
-            (folder / file.path).write_bytes(b"")
-        document = ro_crate_document(release, files)
-        names = [entity["@id"] for entity in document["@graph"]]
-        assert len(set(names)) == len(names)
-        referred = set(re.findall(r'\{"@id": "([^"]+)"\}', json.dumps(document)))
-        assert {each for each in referred if each.startswith(("#", "./"))} <= set(names)
-        (folder / "ro-crate-metadata.json").write_text(json.dumps(document), encoding="utf-8")
-        crate = ROCrate(folder)
-        assert {entity.id for entity in crate.root_dataset["hasPart"]} == {file.path for file in files}
-        assert crate.get("#noise")["description"].startswith("height: ")
-    crate = ROCrate(tmp_path / "heights")
-    assert crate.name == "Größe und Gewicht 身高"
-    assert crate.root_dataset["license"].id == "https://spdx.org/licenses/CC-BY-4.0"
-    assert crate.get("https://orcid.org/0000-0002-1825-0097")["affiliation"]["name"] == "University of Examples"
-
-
-def test_registry_has_rho_and_epsilon_with_delta(described: Receipt, moments: Receipt) -> None:
-    """Rho is mu^2 / 2, and epsilon one of the stated points whose delta is below 1 / (10 rows)."""
-    for receipt in (described, moments):
-        record, guarantee = registry_record(receipt.release), receipt.release.guarantee
-        assert yaml.safe_load(to_yaml(record)) == record
-        assert guarantee is not None
-        found = record["deployment"]["privacy_loss"]["privacy_parameters"]
-        assert found["rho"] == guarantee.rho == pytest.approx(5.0**2 / 2, rel=1e-6)
-        assert (found["epsilon"], found["delta"]) in {(each.epsilon, each.delta) for each in guarantee.epsilon_delta}
-        assert found["delta"] <= 1 / (10 * receipt.release.n_rows)
-        assert record["deployment"]["dp_variant"]["variant_name"] == "Zero-concentrated DP"
-        assert record["deployment"]["basic"]["data_product_type"] in ("Dataset", "Summary statistics")
-
-
-def test_registry_record_has_the_fields_of_its_latest_records(described: Receipt) -> None:
-    """Names and nesting are those of deployments/transluce_mhusage.yaml in opendp/deployments-registry-data."""
-    record = registry_record(described.release)
-    assert list(record) == ["url_slug", "status", "tier", "deployment"]
-    assert {name: " ".join(part) for name, part in record["deployment"].items()} == {
-        "basic": "name data_curators intended_use data_product_type data_product_region description publication_date "
-        "data_product_sector",
-        "dp_variant": "variant_name data_domain unprotected_quantities",
-        "privacy_loss": "privacy_unit privacy_unit_details privacy_parameters privacy_parameters_details",
-        "deployment_model": "model_name release_type release_type_details data_source_type access_type",
-        "accounting": "post_processing composition",
-        "implementation": "preprocessing_and_hyperparameter_tuning mechanisms justification",
-        "administrative": "sources registry_authors",
-    }
-    assert list(record["deployment"]["basic"]["data_curators"][0]) == ["data_curator_name", "data_curator_type"]
 
 
 def test_hugging_face_reads_the_card(described: Receipt, bare: Release, files: list[PublishedFile]) -> None:
@@ -196,14 +132,3 @@ def test_frictionless_and_croissant_say_more_than_in_the_bundle(described: Recei
     assert "Replacing one row" in croissant["rai:personalSensitiveInformation"]
     assert [file["@id"] for file in croissant["distribution"][:2]] == [file.path for file in files]
     assert {file.media_type for file in files[1:]} == {PARQUET}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("", "no licence is stated"), ("ask us", "no SPDX identifier"), ("CC-BY-4.0", ""), ("https://example.org/l", "")],
-)
-def test_missing_licence_is_pointed_out(text: str, said: str) -> None:
-    """Nothing is said of a licence that machines can read."""
-    gap = licence_gap(Dataset(name="x", license=text))
-    assert said in gap
-    assert bool(said) == bool(gap)
