@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyreadstat
 import pytest
 
 from dp_bundle.base.errors import CellError, SchemaError
+from dp_bundle.bundle.reading import open_bundle
 from dp_publish.data import foreign
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import ColumnType
@@ -154,3 +156,22 @@ def test_a_sheet_is_read_as_the_text_file_that_it_can_be_saved_as(tmp_path: Path
         _read(table, "continuous", "day", "word")
     with pytest.raises(SchemaError, match="header"):
         open_table(tmp_path / "a.xlsx", Dialect(delimiter=";"))
+
+
+def test_a_survey_is_published_with_its_labels(command: Callable[..., Any], tmp_path: Path) -> None:
+    """The policy that is written needs bounds of numbers, and levels for codes without a label; no workers read it."""
+    _write(tmp_path / "a.sav")
+    assert command("dp-publish", "policy", "a.sav").returncode == 0
+    policy = tmp_path / "a.policy.toml"
+    text = policy.read_text().replace('"always"]', '"always", "4"]').replace('missing = "refuse"', 'missing = "drop"')
+    policy.write_text(text.replace("# bounds = [low", "bounds = [0, 99]\n# bounds = [low"))
+    assert command("dp-publish", "plan", "a.sav").returncode == 0
+    words = ("--release", "covariance", "--mu", "9", "--anyway", "--out", "a.tar")
+    ended = command("dp-publish", "a.sav", *words, "--engine", "dask")
+    assert "any other file can be written as one" in ended.stderr
+    ended = command("dp-publish", "a.sav", *words)
+    assert ended.returncode == 0, ended.stderr
+    with open_bundle(tmp_path / "a.tar") as bundle:
+        levels = {source.name: source.levels for source in bundle.release.sources}
+    assert levels["q"] == ("never", "often, or more", "always", "4")
+    assert levels["sex"] == ("woman", "man", "(no value)")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.publisher.release.conftest import private
-from tests.unit.publisher.release.stopped_jobs import ELSEWHERE, Stopping, check, digests_of, policy_of
+from tests.unit.publisher.release.stopped_jobs import ELSEWHERE, STOPS, Stopping, check, digests_of, policy_of
 
 from dp_bundle.base.errors import BudgetExceededError, MissingValuesError
 from dp_bundle.bundle.reading import open_bundle
@@ -14,6 +14,22 @@ from dp_publish.ledger.ledger import Ledger, open_ledger
 from dp_publish.release import job as jobs
 from dp_publish.release import rows as maker
 from dp_publish.sampling.keystream import SecureKeystream
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_release_goes_on_where_it_stopped(stop: str, stopping: Stopping, tmp_path: Path) -> None:
+    """Wherever a process ends, another finishes the release: one entry, one draw of everything, no job left."""
+    stopping.begin(stop)
+    drawn = digests_of(stopping.job)
+    assert stopping.job.stat().st_mode & 0o777 == 0o700
+    assert len(Ledger().entries()) == (stop != "plan")
+    assert Path(stopping.out).exists() == (stop in ("promotion", "manifest"))
+    receipt = stopping.resume()
+    check(receipt, drawn)
+    assert receipt.report.filled["y"] > 0
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.is_dir()) == ["d.parquet", "d.tar"]
+    assert not stopping.job.exists()
 
 
 @pytest.mark.parametrize(("release", "stop"), [("covariance", "contents"), ("copula", "sealed")])
