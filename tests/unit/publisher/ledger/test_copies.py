@@ -213,3 +213,29 @@ def test_a_folder_of_a_ledger_that_others_may_write_is_refused(home: Path, tmp_p
         ledger.reserve("wine", ROW)
     folder.chmod(0o1777)
     assert ledger.reserve("wine", ROW).lineage.number == 2
+
+
+def test_ledgers_that_begin_alike_are_different(home: Path, tmp_path: Path) -> None:
+    """One release that two ledgers begin with in the same second, or that was put back in both, makes no copies."""
+    one, other = open_ledger(tmp_path / "one"), open_ledger(tmp_path / "other")
+    for ledger in (one, other):
+        ledger.reserve("wine", ROW)
+    entries = one.entries()
+    third, fourth = open_ledger(tmp_path / "third"), open_ledger(f"{tmp_path}/fourth/")
+    for ledger in (third, fourth):
+        ledger.put_back(entries)
+    for number in (2, 3):
+        assert [each.reserve("wine", ROW).lineage.number for each in (one, other, third, fourth)] == [number] * 4
+
+
+def test_a_copy_of_a_shared_ledger_that_others_may_read_is_refused(home: Path, tmp_path: Path) -> None:
+    """The shared folder itself is its users' own business."""
+    ledger = open_ledger(f"{tmp_path}/books/")
+    ledger.reserve("wine", ROW)
+    (tmp_path / "books").chmod(0o777)
+    assert ledger.reserve("wine", ROW).lineage.number == 2
+    (copy,) = (home / "keys").glob("ledger*.log")
+    copy.chmod(0o644)
+    for use in (lambda: ledger.reserve("wine", ROW), ledger.entries, ledger.rebuild):
+        with pytest.raises(KeyStoreError, match=f"chmod go-rwx {copy}$"):
+            use()

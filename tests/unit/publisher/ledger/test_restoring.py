@@ -17,6 +17,7 @@ from tests.unit.publisher.ledger.conftest import ROW, execute
 from dp_bundle.base.errors import MissingValuesError, UntrustedKeyError
 from dp_bundle.trust.signing import public_key_of
 from dp_publish import Policy, Receipt, publish
+from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.ledger.restoring import cost_of_release, restore
 
@@ -306,3 +307,16 @@ def test_ledger_commands(tmp_path: Path, home: Path, release: Publish, command: 
     assert shown == command("dp-publish", "ledger", "d").stdout
     assert shown.splitlines()[2].endswith("published")
     assert command("dp-publish", "ledger", "restore", "nowhere.tar").returncode == 2
+
+
+def test_sealed_release_whose_bundle_turns_up_is_published(release: Publish) -> None:
+    """A release that was interrupted while its file got its name is known to be out once the file is found."""
+    made = release()
+    (entry,) = Ledger().entries()
+    ledger = Ledger()
+    ledger.path.unlink()
+    ledger.copy.unlink()  # type: ignore[union-attr]
+    sealed = Entry(**{**vars(entry), "state": "sealed"})
+    assert ledger.put_back([sealed]) == [sealed]
+    restore(ledger, [made.path])
+    assert [each.state for each in ledger.entries()] == ["published"]
