@@ -112,23 +112,6 @@ class TrustStore:
             )
         return entry
 
-    def require_unrevoked(self, key: PublicKey) -> None:
-        """Refuse a key that was revoked, for signing.
-
-        Raises
-        ------
-        RevokedKeyError
-            It was.
-        """
-        with _as_bundle_error():
-            revoked = read_revocation(self.folder, key)
-        if revoked is not None:
-            raise RevokedKeyError(
-                key.fingerprint,
-                f"the key {key.fingerprint} was revoked, with effect since {revoked.since}, so that its signature "
-                "counts for nobody: sign with another key",
-            )
-
     def admit(
         self, key: PublicKey, sighting: Sighting, *, allow_older: bool = False, beside_newer: bool = False
     ) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import BrokenChainError, MissingValuesError
-from dp_bundle.bundle.chain import Chain, check_chain, describe_chain
+from dp_bundle.bundle.chain import Chain, check_chain
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.trust.judging import Revocation, Rotation, UnsafeTrustAnyone, sign_statement
 from dp_bundle.trust.signing import PublicKey, public_key_of
@@ -182,26 +182,3 @@ def test_cancelled_number_is_no_gap(tmp_path: Path, home: Path) -> None:
         publish(table.assign(height=np.nan), POLICY, out=tmp_path / "none.tar", key=OLD)
     publish(table, POLICY, out=tmp_path / "last.tar", key=OLD)
     assert [link.number for link in check(tmp_path / "last.tar", tmp_path, store).releases] == [1, 3]
-
-
-def test_place_in_the_chain_is_described(published: Path, store: TrustStore) -> None:
-    """Inspecting a bundle tells its predecessor's digest, whether that was verified here, and contradictions."""
-    with open_bundle(published / "2.tar", UnsafeTrustAnyone()) as bundle:
-        said, facts = describe_chain(bundle, store)
-        assert (facts["previous_verified_here"], facts["verified_here"]) == (False, [])
-        assert said == [
-            f"release 2, which follows the one with the manifest {facts['previous']} (not verified here before)"
-        ]
-    open_bundle(published / "1.tar", store).close()
-    open_bundle(published / "4.tar", store).close()
-    with open_bundle(published / "2.tar", UnsafeTrustAnyone()) as bundle:
-        said, facts = describe_chain(bundle, store)
-    first, fourth = digest(published / "1.tar"), digest(published / "4.tar")
-    assert (facts["previous_verified_here"], [each["number"] for each in facts["verified_here"]]) == (True, [1, 4])
-    assert "(release 1, verified here before)" in said[0]
-    assert said[1:] == [
-        f"verified here before: releases 1 ({first}...), 4 ({fourth}...)",
-        "release 4, verified here before, is newer",
-    ]
-    with open_bundle(published / "fork-1.tar", UnsafeTrustAnyone()) as bundle:
-        assert any(each.startswith("ANOTHER release 1 was verified here") for each in describe_chain(bundle, store)[0])

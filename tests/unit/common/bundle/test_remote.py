@@ -17,11 +17,7 @@ from dp_bundle.base.errors import (
     BundleFormatError,
     ClosedBundleError,
     DigestMismatchError,
-    DpGraphError,
-    OlderReleaseError,
-    StoreError,
 )
-from dp_bundle.bundle.packing import pack_bundle, unpack_bundle
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone
@@ -168,49 +164,12 @@ def test_a_cache_smaller_than_the_bundle_is_enough(web: WebServer, monkeypatch: 
         assert moments_of(bundle)[0] == 600_000
 
 
-def test_releases_that_were_seen_are_remembered(multipart: Path, web: WebServer, home: Path) -> None:
-    """After a newer release, an older one is refused, wherever either lies."""
-    shutil.copytree(multipart / "home", home, dirs_exist_ok=True)
-    with open_bundle(f"{web.url}/b.tar") as bundle:
-        assert bundle.release.lineage.number == 2
-    for place in (f"{web.url}/a", f"{web.url}/a.tar", multipart / "a"):
-        with pytest.raises(OlderReleaseError):
-            open_bundle(place)
-    with open_bundle(f"{web.url}/a", allow_older=True) as bundle:
-        assert bundle.release.lineage.number == 1
-
-
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_stored_bundles_of_all_versions_are_read_and_packed(golden: Path, web: WebServer, tmp_path: Path) -> None:
-    """A stored bundle at a URL, in both forms, packs to the same tar."""
-    with open_bundle(golden, UnsafeTrustAnyone()) as bundle:
-        unpack_bundle(bundle, tmp_path / "x")
-    web.serve_folder(golden, "/x.tar")
-    web.serve_folder(tmp_path / "x", "/x")
-    for index, form in enumerate(("x", "x.tar")):
-        with open_bundle(f"{web.url}/{form}", UnsafeTrustAnyone()) as bundle:
-            pack_bundle(bundle, tmp_path / f"{index}.tar")
-        assert (tmp_path / f"{index}.tar").read_bytes() == golden.read_bytes()
-
-
 def test_a_closed_bundle_is_not_read(web: WebServer) -> None:
     """A closed remote bundle raises as a local one does."""
     bundle = open_bundle(f"{web.url}/a", UnsafeTrustAnyone())
     bundle.close()
     with pytest.raises(ClosedBundleError):
         bundle.open("README.md")
-
-
-def test_what_is_not_there_is_said_in_a_sentence(web: WebServer) -> None:
-    """A tar that is not there, a folder that is none and a place of no kind are told apart."""
-    with pytest.raises(BundleFormatError, match=r"/c\.tar cannot be opened: there is nothing at this address"):
-        open_bundle(f"{web.url}/c.tar")
-    with pytest.raises(BundleFormatError, match=r"manifest\.dsse\.json is missing"):
-        open_bundle(f"{web.url}/c")
-    with pytest.raises(DpGraphError, match="a place must be"):
-        open_bundle("ftp://127.0.0.1/c")
-    with pytest.raises(StoreError, match="TLS"):
-        open_bundle("http://example.org/c")
 
 
 def test_commands_take_uris(

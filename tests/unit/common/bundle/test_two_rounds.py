@@ -7,9 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pydantic import ValidationError
 from tests.two_rounds import Rounds, manifest_of, members_of, release_in_two_rounds, write_rounds
-from tests.unit.common.manifest.statements import read_release
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError, DpGraphError
@@ -57,28 +55,6 @@ def test_one_round_has_no_first() -> None:
         for read in (bundle.first_round, bundle.transform, bundle.margins):
             with pytest.raises(BundleFormatError):
                 read()
-
-
-@pytest.mark.parametrize("unit", ["cell", "entity"])
-def test_other_units_are_checked_as_a_row_is(unit: str, rounds: Rounds) -> None:
-    """A cell costs what its row does, and an entity of two rows twice what one does, but for what bounds cost."""
-    document = manifest_of(rounds, NAMES).model_dump(mode="json")
-    guarantee, total = document["guarantee"], document["cumulative"]
-    mu = guarantee["mu"]
-    if unit == "entity":
-        guarantee.update(entity="who", max_rows=2, bounds_mu=2 * guarantee["bounds_mu"])
-        guarantee["public"].append("which rows belong together")
-        mu *= 2
-    for factor, sound in ((1.0, True), (0.999, False)):
-        guarantee.update(unit=unit, mu=mu * factor, rho=(mu * factor) ** 2 / 2 * (1 + 1e-12))
-        named = "entity:who" if unit == "entity" else unit
-        others = {"cell", "row"} - {unit}
-        total.update(unit=named, mu=mu, rho=mu**2, other_units_rho=dict.fromkeys(others, mu**2))
-        if sound:
-            read_release(document)
-        else:
-            with pytest.raises(ValidationError, match="smaller than the bounds and the noise allow"):
-                read_release(document)
 
 
 def _read(rounds: Rounds, members: list[io.BytesIO], key: Ed25519PrivateKey, path: Path) -> None:

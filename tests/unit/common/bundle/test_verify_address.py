@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from tests.conftest import Run
 from tests.engines import Messages
-from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
 from dp_bundle import open_bundle
-from dp_bundle.files.opening import open_store
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 PART = "data/part-00001.parquet"
@@ -45,36 +43,10 @@ class OnWeb:
         self._server.close()
 
 
-class InBucket:
-    """Bundles in a bucket, whose objects can be changed."""
-
-    def __init__(self, multipart: Path, s3: FaultyProxy) -> None:
-        self.address = f"s3://{s3.bucket}"
-        self._store = open_store(self.address)
-        for path in [
-            path for name in ("a", "b") for path in (multipart / f"{name}.tar", *(multipart / name).rglob("*"))
-        ]:
-            if path.is_file():
-                self._store.create(path.relative_to(multipart).as_posix(), path.read_bytes())
-
-    def read(self, name: str) -> bytes:
-        """Return an object."""
-        return self._store.read(name)
-
-    def replace(self, name: str, content: bytes | None) -> None:
-        """Put another content in the place of an object, or nothing."""
-        self._store.delete(name)
-        if content is not None:
-            self._store.create(name, content)
-
-    def close(self) -> None:
-        """Do nothing: the server is everybody's."""
-
-
-@pytest.fixture(params=["web", "s3"])
-def place(request: pytest.FixtureRequest, multipart: Path) -> Iterator[OnWeb | InBucket]:
+@pytest.fixture
+def place(multipart: Path) -> Iterator[OnWeb]:
     """Serve two releases, each as a folder and as a tar, at an address."""
-    found = OnWeb(multipart) if request.param == "web" else InBucket(multipart, request.getfixturevalue("s3"))
+    found = OnWeb(multipart)
     yield found
     found.close()
 
@@ -87,9 +59,7 @@ def flip(content: bytes, at: int) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flipped", "deleted", "older"])
 @pytest.mark.parametrize("form", ["b", "b.tar"])
-def test_a_good_copy_does_not_vouch_for_an_address(
-    place: OnWeb | InBucket, command: Run, form: str, damage: str
-) -> None:
+def test_a_good_copy_does_not_vouch_for_an_address(place: OnWeb, command: Run, form: str, damage: str) -> None:
     """With copies of all parts in the cache, a part that is changed, gone or older at the address exits with 3."""
     address = f"{place.address}/{form}"
     with open_bundle(f"{place.address}/a", UnsafeTrustAnyone()) as older, older.open(PART) as file:
@@ -114,7 +84,7 @@ def test_a_good_copy_does_not_vouch_for_an_address(
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["a", "a.tar"])
 def test_other_commands_say_that_they_used_copies(
-    place: OnWeb | InBucket, multipart: Path, command: Run, home: Path, form: str
+    place: OnWeb, multipart: Path, command: Run, home: Path, form: str
 ) -> None:
     """The first reading says nothing, and every later one that the data are copies, and what reads them anew."""
     shutil.copytree(multipart / "home", home, dirs_exist_ok=True)
@@ -141,7 +111,7 @@ def test_other_commands_say_that_they_used_copies(
 
 
 @pytest.mark.slow
-def test_copies_that_workers_used_are_told_of(place: OnWeb | InBucket) -> None:
+def test_copies_that_workers_used_are_told_of(place: OnWeb) -> None:
     """A worker's cache is another one, and the reader hears of it all the same."""
     with open_bundle(f"{place.address}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:
         assert bundle.copies == ()
@@ -151,7 +121,7 @@ def test_copies_that_workers_used_are_told_of(place: OnWeb | InBucket) -> None:
         assert bundle.copies == ()
 
 
-def test_a_cache_that_others_may_write_is_refused(place: OnWeb | InBucket, command: Run, tmp_path: Path) -> None:
+def test_a_cache_that_others_may_write_is_refused(place: OnWeb, command: Run, tmp_path: Path) -> None:
     """In a folder that others may change, they could put links to the reader's own files."""
     folder = tmp_path / "cache" / "dpgraph"
     folder.mkdir(parents=True)

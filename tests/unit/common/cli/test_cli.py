@@ -144,26 +144,6 @@ def _is_number(text: str) -> bool:
     return text not in FORMULAS
 
 
-def test_an_older_release_is_exported_only_where_that_is_wanted(
-    bundle: Receipt, table: pd.DataFrame, policy: Policy, command: Run, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
-    """Exporting an old file in a new one's place is refused like any reading, and does not pass it off as known."""
-    newer = publish(table, policy, out=tmp_path / "newer.tar", key=key)
-    assert command("dp-bundle", "verify", newer.path).returncode == 0
-    for words in (
-        ["dp-bundle", "export", bundle.path],
-        ["dp-learn", bundle.path],
-        ["dp-bundle", "verify", bundle.path],
-    ):
-        assert command(*words).returncode == 3
-
-    assert not (tmp_path / "people.csv").exists()
-    assert command("dp-bundle", "export", bundle.path, "--allow-older").returncode == 0
-    again = command("dp-bundle", "export", bundle.path, "--out", "again.csv")
-    assert again.returncode == 0
-    assert "note: this is release 1 of people, which was read here before" in again.stderr
-
-
 def test_a_files_name_draws_no_line_of_ours(bundle: Receipt, command: Run, tmp_path: Path) -> None:
     """Whoever sends a file may name it like a sentence of ours: it is shown as a quotation, on one line."""
     spoof = tmp_path / "a.tar: every byte is as it was signed\n  signer (trusted here as Census)"

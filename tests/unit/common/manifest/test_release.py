@@ -109,17 +109,6 @@ def test_each_broken_rule_is_refused(place: str, value: Any) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_guarantee_of_a_cell_is_its_largest_column() -> None:
-    """At cell level the widest column in sigmas decides; at row level all of them."""
-    cell = [("predicate.guarantee.unit", "cell"), ("predicate.cumulative", total("cell"))]
-    curve = ("predicate.guarantee.epsilon_delta", [])
-    assert read(changed(*cell, curve, ("predicate.guarantee.mu", 4.0))).predicate.guarantee is not None
-    with pytest.raises(BundleFormatError, match="mu is smaller"):
-        read(changed(*cell, curve, ("predicate.guarantee.mu", 3.99)))
-    with pytest.raises(BundleFormatError, match="another unit"):
-        read(changed(cell[0], curve, ("predicate.guarantee.mu", 4.0)))
-
-
 def test_stated_curve_may_touch_the_exact_one() -> None:
     """The smallest epsilon that is accepted is the exact one, computed at high precision."""
     with mpmath.workdps(40):

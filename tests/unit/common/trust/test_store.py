@@ -229,14 +229,3 @@ def test_what_is_no_file_of_sensible_size_is_not_read(name: str, store: TrustSto
         file.truncate(2**40)
     with pytest.raises(BundleError, match="unreadable"):
         use()
-
-
-def test_a_linked_memory_is_written_where_it_leads(store: TrustStore, tmp_path: Path) -> None:
-    """A seen.json that is a link, to a synchronised folder say, is read and written there, and stays a link."""
-    store.add(ONE, "office")
-    (tmp_path / "elsewhere").mkdir(mode=0o700)
-    link = store.folder / "seen.json"
-    link.symlink_to(tmp_path / "elsewhere" / "seen.json")
-    assert [store.admit(ONE, sighting(number)) for number in (1, 2)] == [(), ()]
-    assert link.is_symlink()
-    assert verdict(ONE, sighting(1, digest="ef" * 32)) == "EquivocationError"
