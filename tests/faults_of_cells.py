@@ -121,7 +121,11 @@ def _never_shortened(plant: Plant) -> Plant:
 
 def _levels_from_zero(patch: pytest.MonkeyPatch) -> None:
     honest = coded_columns._limits
-    patch.setattr(coded_columns, "_limits", lambda highest, policy, near: honest(highest, policy, near and highest > 1))
+
+    def limits(highest: float, policy: Any, around_zero: bool) -> dict[str, Any]:
+        return honest(highest, policy, around_zero and highest > 1)
+
+    patch.setattr(coded_columns, "_limits", limits)
 
 
 def _radius_without_categories(patch: pytest.MonkeyPatch) -> None:
