@@ -19,10 +19,10 @@ from dp_bundle.describe.sentences import describe_bounds
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile
 from dp_bundle.manifest.release import Release
 from dp_bundle.portals.card import hugging_face_card, privacy_label
+from dp_bundle.portals.datacite import datacite_document
 from dp_bundle.portals.dcat import dcat_dataset
 from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, invenio_record, zenodo_deposit
 from dp_bundle.portals.portal_json import schema_org_document
-from dp_bundle.portals.registry import datacite_document, registry_record
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
 from dp_publish.cli.messages.ledger import describe_ledger, ledger_document
@@ -65,16 +65,6 @@ def claims_of(receipt: Receipt, policy: Policy) -> Iterator[Claim]:
     spent = numbers["spent_so_far"]
     yield from read_numbers(spent, "card, spent", f"all {spent['unit']}")
     yield from _of_portals(release, numbers)
-    if release.guarantee is not None:
-        record = registry_record(release)["deployment"]["privacy_loss"]
-        parameters = record["privacy_parameters"]
-        if "rho" in parameters:
-            yield Claim("rho", parameters["rho"], "own", "registry")
-            yield Claim("point", parameters["epsilon"], "own", "registry", parameters["delta"])
-        else:
-            yield Claim("epsilon", parameters["epsilon"], "own", "registry")
-            yield Claim("excepted", parameters.get("delta") or 0.0, "own", "registry")
-        yield from read_text(record["privacy_parameters_details"], "registry")
 
 
 def claims_of_ledger(books: Books, dataset: str) -> Iterator[tuple[int, Claim]]:

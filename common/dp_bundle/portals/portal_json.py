@@ -1,14 +1,12 @@
-"""Descriptions beside the bundle for tools that read JSON: schema.org, RO-Crate, Croissant and Frictionless.
+"""Descriptions beside the bundle for tools that read JSON: schema.org, Croissant and Frictionless.
 
-Search engines for datasets read a schema.org Dataset from web pages, and research repositories a folder of files with
-`ro-crate-metadata.json`. The Data Package and Croissant begin with what the bundle holds of the same kind, whose bytes
-are fixed, and add what the manifest's further fields say.
+Search engines for datasets read a schema.org Dataset from web pages. The Data Package and Croissant begin with what the
+bundle holds of the same kind, whose bytes are fixed, and add what the manifest's further fields say.
 
 References
 ----------
-schema.org/Dataset. Google Search Central, "Dataset (Dataset, DataCatalog, DataDownload) structured data". RO-Crate
-Metadata Specification 1.1 (researchobject.org/ro-crate/1.1). Data Package v2 (frictionlessdata.io). Croissant 1.1 and
-Croissant RAI 1.0 (mlcommons.org/croissant).
+schema.org/Dataset. Google Search Central, "Dataset (Dataset, DataCatalog, DataDownload) structured data". Data Package
+v2 (frictionlessdata.io). Croissant 1.1 and Croissant RAI 1.0 (mlcommons.org/croissant).
 """
 
 from __future__ import annotations
@@ -25,17 +23,6 @@ from dp_bundle.manifest.dataset import THEMES, Creator
 from dp_bundle.manifest.release import Release
 
 _LONGEST = 5_000  # characters of a description, of which Google reads no more
-_ENTITIES = ("creator", "publisher", "variableMeasured", "contactPoint")  # of an RO-Crate, beside its root
-_LEFT_OUT = (
-    "@context",
-    "@id",
-    "@type",
-    "distribution",
-    "measurementTechnique",
-    "isAccessibleForFree",
-    "license",
-    "isBasedOn",
-)
 _BY_LANGUAGE = {"@container": "@language"}
 _CONTEXT_1_1 = {  # what Croissant 1.1 adds to the context of 1.0
     "arrayShape": "cr:arrayShape",
@@ -113,68 +100,6 @@ def _variable(column: Column) -> dict[str, Any]:
 
 def _content(file: PublishedFile, size: str) -> dict[str, str]:
     return {"contentSize": size, "encodingFormat": file.media_type, "sha256": file.sha256}
-
-
-def ro_crate_document(
-    release: Release, files: Sequence[PublishedFile], signatures: Sequence[PublishedFile] = ()
-) -> dict[str, Any]:
-    """Return the metadata of a folder that holds these files, and signatures of them, at these paths."""
-    subject, described, entities = Subject(release), schema_org_document(release, files), []
-    root = {name: value for name, value in described.items() if name not in _LEFT_OUT}
-    for name in _ENTITIES:
-        if name in root:
-            several = root[name] if isinstance(root[name], list) else [root[name]]
-            flat = [_flatten(each, f"#{name}-{index + 1}") for index, each in enumerate(several)]
-            entities += [part for parts in flat for part in parts]
-            root[name] = [{"@id": parts[0]["@id"]} for parts in flat]
-    root["license"] = subject.licence
-    if subject.licence_address:
-        root["license"] = {"@id": subject.licence_address}
-        entities.append({**root["license"], "@type": "CreativeWork", "name": release.dataset.license})
-    root["author"] = root.pop("creator", None)
-    root["isBasedOn"] = [{"@id": address} for address in described.get("isBasedOn", [])]
-
-    software = {
-        "@id": "#software",
-        "@type": "SoftwareApplication",
-        "name": "dpgraph",
-        "softwareVersion": release.software,
-        **without_gaps({"url": subject.more.software_url}),
-    }
-    made = {
-        "@id": "#noise",
-        "@type": "CreateAction",
-        "name": "Addition of noise",
-        "description": " ".join(subject.noise),
-        "endTime": release.lineage.created,
-        "instrument": {"@id": "#software"},
-        "result": [{"@id": file.address} for file in files],
-    }
-    parts = [
-        {"@id": file.address, "@type": "File", "name": file.name, **_content(file, str(file.size))}
-        for file in (*files, *signatures)
-    ]
-    whole = {
-        "@id": "./",
-        "@type": "Dataset",
-        **root,
-        "hasPart": [{"@id": part["@id"]} for part in parts],
-        "mentions": {"@id": "#noise"},
-    }
-    descriptor = {
-        "@id": "ro-crate-metadata.json",
-        "@type": "CreativeWork",
-        "about": {"@id": "./"},
-        "conformsTo": {"@id": "https://w3id.org/ro/crate/1.1"},
-    }
-    graph = [descriptor, without_gaps(whole), *entities, *parts, made, software]
-    return {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": graph}
-
-
-def _flatten(entity: dict[str, Any], known: str) -> list[dict[str, Any]]:
-    """Return an entity, which refers to those inside it, and these behind it."""
-    inner = {name: {"@id": f"{known}-{name}", **value} for name, value in entity.items() if isinstance(value, dict)}
-    return [{"@id": known, **entity, **{name: {"@id": each["@id"]} for name, each in inner.items()}}, *inner.values()]
 
 
 def frictionless_document(release: Release, files: Sequence[PublishedFile]) -> dict[str, Any]:

@@ -22,17 +22,12 @@ from dp_bundle.bundle.writing import errors_of_writing, sha256_of
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.files.new_files import new_file, new_folder
 from dp_bundle.manifest.release import Release
-from dp_bundle.portals.card import hugging_face_card, to_yaml
+from dp_bundle.portals.card import hugging_face_card
+from dp_bundle.portals.datacite import datacite_document
 from dp_bundle.portals.dcat import dcat_document
 from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, dataverse_files, invenio_record, zenodo_deposit
 from dp_bundle.portals.names import FORMS, PORTALS
-from dp_bundle.portals.portal_json import (
-    croissant_document,
-    frictionless_document,
-    ro_crate_document,
-    schema_org_document,
-)
-from dp_bundle.portals.registry import datacite_document, registry_record
+from dp_bundle.portals.portal_json import croissant_document, frictionless_document, schema_org_document
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
 _STATIC = {
@@ -41,8 +36,6 @@ _STATIC = {
     "dcat.jsonld": "dcat",
     "schema.org.jsonld": "schema.org",
     "datacite.json": "datacite",
-    "ro-crate-metadata.json": "ro-crate",
-    "dp-registry.yaml": "registry",
 }
 _MAKERS: dict[str, Callable[[Release, list[PublishedFile]], dict[str, Any]]] = {
     "frictionless": frictionless_document,
@@ -54,7 +47,7 @@ _MAKERS: dict[str, Callable[[Release, list[PublishedFile]], dict[str, Any]]] = {
 
 
 def describe_as(bundle: Bundle, form: str) -> bytes:
-    """Return a description of a bundle for the folder that `stage_bundle` makes for a static site, as JSON or YAML.
+    """Return a description of a bundle for the folder that `stage_bundle` makes for a static site, as JSON.
 
     Parameters
     ----------
@@ -68,8 +61,7 @@ def describe_as(bundle: Bundle, form: str) -> bytes:
     ParameterError
         There is no such form.
     """
-    signatures = signature_files(bundle, find_companions(bundle)[0]) if form == "ro-crate" else []
-    return _describe(bundle, form, published_files(bundle), signatures)
+    return _describe(bundle, form, published_files(bundle))
 
 
 def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Companion] | None = None) -> list[Path]:
@@ -131,15 +123,11 @@ def _metadata(bundle: Bundle, portal: str, signatures: list[PublishedFile]) -> d
     if portal == "zenodo":
         deposits = {"zenodo.json": zenodo_deposit(release), "invenio-rdm.json": invenio_record(release)}
         return {name: _json(document) for name, document in deposits.items()}
-    return {name: _describe(bundle, form, files, signatures) for name, form in _STATIC.items()}
+    return {name: _describe(bundle, form, files) for name, form in _STATIC.items()}
 
 
-def _describe(bundle: Bundle, form: str, files: list[PublishedFile], signatures: list[PublishedFile]) -> bytes:
-    """Return a description as JSON, or as the registry takes it, which is YAML."""
-    if form == "registry":
-        return to_yaml(registry_record(bundle.release)).encode()
-    if form == "ro-crate":
-        return _json(ro_crate_document(bundle.release, files, signatures))
+def _describe(bundle: Bundle, form: str, files: list[PublishedFile]) -> bytes:
+    """Return a description as JSON."""
     if form not in _MAKERS:
         raise ParameterError("--as", f"one of {', '.join(FORMS)}", form)
     return _json(_MAKERS[form](bundle.release, files))

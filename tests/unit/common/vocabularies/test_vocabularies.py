@@ -1,4 +1,4 @@
-"""A release in the vocabularies of DataCite, RO-Crate, the registry of deployments, and repositories."""
+"""A release in the vocabularies of DataCite and repositories."""
 
 import json
 import re
@@ -14,9 +14,9 @@ from dp_bundle.describe.subject import PARQUET, PublishedFile, Subject
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.manifest.release import Release
 from dp_bundle.portals.card import hugging_face_card
+from dp_bundle.portals.datacite import datacite_document
 from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, invenio_record, zenodo_deposit
 from dp_bundle.portals.portal_json import croissant_document, frictionless_document
-from dp_bundle.portals.registry import datacite_document
 from dp_publish import Receipt
 
 SIGNER = "ed25519:" + "ab" * 32
