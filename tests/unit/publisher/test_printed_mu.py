@@ -1,7 +1,6 @@
 """What is printed of whole numbers, against all outcomes of the noise that was drawn: mu, guesses, totals, budgets."""
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several
 from dp_publish import Policy, Receipt, publish
 from dp_publish.accounting.conversions import Cost
-from dp_publish.cli.messages.ledger import describe_ledger
 from dp_publish.cli.messages.release import describe_receipt
 from dp_publish.ledger.books import content_of, encode_line, entry_of, read_books
 from dp_publish.ledger.budget import Entry, spent_mu
@@ -82,26 +80,6 @@ def test_receipt_says_how_often_a_guess_is_right(strength: dict[str, float], mak
         assert stated == pytest.approx(0.9907)
 
 
-@pytest.mark.parametrize("strength", [{"mu": 1.5}, {"rho": 1.125}, {"sigma": 0.7}])
-def test_ledger_prints_and_counts_the_mu_of_the_noise(strength: dict[str, float], make: Make, home: Path) -> None:
-    """Its table, its total, its JSON and its budget have the mu that is true of the noise of two releases."""
-    receipts = [make(unit="row", **strength)[0] for _ in range(2)]
-    squares = [exact_mu(1, column.cell_noise.sigma) ** 2 for each in receipts for column in each.release.columns]
-    real = math.sqrt(math.fsum(squares))
-    ledger = Ledger()
-    shown = describe_ledger(ledger.books(), ledger.place)
-    (printed,) = re.findall(r"bits, per row: mu = ([0-9.]+) over 2 releases", shown)
-    assert real * (1 - 1e-9) <= float(printed) <= real * (1 + 1e-5)
-    assert ledger.spent_mu("bits", "row") == pytest.approx(real, rel=1e-9)
-    total = ledger.total("bits", "row")
-    assert total is not None
-    assert total.mu is None
-    assert total.rho == pytest.approx(2 * (receipts[0].release.guarantee.rho if receipts[0].release.guarantee else 0.0))
-    with pytest.raises(BudgetExceededError):
-        make(unit="row", budget_mu=math.sqrt(1.5) * real * 0.999, **strength)
-    make(unit="row", budget_mu=math.sqrt(1.5) * real * 1.001, **strength)
-
-
 def test_rho_alone_costs_more_than_its_root(make: Make) -> None:
     """A budget of sqrt(2 rho) is too small for whole numbers at that rho, and the refusal says what is needed."""
     with pytest.raises(BudgetExceededError) as refused:
@@ -125,24 +103,3 @@ def test_older_lines_of_a_ledger_count_with_the_largest_mu_they_can_have() -> No
         assert spent_mu([entry], "row") == pytest.approx(entry.cost.mu["row"])
         again = entry_of({**content_of(entry), "event": "restored"})
         assert again.cost == entry.cost
-
-
-def test_plan_says_what_the_ledger_will_book(make: Make, tmp_path: Path, command: Callable[..., Any]) -> None:
-    """For whole numbers by rho, the plan's own line has the mu that the release is booked with."""
-    BITS.to_parquet(tmp_path / "bits.parquet")
-    columns = '[columns."*"]\nkind = "integer"\nbounds = [0, 1]\n'
-    (tmp_path / "bits.policy.toml").write_text(f'[dataset]\nname = "bits"\n[privacy]\nrho = 2.0\n{columns}')
-    planned = json.loads(command("dp-publish", "plan", tmp_path / "bits.parquet", "--json").stdout)
-    receipt, _ = make(unit="row", rho=2.0)
-    (entry,) = Ledger().entries()
-    assert planned["own_mu"] == pytest.approx(entry.cost.mu["row"], rel=1e-9)
-    assert entry.cost.mu["row"] == pytest.approx(
-        math.sqrt(3) * exact_mu(1, receipt.release.columns[0].cell_noise.sigma), rel=1e-9
-    )
-
-
-def test_a_pure_guarantee_is_weak_by_its_epsilon(make: Make) -> None:
-    """By (e^epsilon) / (1 + e^epsilon), and at a replacement as at a removal."""
-    for neighbours in ("replace-one", "add-remove"):
-        privacy = {"release": "covariance", "unit": "row", "mechanism": "laplace", "epsilon": 5.0}
-        assert printed_guess(*make(neighbours=neighbours, **privacy)) == pytest.approx(0.9934)

@@ -36,17 +36,6 @@ def test_publishing_needs_one_word(people: Path, call: Call, tmp_path: Path) -> 
         assert bundle.release.dataset.name == "people"
 
 
-def test_a_weak_guarantee_is_called_weak(people: Path, call: Call) -> None:
-    """Whoever publishes at a mu that protects next to nothing is told what it means; at mu = 2.5 nothing is said."""
-    said = {}
-    for mu in (2.5, 5, 20):
-        Path("people.policy.toml").write_text(POLICY.replace('"people"', f'"people {mu}"'))
-        said[mu] = call(people.name, "--anyway", "--mu", mu, "--out", f"{mu}.tar").out
-    assert "at most 90 are right on average; by chance alone it would be 50.\nnot protected" in said[2.5]
-    assert "guesses right in at most 99.38 % of cases" in said[5]
-    assert all("  This is weak: at mu = 1 it would be 69.2 %.\n" in said[mu] for mu in (5, 20))
-
-
 def test_without_a_policy_bounds_are_found_and_that_is_said(people: Path, call: Call, tmp_path: Path) -> None:
     """With no policy at all one row is protected at mu = 1, and the answer lists the bounds that were assumed."""
     (tmp_path / "people.policy.toml").unlink()
@@ -100,26 +89,6 @@ def test_private_counts_are_marked_as_such(people: Path, call: Call) -> None:
     assert b"clipped" not in Path("people.bundle.tar").read_bytes().replace(b"values were clipped", b"")
 
 
-def test_one_cell_is_a_cell_and_moments_name_the_columns(call: Call) -> None:
-    """A single clipped cell is no plural, and a covariance release tells by column what was clipped, as rows do."""
-    values = pd.DataFrame({"x": [0.5, 0.25] * 200, "y": [0.125, 0.75] * 200})
-    values.loc[3, "x"], values.loc[4:5, "y"] = 2.0, -0.5
-    values.to_parquet("a.parquet")
-    Path("a.policy.toml").write_text('[privacy]\nmu = 20\n[columns."*"]\nbounds = [0, 1]\n')
-    for release in ("rows", "covariance"):
-        ended = call("a.parquet", "--anyway", "--release", release, "--out", f"{release}.tar")
-        told = ended.out[ended.out.index("for your eyes only") :].splitlines()
-        assert told[1:3] == [
-            "  2 cells of y clipped to its bounds",
-            "  1 cell of x clipped to its bounds",
-        ]
-        assert told[-1].startswith("to learn from it")
-        assert all(" longer than the radius of the second round" in line for line in told[3:-1])
-        assert len(told) == (5 if release == "covariance" else 4)
-    out = call("a.parquet", "--anyway", "--release", "covariance", "--out", "c.tar", "--json").out
-    assert json.loads(out)["for_the_publisher_only"]["clipped"] == {"x": 1, "y": 2}
-
-
 def test_values_that_the_noise_leaves_are_told_with_their_share_and_the_remedy(call: Call) -> None:
     """Truth values of which two thirds come out as they went in are no riddle: how many, which, and what changes it."""
     pd.DataFrame({"b": [True, False] * 200, "x": [0.5, 0.25] * 200}).to_parquet("a.parquet")
@@ -127,19 +96,6 @@ def test_values_that_the_noise_leaves_are_told_with_their_share_and_the_remedy(c
     said = call("a.parquet", "--anyway", "--mu", "2").out
     assert "the noise leaves 68.3 % of the values of 'b' unchanged: a stronger guarantee (a smaller mu" in said
     assert "the noise leaves" not in call("a.parquet", "--anyway", "--mu", "1", "--out", "b.tar").out
-
-
-def test_template_can_be_filled_in_and_published(people: Path, call: Call) -> None:
-    """`policy` writes beside the data, never over a policy, and bounds are all that is missing."""
-    Path("people.policy.toml").unlink()
-    assert call("policy", "people.parquet").out.startswith("wrote people.policy.toml")
-    assert call("people.parquet", "--sigma", "1").code == 2
-    path = Path("people.policy.toml")
-    before = path.read_text()
-    assert call("policy", "people.parquet").code == 1
-    assert path.read_text() == before
-    path.write_text(before.replace("# bounds = [low, high]", "bounds = [0, 300]"))
-    assert call("people.parquet", "--mu", "100").code == 0
 
 
 def test_lines_to_type_can_be_typed(people: Path, call: Call, tmp_path: Path) -> None:
@@ -224,84 +180,6 @@ def test_gaps_in_a_covariance_release_have_a_remedy_that_works(people: Path, cal
     assert 'unless neighbours = "add-remove"' in ended.err
     assert (key_names(), Ledger().entries()) == ([], [])
     assert call("people.parquet", "--release", "covariance").code == 0
-
-
-def test_a_csv_without_a_header_does_not_publish_a_person(call: Call, tmp_path: Path) -> None:
-    """The first person's record is not taken for column names: one sentence, nothing made; a word settles it."""
-    lines = [f"{20 + index % 50},{60 + index % 30}.5" for index in range(200)]
-    Path("people.csv").write_text("\n".join(lines) + "\n")
-    for words in (["people.csv", "--mu", "9"], ["policy", "people.csv"], ["plan", "people.csv"]):
-        ended = call(*words)
-        assert (ended.code, ended.out) == (2, "")
-        assert "--header none; if it has names, --header first" in ended.err
-        assert ended.err.count("\n") == 1
-    assert key_names() == []
-    assert [path.name for path in tmp_path.iterdir()] == ["people.csv"]
-
-    assert call("policy", "people.csv", "--header", "none").code == 0
-    path = Path("people.policy.toml")
-    path.write_text(path.read_text().replace("# bounds = [low, high]", "bounds = [0, 100]"))
-    assert call("people.csv", "--mu", "300").code == 0
-    with open_bundle(Path("people.bundle.tar")) as bundle:
-        assert [column.name for column in bundle.release.columns] == ["column_1", "column_2"]
-        assert bundle.release.n_rows == 200
-    assert b"60.5" not in Path("people.bundle.tar").read_bytes()
-    assert call("people.csv", "--mu", "300", "--header", "first", "--out", "b.tar").code == 2  # other names now
-
-
-def test_a_folder_of_parquet_may_be_called_like_a_text_file(people: Path, call: Call) -> None:
-    """What lies in a folder counts, and not the folder's name: it is planned and published."""
-    folder = Path("a.csv")
-    folder.mkdir()
-    people.rename(folder / "people.parquet")
-    policy = Path("people.policy.toml")
-    planned = call("plan", "a.csv", "--policy", str(policy), "--json")
-    assert planned.code == 0, planned.err
-    assert json.loads(planned.out)["n_rows"] == 400
-    assert call("a.csv", "--policy", str(policy)).code == 0
-
-
-def test_columns_worth_a_word_are_pointed_out_before_anything_is_spent(people: Path, call: Call) -> None:
-    """Identifiers and constants are named on stderr, also where the release is then refused, and not in the bundle."""
-    frame = pd.read_parquet(people).assign(visit_id=range(400), serial=range(400), constant=3)
-    frame.to_parquet(people)
-    wide = POLICY + "".join(f"[columns.{name}]\nbounds = [0, 400]\n" for name in ("visit_id", "serial", "constant"))
-    Path("people.policy.toml").write_text(wide.replace("mu = 20", 'mu = 20\nrelease = "covariance"'))
-    ended = call("people.parquet")
-    assert ended.code == 0
-    for said in ("(by name): 'visit_id'", "all different in the first 400 rows): 'serial'", "hardly vary"):
-        assert said in ended.err
-        assert said not in ended.out
-    assert b"hardly vary" not in Path("people.bundle.tar").read_bytes()
-    assert "(by name): 'visit_id'" in call("plan", "people.parquet").err
-    assert "'serial'" in call("people.parquet", "--out", "no/folder.tar").err
-    assert call("people.parquet", "--out", "b.tar", "--quiet").err == ""
-
-
-def test_truth_values_need_no_bounds(call: Call) -> None:
-    """A column of truth values is published within 0 and 1 without a declaration, from Parquet and, if said, CSV."""
-    frame = pd.DataFrame({"x": [0.5, 0.25] * 50, "b": [True, False] * 50})
-    frame.to_parquet("a.parquet")
-    frame.to_csv("b.csv", index=False)
-    Path("a.policy.toml").write_text("[columns.x]\nbounds = [0, 1]\n")
-    Path("b.policy.toml").write_text('[columns.x]\nbounds = [0, 1]\n[columns.b]\nkind = "boolean"\n')
-    for name in ("a.parquet", "b.csv"):
-        release = json.loads(call(name, "--mu", "1", "--anyway", "--json").out)["release"]
-        assert release["columns"][1]["bounds"] == [0, 1]
-        assert release["columns"][1]["kind"] == "integer"
-        assert {column["bounds_obtained"] for column in release["columns"]} == {"declared"}
-
-
-def test_a_european_file_is_published_and_planned(call: Call) -> None:
-    """Semicolons, decimal commas and Windows' letters need no word, and patterns bound all columns at once."""
-    frame = pd.DataFrame({f"größe_{index}": [0.5, 1.5, 2.25] * 20 for index in range(4)})
-    frame.to_csv("a.csv", sep=";", decimal=",", encoding="cp1252", index=False)
-    Path("a.policy.toml").write_text('[privacy]\nmu = 100\n[columns."größe_*"]\nbounds = [0, 3]\n', encoding="utf-8")
-    assert "60 rows, 4 columns" in call("plan", "a.csv").out
-    assert call("a.csv").code == 0
-    with open_bundle(Path("a.bundle.tar")) as bundle:
-        assert [column.name for column in bundle.release.columns] == list(frame)
-        assert bundle.release.n_rows == 60
 
 
 CLINIC = """

@@ -96,22 +96,6 @@ def test_the_bar_says_how_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pass 2" in plain
 
 
-@pytest.mark.parametrize(
-    "name", ["visits.parquet", "visits.policy.toml", "out.tar", "out.tar.minisig", "a.job", "/dev/full"]
-)
-def test_a_log_never_takes_the_place_of_something_else(
-    name: str, raw: Path, command: Callable[..., Any], tmp_path: Path
-) -> None:
-    """Whatever is there and no log stays as it is, and what is to be made keeps its name; nothing is booked."""
-    (tmp_path / "visits.policy.toml").write_text(POLICY.format(missing="drop"))
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
-    done = command("dp-publish", raw, "--out", "out.tar", "--job", "a.job", "--log", name, "--anyway")
-    assert done.returncode == 1
-    assert ("is no log" in done.stderr) or ("is the name of something else" in done.stderr)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
-    assert "nothing has been published" in command("dp-publish", "ledger").stdout
-
-
 def test_a_full_disk_ends_the_log_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The rest is done all the same, the reader is told once, and an error in the block stays what is raised."""
 

@@ -9,7 +9,6 @@ from tests.conftest import Run
 
 from dp_publish.desk.answer import Answer, Desk
 from dp_publish.desk.document import new_policy
-from dp_publish.discovery.finding import NAMES, TOO_RARE
 from dp_publish.ledger.ledger import Ledger
 
 
@@ -50,31 +49,6 @@ def test_an_open_table_needs_no_decision(survey: Path, command: Run) -> None:
     assert not survey.with_name("ledger.sqlite").exists()
 
 
-def test_names_are_left_out_by_themselves_and_called_so(survey: Path) -> None:
-    """What the first rows show of words that cannot be told is said of the column, and stands in no one's way."""
-    frame = pd.read_csv(survey)
-    frame["employer"] = [f"Company {number}" for number in range(len(frame))]
-    frame["town"] = [f"Town {number % 100}" for number in range(len(frame))]
-    frame.to_csv(survey, index=False)
-    answer = asked(desk_of(survey))
-    assert answer.can_publish
-    assert {"employer": NAMES, "town": TOO_RARE}.items() <= answer.left_out.items()
-    assert "region" not in answer.left_out
-
-
-def test_the_slider_moves_promise_and_forecast_together(survey: Path) -> None:
-    """A weaker guarantee shows more, of the same curve, and is called weak where the label calls it so."""
-    desk = desk_of(survey)
-    strong, weak = asked(desk, privacy__mu="0.2"), asked(desk, privacy__mu="6")
-    assert strong.curve is not weak.curve or strong.release == weak.release
-    assert strong.promise is not None
-    assert weak.promise is not None
-    assert (strong.promise.right < 0.55, weak.promise.is_weak, strong.promise.is_weak) == (True, True, False)
-    assert strong.row is not None
-    assert weak.row is not None
-    assert (strong.row.moments.seen or 1.0) > (weak.row.moments.seen or 1.0)
-
-
 def test_every_objection_is_beside_its_field(survey: Path) -> None:
     """Once something is declared, words and dates of undeclared columns are named in their own words, all at once."""
     answer = asked(desk_of(survey), column__1__range="public", column__1__low="18", column__1__high="90")
@@ -98,22 +72,6 @@ def test_a_budget_forbids_beside_the_budget(survey: Path, command: Run) -> None:
     assert [*answer.objections] == ["privacy-budget_mu"]
     assert "more than the budget" in answer.objections["privacy-budget_mu"][0]
     assert asked(desk, privacy__mu="0.6").can_publish
-
-
-def test_counts_are_entered_one_field_after_another(tmp_path: Path) -> None:
-    """Every step towards one case in a count has its objection beside a field, and the last one has none."""
-    data = tmp_path / "counts.csv"
-    pd.DataFrame(np.random.default_rng(0).poisson(4, (400, 2)), columns=["flu", "cold"]).to_csv(data, index=False)
-    desk, sent, seen = desk_of(data), {"privacy-unit": "change"}, []
-    for step in (
-        {},
-        {"column-0-max_change": "1"},
-        {"column-0-kind": "integer"},
-        {"column-0-range": "public", "column-0-low": "0", "column-0-high": "30"},
-    ):
-        sent |= step
-        seen.append([*desk.answer(sent).objections])
-    assert seen == [["privacy-unit"], ["column-0-max_change"], ["column-0-max_change"], []]
 
 
 def test_another_table_than_was_opened_is_told(survey: Path) -> None:
@@ -158,12 +116,3 @@ def test_no_promise_is_shown_of_another_form_than_hers(survey: Path, sent: dict[
     answer = asked(desk_of(survey), **sent)
     assert answer.objections
     assert (answer.promise, answer.held, answer.can_publish) == (None, "", False)
-
-
-def test_histograms_can_be_chosen(survey: Path) -> None:
-    """A histogram of each column is promised, and said to be what researchers see."""
-    answer = asked(desk_of(survey), privacy__release="copula")
-    assert answer.can_publish
-    assert answer.choice == "A histogram of each column is published, and how columns go together, as was chosen."
-    assert answer.promise is not None
-    assert answer.promise.right == pytest.approx(0.6914624612740131)

@@ -19,7 +19,6 @@ import pytest
 import tornado.httpserver
 import tornado.netutil
 
-from dp_bundle.base.errors import DpGraphError
 from dp_publish.desk import server
 from dp_publish.desk.guard import Guard
 from dp_publish.desk.server import application
@@ -239,12 +238,6 @@ def test_the_policy_is_saved_as_it_is_shown_and_never_over_another(serve: Callab
     place.write_text('[dataset]\nname = "other"\n')
     assert "changed by somebody else" in desk.ask("save", dataset__title="Another")["error"]
     assert "other" in place.read_text()
-
-
-def test_a_policy_that_cannot_be_read_is_for_an_editor(serve: Callable[..., Served]) -> None:
-    """The desk does not begin, and says in one sentence what the commands would."""
-    with pytest.raises(DpGraphError, match="is not an entry of a policy"):
-        serve("[dataset]\ntitel = 'x'\n")
 
 
 @pytest.mark.slow

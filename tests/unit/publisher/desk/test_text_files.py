@@ -1,17 +1,13 @@
 """Text files as people have them: what the form asks of how they are written, and columns that follow from that."""
 
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
-from pyarrow import feather
 from tests.unit.publisher.desk.test_answer import asked, desk_of
 
 from dp_publish.data.dialect import Dialect
-from dp_publish.desk.page import render_desk
 from dp_publish.desk.session import Asked, Session
 from dp_publish.desk.table import open_for_desk
 
@@ -92,41 +88,3 @@ def test_columns_that_may_say_whose_a_row_is_are_pointed_out(tmp_path: Path, vis
     opened = open_for_desk(data, Dialect(header="none"))
     assert opened.repeated == {"column_2": visits["patient"].nunique()}
     assert opened.n_seen == len(visits)
-
-
-def test_the_page_asks_how_a_text_file_is_written_and_whose_rows_they_are(tmp_path: Path, visits: pd.DataFrame) -> None:
-    """The fields are there for a text file alone; a column of people is pointed out beside who a person is."""
-    visits.to_csv(tmp_path / "visits.csv", index=False)
-    visits.to_parquet(tmp_path / "visits.parquet")
-    for name, is_text in (("visits.csv", True), ("visits.parquet", False)):
-        session = Session(
-            Asked(tmp_path / name, "v", tmp_path / "v.policy.toml", "publisher", str(tmp_path / "l.sqlite"))
-        )
-        html = render_desk(session.answer({}), session)
-        assert ('id="table-encoding"' in html) is is_text
-        assert "“<bdi>patient</bdi>” has" in html
-        session.close()
-
-
-def test_columns_of_every_type_are_looked_at(tmp_path: Path) -> None:
-    """What is never published is named and not read, and of what has no smallest value none is told."""
-    n = 40
-    table = pa.table(
-        {
-            "stay": pa.array([timedelta(day) for day in range(n)]),
-            "half": pa.array(np.arange(n, dtype=np.float16)),
-            "nested": pa.array([{"word": 1}] * n),
-            "list": pa.array([[1]] * n),
-            "bytes": pa.array([b"x"] * n),
-            "view": pa.array(["a", "b"] * (n // 2), pa.string_view()),
-            "nothing": pa.nulls(n),
-        }
-    )
-    feather.write_feather(table, tmp_path / "types.arrow", compression="uncompressed")
-    opened = open_for_desk(tmp_path / "types.arrow", Dialect())
-    assert (opened.problem, opened.unread) == ("", None)
-    assert {name: "never published" in said for name, said in opened.seems.items()} == {
-        **dict.fromkeys(table.column_names, False),
-        **dict.fromkeys(["nested", "list", "bytes", "nothing"], True),
-    }
-    assert opened.seems["view"] == "words, 2 different: a, b"

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 from tests.unit.publisher.conftest import policy_with
 
 from dp_bundle.base.errors import ParameterError
@@ -309,37 +308,3 @@ def test_every_argument_must_be_positive(name: str, value: float) -> None:
 
     with pytest.raises(ParameterError, match=name):
         paper_figures(**given)  # type: ignore[arg-type]
-
-
-def test_theorem_4_1_is_wrong_of_the_covariance_too() -> None:
-    """Whoever sees the noisy covariance alone tells a row of ones from one with a -1 far better than mu = 1.22 allows.
-
-    The test adds up the first column's covariances with the 99 others, each of which the cell moves by 2 / n, and calls
-    it a one above the middle. Both chances of an error, by Clopper & Pearson's upper bounds, prove a mu.
-    """
-    n_rows, n_columns, sigma, n_draws, alpha = 200, 100, 0.5, 1000, 1e-6
-    size = math.sqrt(0.43)
-    rows = size * np.resize([1.0, -1.0, -1.0, 1.0], (n_rows, n_columns))
-    rows[1::2] *= -1
-    rows[0] = 1.0
-    rng = np.random.default_rng(7)
-    sums = {}
-    for cell in (1.0, -1.0):
-        rows[0, 0] = cell
-        noisy = (rows + sigma * rng.standard_normal((n_rows, n_columns)) for _ in range(n_draws))
-        sums[cell] = np.array([(each[:, 0] @ each[:, 1:]).sum() / n_rows for each in noisy])
-    rest = rows[1:, 0] @ rows[1:, 1:].sum(axis=1)
-    wrong = [np.sum(sums[1.0] * n_rows <= rest), np.sum(sums[-1.0] * n_rows > rest)]
-    errors = stats.beta.ppf(1 - alpha, np.add(wrong, 1), np.subtract(n_draws, wrong))
-    proved = float(stats.norm.isf(errors).sum())
-    stated = paper_figures(
-        n_rows, 2.0, sigma, mean_square=float(np.mean(rows**2, axis=0).min()), smallest=size
-    ).theorem_4_1
-
-    assert stated == pytest.approx(1.216, abs=0.001)
-    assert proved > 1.5 * stated
-    limits = " ".join((ROOT / "docs/known-limits.md").read_text().split())
-    assert f"theorem 4.1 states mu = {stated:.2f}" in limits
-    assert "proves at least 2" in limits
-    assert proved > 2
-    assert "theorems bound" not in (ROOT / "README.md").read_text()

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.discrete_noise import exact_mu
 from tests.unit.publisher.conftest import POLICY
 
 from dp_bundle.base.quoting import round_up
@@ -149,20 +148,6 @@ def test_plan_shows_the_policys_own_strength(people: Path, command: Run) -> None
         assert marked == [round_up(document["own_mu"], 4)] * 2
         assert document["own_mu"] == pytest.approx(mu, rel=1e-3)
         assert len(document["forecast"]) == (9 if mu == 1.0 else 10)
-
-
-def test_plan_in_json_is_the_forecast(people: Path, command: Run) -> None:
-    """The document holds every number of the forecast, for the unit and spread asked for."""
-    finished = command("dp-publish", "plan", people, "--json", "--unit", "cell", "--spread", "0.1")
-    document = json.loads(finished.stdout)
-    row = next(row for row in document["forecast"] if row["mu"] == pytest.approx(5.0))
-
-    assert (document["n_rows"], document["unit"], document["assumed_spread"]) == (400, "cell", 0.1)
-    assert document["own_mu"] == pytest.approx(1.0)
-    assert row["sigma"]["height"] == pytest.approx(20.0)
-    assert exact_mu(30, row["sigma"]["visits"]) == pytest.approx(5.0)
-    assert row["noise_to_signal"] == pytest.approx(4.0, rel=1e-3)
-    assert row["rows_needed"]["0.1"] > row["rows_needed"]["0.3"]
 
 
 def test_plan_leaves_out_strengths_that_cannot_be_published(people: Path, command: Run) -> None:

@@ -97,26 +97,6 @@ def test_only_the_first_rows_are_read() -> None:
     assert "all different in the first" in note
 
 
-def test_bounds_that_clip_most_of_a_column_are_refused_before_anything_is_spent(
-    tmp_path: Path, command: Command
-) -> None:
-    """Percent under bounds for shares, and 1 and 2 as truth values, are said by column; --anyway means it."""
-    rng = np.random.default_rng(8)
-    frame = pd.DataFrame({"x": rng.normal(50, 5, 5000), "y": rng.normal(0, 1, 5000), "z": rng.integers(1, 3, 5000)})
-    frame.to_parquet(tmp_path / "pc.parquet")
-    (tmp_path / "pc.policy.toml").write_text(
-        '[privacy]\nunit = "row"\nmu = 3.0\nrelease = "covariance"\n'
-        '[columns.x]\nbounds = [0, 1]\n[columns.y]\nbounds = [-4, 4]\n[columns.z]\nkind = "boolean"\n'
-    )
-    refused = command("dp-publish", "pc.parquet")
-    assert refused.returncode == 2
-    assert "100% of 'x' is outside 0 to 1; " in refused.stderr
-    assert "of 'z' is outside 0 to 1; clipping" in refused.stderr
-    assert not (tmp_path / "pc.bundle.tar").exists()
-    assert "nothing has been published" in command("dp-publish", "ledger").stdout
-    assert command("dp-publish", "pc.parquet", "--anyway").returncode == 0
-
-
 @pytest.mark.parametrize(
     ("values", "bounds", "codes"),
     [
@@ -140,31 +120,6 @@ def test_codes_for_missing_values_are_recognised(
 ) -> None:
     """Nines, eights and sevens far from all else, and single digits alone outside of the bounds; values are not."""
     assert find_codes(np.sort(np.array(values, dtype=float)), bounds) == codes
-
-
-def test_codes_outside_of_the_bounds_are_refused_with_the_remedy(tmp_path: Path, command: Command) -> None:
-    """-999 in a column of ages costs nothing until it is declared as missing; within the bounds it is a note."""
-    frame = pd.DataFrame({"age": [*RNG.integers(18, 90, 400), *[-999] * 12], "x": RNG.normal(size=412)})
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    frame.to_parquet(tmp_path / "b.parquet")
-    policy = (
-        '[privacy]\nmu = 50\n[columns.age]\nbounds = [0, 120]\nmissing = "midpoint"\n[columns.x]\nbounds = [-4, 4]\n'
-    )
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.policy.toml").write_text(policy)
-    refused = [command("dp-publish", name) for name in ("a.csv", "b.parquet")]
-    assert [ended.returncode for ended in refused] == [2, 2]
-    assert "in the first 412 rows: -999 in 12 cells of 'age'; if they do, set missing_values" in refused[0].stderr
-    assert 'missing_values = ["-999"] under [table]' in refused[0].stderr
-    assert "if they do, empty those cells in the data" in refused[1].stderr
-    assert Ledger().entries() == []
-
-    (tmp_path / "a.policy.toml").write_text(f'{policy}[table]\nmissing_values = ["-999"]\n')
-    assert "12 cells of age without a value, set to the midpoint" in command("dp-publish", "a.csv").stdout
-    (tmp_path / "b.policy.toml").write_text(policy.replace("[0, 120]", "[-1000, 120]"))
-    told = command("dp-publish", "b.parquet")
-    assert told.returncode == 0
-    assert "numbers that may stand for missing values, in the first 412 rows and within the bounds: -999" in told.stderr
 
 
 def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, command: Command) -> None:

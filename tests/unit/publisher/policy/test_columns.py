@@ -174,13 +174,6 @@ def test_truth_values_have_bounds_0_and_1() -> None:
         ]
 
 
-def test_tables_tell_their_truth_values() -> None:
-    """Columns of truth values are known in Arrow and pandas tables, behind a dictionary and with gaps as well."""
-    frame = pd.DataFrame({"a": [1, 0], "b": [True, False], "c": pd.array([True, None], dtype="boolean")})
-    assert open_table(frame).booleans == {"b", "c"}
-    assert open_table(pa.table({"d": pa.array([True]).dictionary_encode()})).booleans == {"d"}
-
-
 def test_whole_numbers_of_a_covariance_release_have_a_kind() -> None:
     """A column whose type is whole numbers is of that kind, if the policy gives no other and moments are released."""
     columns = {"*": {"bounds": [0, 9]}, "b": {"kind": "continuous"}}

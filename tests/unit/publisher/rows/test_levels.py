@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.discrete_noise import exact_mu as of_steps
 
-from dp_bundle.base.errors import PrivacyError
+from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
@@ -97,13 +97,6 @@ def test_a_category_takes_one_cells_share(unit: Any) -> None:
     assert cost.mu["cell"] == pytest.approx(share, rel=1e-9)
     assert math.sqrt(2 * guarantee.rho) == pytest.approx(1.2, rel=1e-9)
     assert guarantee.mu is None
-
-
-def test_weights_are_those_of_raw_columns() -> None:
-    """A category of weight 3 beside a number of weight 1 has 3/4 of mu^2 together."""
-    columns, _, _ = calibrate({"x": {**FIVE, "weight": 3.0}, "n": NUMBER}, mu=2.0)
-    assert of_steps(1, columns["x=a"].cell_noise.sigma) == pytest.approx(math.sqrt(3 / 2))
-    assert of_steps(10, columns["n"].cell_noise.sigma) == pytest.approx(1.0)
 
 
 @pytest.mark.slow
@@ -231,3 +224,10 @@ def test_which_levels_are_replaced_does_not_depend_on_them(n_levels: int) -> Non
             alone = base.copy()
             alone[row] = level
             assert np.array_equal(out(alone), common)
+
+
+@pytest.mark.parametrize("section", [{"kind": "ordered", "levels": ["low", "high"]}, {"bounds": [0, 1]}])
+def test_mechanism_of_numbers_is_refused(section: dict[str, Any]) -> None:
+    """Places of ordered levels are numbers, and numbers are not replaced, so asking for it is refused."""
+    with pytest.raises(PolicyError, match="mechanism, of column 'grade'"):
+        calibrate({"grade": {**section, "mechanism": "randomized-response"}}, mu=1.0)
