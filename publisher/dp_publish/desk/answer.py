@@ -20,10 +20,10 @@ from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import Source
 from dp_publish.desk.account import spending_of
-from dp_publish.desk.beside import GENERAL, about_it, capital, field_at, fields_of, names_column
 from dp_publish.desk.document import Fields, changed_policy, column_field
 from dp_publish.desk.promise import Promise, describe_choice, describe_held, promise_in_words
 from dp_publish.desk.table import Opened, open_for_desk
+from dp_publish.desk.words import GENERAL, about_it, capital, field_at, fields_of, names_column
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.findings import describe_findings
@@ -279,12 +279,8 @@ class Desk:
             spread=DEFAULT_SPREAD,
             assumed=describe_spread(policy, kinds),
             rows=[row],
-            curve=[],
             own=own,
             focus=row,
-            notes=[],
-            paper={},
-            narrower={},
             table=prepared.table,
             policy=policy,
         )

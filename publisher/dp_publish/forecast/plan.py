@@ -25,7 +25,7 @@ from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.paper_figures import largest_figures
-from dp_publish.forecast.strengths import fine_grid, forecast_each, takes_mu
+from dp_publish.forecast.strengths import forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.file import load_policy, used_policy
@@ -62,8 +62,6 @@ class Plan:
         What is assumed of the columns' standard deviations, as a phrase.
     rows : list of ForecastRow
         The forecast by increasing mu, the policy's own strength among them.
-    curve : list of ForecastRow
-        The same on a finer grid, for a picture.
     own : ForecastRow or None
         The one at the policy's own strength, unless that cannot be forecast.
     focus : ForecastRow
@@ -91,14 +89,13 @@ class Plan:
     spread: float
     assumed: str
     rows: list[ForecastRow] = field(repr=False)
-    curve: list[ForecastRow] = field(repr=False)
     own: ForecastRow | None = field(repr=False)
     focus: ForecastRow = field(repr=False)
-    notes: list[str] = field(repr=False)
-    paper: dict[str, float] = field(repr=False)
-    narrower: dict[float, ForecastRow] = field(repr=False)
     table: Table = field(repr=False)
     policy: Policy = field(repr=False)
+    notes: list[str] = field(default_factory=list, repr=False)
+    paper: dict[str, float] = field(default_factory=dict, repr=False)
+    narrower: dict[float, ForecastRow] = field(default_factory=dict, repr=False)
 
     @property
     def is_pure(self) -> bool:
@@ -178,7 +175,6 @@ def make_plan(
     if own is not None:
         others = [row for row in rows if not math.isclose(row.mu, own.mu, rel_tol=1e-6)]
         rows = sorted([own, *others], key=lambda row: row.mu)
-    fine, _ = forecast_each(n_rows, policy, kinds, fine_grid(), spread, mechanism, with_epsilon=False)
 
     if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
         notes.append("The policy leaves out some rows, so fewer will be published than were counted here.")
@@ -197,7 +193,6 @@ def make_plan(
         spread=spread,
         assumed=describe_spread(policy, kinds, spread),
         rows=rows,
-        curve=fine,
         own=own,
         focus=focus,
         notes=notes,

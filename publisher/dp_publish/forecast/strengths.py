@@ -70,7 +70,7 @@ def forecast_each(
 
 
 def fine_grid() -> tuple[float, ...]:
-    """Return the strengths that curves are drawn by."""
+    """Return the strengths that the page's curves are drawn by."""
     low, high = math.log10(GRID[0]), math.log10(GRID[-1])
     steps = math.ceil((high - low) * _POINTS_PER_DECADE)
     return tuple(10 ** (low + (high - low) * step / steps) for step in range(steps + 1))

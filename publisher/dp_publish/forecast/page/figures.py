@@ -23,7 +23,7 @@ from dp_publish.forecast.outlook import DELTA, GRID, TARGETS, ForecastRow, Sight
 from dp_publish.forecast.page.positions import Position
 from dp_publish.forecast.page.texts import trade_off_points
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.strengths import describe_count, printed_epsilon, printed_mu
+from dp_publish.forecast.strengths import describe_count, fine_grid, forecast_each, printed_epsilon, printed_mu
 
 _ALPHAS = tuple(round(step / 50, 4) for step in range(51))
 _FORM = ",.12g"  # of numbers of two significant digits
@@ -58,7 +58,10 @@ _SOURCES = (
 
 def figures_of(plan: Plan, positions: Sequence[Position], start: int) -> list[Figure]:
     """Return the figures, with the strength at this place marked."""
-    rows = sorted([*plan.curve, *(position.row for position in positions)], key=lambda row: row.mu)
+    between, _ = forecast_each(
+        plan.n_rows, plan.policy, plan.kinds, fine_grid(), plan.spread, plan.mechanism, with_epsilon=False
+    )
+    rows = sorted([*between, *(position.row for position in positions)], key=lambda row: row.mu)
     row = positions[start].row
     return [
         _draw_seen(plan, rows, row),
