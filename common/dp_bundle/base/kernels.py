@@ -22,6 +22,7 @@ from typing import Any, TypeVar, cast
 
 from dp_bundle.base.machine import cache_folder
 
+FAST = {"reassoc", "contract"}  # sums in any order, and products that are added without rounding in between
 _KERNELS = (".nbi", ".nbc")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,11 +36,14 @@ def before_compiling(tell: Callable[[bool], None]) -> None:
 
 
 def njit(*, cache: bool = True, **options: Any) -> Callable[[F], F]:
-    """Compile a function by `numba.njit`, with its options, when it is first called, and cache the result."""
+    """Compile a function by `numba.njit`, with its options, when it is first called, and cache the result.
+
+    It runs without the interpreter's lock.
+    """
     import numba  # slow to import: only modules of kernels pay for it, which commands import when needed
 
     def decorate(function: F) -> F:
-        kernel = numba.njit(**options)(function)
+        kernel = numba.njit(nogil=True, **options)(function)
         if cache and hasattr(kernel, "enable_caching"):  # not where NUMBA_DISABLE_JIT is set
             _keep(kernel, Path(function.__code__.co_filename))
             kernel._cache = _Kept(kernel._cache, _shared_cache(function))

@@ -5,14 +5,14 @@ Legend: H a matrix, S covariance, A allowance (entries may be inf), weights not 
 
 from __future__ import annotations
 
-from dp_bundle.base.kernels import njit
+from dp_bundle.base.kernels import FAST, njit
 from dp_learn.matrices.linalg import Array
 
 MOST_STEPS = 100  # Michelot's iteration: finite, and short in practice
 ROUNDING = 1e-15
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(fastmath=FAST)
 def excess_of_box(H: Array, S: Array, A: Array, weights: Array, radius: float, out: Array) -> None:
     """Fill `out` with how far H is outside the box ``|W - S| <= A + t weights``.
 

@@ -17,7 +17,7 @@ _UNIT = 2.0**-32
 OPEN = 1 << 62  # subtracted from a block's number while its first proposal is not accepted
 
 
-@njit(nogil=True)
+@njit()
 def tally(counts: NDArray[np.int64], places: NDArray[np.float64]) -> None:
     """Count places in cells, those below the first in it, those beyond the last in that, and missing ones nowhere."""
     last = len(counts) - 1
@@ -26,7 +26,7 @@ def tally(counts: NDArray[np.int64], places: NDArray[np.float64]) -> None:
             counts[int(min(max(place, 0.0), last))] += 1
 
 
-@njit(nogil=True)
+@njit()
 def invert(words, spare, head, mid, low, guide, shift, out, start):  # type: ignore[no-untyped-def]
     """Overwrite out[start:], and return its size, or where the spare words ran out."""
     n_spent = 0
@@ -56,7 +56,7 @@ def invert(words, spare, head, mid, low, guide, shift, out, start):  # type: ign
     return out.size
 
 
-@njit(nogil=True, inline="always")
+@njit(inline="always")
 def value_in_block(block, word, n_bits, mask, half, width, curvature):  # type: ignore[no-untyped-def]
     """Return the value that a word puts into a block, g, U, and whether the value is allowed."""
     sign = block >> 63
@@ -69,7 +69,7 @@ def value_in_block(block, word, n_bits, mask, half, width, curvature):  # type: 
     return (magnitude ^ sign) - sign, g, u, allowed
 
 
-@njit(nogil=True)
+@njit()
 def propose(values, words, n_bits, mask, half, width, curvature):  # type: ignore[no-untyped-def]
     """Replace block numbers by values where 1 - g <= exp(-g) is enough to accept, and mark the others."""
     for i in range(values.size):
@@ -77,7 +77,7 @@ def propose(values, words, n_bits, mask, half, width, curvature):  # type: ignor
         values[i] = value if (u + g <= 1.0 - _MARGIN) & allowed else values[i] - OPEN
 
 
-@njit(nogil=True)
+@njit()
 def settle(values, words, end, start, n_bits, mask, half, width, curvature):  # type: ignore[no-untyped-def]
     """Decide on the marked values in values[start:end], replacing rejected ones by the last; words move along.
 
@@ -100,7 +100,7 @@ def settle(values, words, end, start, n_bits, mask, half, width, curvature):  # 
     return end, i
 
 
-@njit(nogil=True)
+@njit()
 def add_steps(values, bounds, granularity, limits, draws, noisy):  # type: ignore[no-untyped-def]
     """Put values on the grid, clip and add noise; return how many lie outside the bounds.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_bundle.base.kernels import njit
+from dp_bundle.base.kernels import FAST, njit
 from dp_learn.glasso.solvers._sparse_kernels import PENDING, TINY, SparseRows
 from dp_learn.matrices.linalg import Array
 
@@ -25,7 +25,7 @@ MAX_PASSES = 500  # over the active coordinates of one lasso
 NEWTON_EVERY = 8  # passes
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def sweep_columns(  # type: ignore[no-untyped-def]
     S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float
 ):
@@ -127,7 +127,7 @@ def sweep_columns(  # type: ignore[no-untyped-def]
     return SparseRows(index, value, count), progress, True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def write_columns(x: Array, p: int, first: int, last: int) -> None:
     """Overwrite columns first..last-1 of a matrix with its rows."""
     for i in range(p):
@@ -136,7 +136,7 @@ def write_columns(x: Array, p: int, first: int, last: int) -> None:
                 x[i * p + c] = x[c * p + i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def refresh_row(x: Array, p: int, i: int, first: int, last: int) -> None:
     """Overwrite entries first..last-1 of row i with those of its column, unless row i is one of these."""
     if i < first or i >= last:
@@ -144,7 +144,7 @@ def refresh_row(x: Array, p: int, i: int, first: int, last: int) -> None:
             x[i * p + c] = x[c * p + i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _add_rows(x: Array, p: int, active: Array, beta: Array, k: int, w: Array) -> None:
     """Overwrite `w` with the sum of the active rows, each times its coefficient, two at a time."""
     n_odd = k % 2
@@ -160,7 +160,7 @@ def _add_rows(x: Array, p: int, active: Array, beta: Array, k: int, w: Array) ->
             w[c] += b0 * x[one + c] + b1 * x[other + c]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def activate_violators(  # type: ignore[no-untyped-def]
     S: Array, L: Array, j: int, w: Array, tol: float, active: Array, is_active: Array, beta: Array, k: int
 ):
@@ -178,7 +178,7 @@ def activate_violators(  # type: ignore[no-untyped-def]
     return k
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _replace_row(x: Array, p: int, j: int, w: Array, S: Array, L: Array) -> float:
     """Overwrite row j with `w`, clipped to the box; return the squared distance from what it was."""
     change = 0.0
@@ -193,7 +193,7 @@ def _replace_row(x: Array, p: int, j: int, w: Array, S: Array, L: Array) -> floa
     return change
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def widen(index: Array, value: Array, needed: int):  # type: ignore[no-untyped-def]
     """Return both arrays with room for at least `needed` entries a row; the new ones are zero."""
     p, width = index.shape
@@ -205,7 +205,7 @@ def widen(index: Array, value: Array, needed: int):  # type: ignore[no-untyped-d
     return new_index, new_value
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def lasso_on_active(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int, tol: float) -> bool:
     """Minimise ``1/2 b'Gb - b's + sum penalty |b|`` over the first k coordinates; overwrites `beta` and `residual`.
 
@@ -220,7 +220,7 @@ def lasso_on_active(G: Array, s: Array, penalty: Array, beta: Array, residual: A
     return largest <= tol
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def settle(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int, tol: float) -> None:
     """Go on where rounds of coordinate descent have found the signs, but are slow: Newton steps settle the values."""
     for n_pass in range(NEWTON_EVERY, MAX_PASSES):
@@ -230,7 +230,7 @@ def settle(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: 
             break
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _pass(G: Array, penalty: Array, beta: Array, residual: Array, k: int) -> float:
     """Minimise along one coordinate after the other; return the largest step."""
     largest = 0.0
@@ -253,7 +253,7 @@ def _pass(G: Array, penalty: Array, beta: Array, residual: Array, k: int) -> flo
     return largest
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _residual(G: Array, s: Array, beta: Array, residual: Array, k: int) -> None:
     """Overwrite `residual` with ``s - G beta``."""
     for a in range(k):
@@ -263,7 +263,7 @@ def _residual(G: Array, s: Array, beta: Array, residual: Array, k: int) -> None:
         residual[a] = left
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _newton_step(G: Array, s: Array, penalty: Array, beta: Array, residual: Array, k: int) -> None:
     """Minimise over the coordinates that are not zero with their signs held, or go as far as the first sign change."""
     chosen = np.empty(k, dtype=np.int64)
@@ -296,7 +296,7 @@ def _newton_step(G: Array, s: Array, penalty: Array, beta: Array, residual: Arra
     _residual(G, s, beta, residual, k)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def factor_and_solve(G: Array, b: Array, k: int) -> bool:
     """Overwrite `b` with the solution of ``G x = b`` and the lower triangle of G with its Cholesky factor.
 

@@ -40,7 +40,7 @@ FEW_SCALINGS = 4  # of rows, before a factorisation decides
 ROUNDING = 8.0 * 2.0**-52  # relative to the sizes of what is added up, as in `problem`
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def solve_components(  # type: ignore[no-untyped-def]
     S: Array, L: Array, warm: bool, T0: Array, W0: Array, gap: float, largest: int, max_iter: int, T: Array, W: Array,
     work: Array,
@@ -88,7 +88,7 @@ def solve_components(  # type: ignore[no-untyped-def]
     return order, first, left[:n_left], n_components, objective, reached, n_iter
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _solve_component(  # type: ignore[no-untyped-def]
     S: Array, L: Array, warm: bool, T0: Array, W0: Array, start: Array, column: Array, place: Array, index: Array,
     scale: Array, gap: float, max_iter: int, T: Array, W: Array, work: Array,
@@ -148,7 +148,7 @@ def _solve_component(  # type: ignore[no-untyped-def]
     return value, reached, sweeps
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _descend(  # type: ignore[no-untyped-def]
     s: Array, penalty: Array, w: Array, coefficients: SparseRows, variance: Array, gap: float, max_iter: int,
     scratch: Array, neighbour: Array,
@@ -192,7 +192,7 @@ def _descend(  # type: ignore[no-untyped-def]
     return 0.0, 0.0, 0, coefficients
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def next_tolerance(increase: float, variance: Array, loosest: float) -> float:
     """Return the tolerance of the next sweep's lassos: a small part of a typical step of the last."""
     smallest = variance[0]
@@ -202,7 +202,7 @@ def next_tolerance(increase: float, variance: Array, loosest: float) -> float:
     return tol
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def fill_penalty(S: Array, alpha: float, lift: float, L: Array) -> bool:
     """Fill L with alpha, and with `lift` on the diagonal.
 
@@ -224,7 +224,7 @@ def fill_penalty(S: Array, alpha: float, lift: float, L: Array) -> bool:
     return n_bad == 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def list_edges(S: Array, L: Array):  # type: ignore[no-untyped-def]
     """Return the starts of the rows in a list of columns, and the off-diagonal columns where ``|S_ij| > L_ij``."""
     p = S.shape[0]
@@ -254,7 +254,7 @@ def list_edges(S: Array, L: Array):  # type: ignore[no-untyped-def]
     return start, column
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def connected_components(start: Array, column: Array):  # type: ignore[no-untyped-def]
     """Return the vertices, component after component, each in ascending order, and where every component starts."""
     p = start.size - 1
@@ -285,7 +285,7 @@ def connected_components(start: Array, column: Array):  # type: ignore[no-untype
     return vertex, first[: n_components + 1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _gather_and_shrink(S: Array, L: Array, index: Array, scale: Array, s: Array, penalty: Array, w: Array) -> None:
     """Fill s and penalty with a component in standard form, and w with the matrix of its box nearest to zero."""
     k, n = np.uint64(index.size), np.uint64(S.shape[0])
@@ -304,7 +304,7 @@ def _gather_and_shrink(S: Array, L: Array, index: Array, scale: Array, s: Array,
         s[a, a], penalty[a, a], w[a, a] = 1.0, 0.0, 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _edges_among(w: Array, start: Array, column: Array, place: Array, index: Array) -> SparseRows:
     """Return the entries of w on the edges of a component, which are all that are not zero off its diagonal."""
     k = index.size
@@ -320,7 +320,7 @@ def _edges_among(w: Array, start: Array, column: Array, place: Array, index: Arr
     return SparseRows(other, value, length)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@njit(error_model="numpy", inline="always")
 def _put_back(w: Array, index: Array, scale: Array, W: Array) -> None:
     """Overwrite the entries of W in these rows and columns with those of w, in their own units."""
     k, n = np.uint64(index.size), np.uint64(W.shape[0])

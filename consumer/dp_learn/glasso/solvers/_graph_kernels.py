@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.base.kernels import njit
+from dp_bundle.base.kernels import FAST, njit
 from dp_learn.glasso.solvers._column_kernels import factor_and_solve, refresh_row, write_columns
 from dp_learn.glasso.solvers._sparse_kernels import SparseRows
 from dp_learn.matrices.linalg import Array
@@ -19,7 +19,7 @@ WAITING = 32  # rows whose columns are written together: strided writes miss the
 CLIQUE = 8  # neighbours of a column that is removed, at most
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def remove_cliques(edges: Array, column: Array, length: Array):  # type: ignore[no-untyped-def]
     """Return the columns to remove, in order, with their neighbours then, and which columns are left.
 
@@ -58,7 +58,7 @@ def remove_cliques(edges: Array, column: Array, length: Array):  # type: ignore[
     return order[:n_removed], near[:n_removed], count[:n_removed], left
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _is_clique(edges: Array, near: Array, k: int) -> bool:
     for a in range(k):
         for c in range(a):
@@ -67,7 +67,7 @@ def _is_clique(edges: Array, near: Array, k: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def regress_removed(S: Array, order: Array, near: Array, count: Array):  # type: ignore[no-untyped-def]
     """Return rows, columns and values of what the removed columns add to the precision matrix, one after the other.
 
@@ -103,7 +103,7 @@ def regress_removed(S: Array, order: Array, near: Array, count: Array):  # type:
     return rows, columns, values, total, True
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def sweep_graph(E: SparseRows, W: Array, B: Array, variance: Array, relaxation: float):  # type: ignore[no-untyped-def]
     """Regress every column on its neighbours once, and move its row of W by so many times the step to the best one.
 
@@ -148,7 +148,7 @@ def sweep_graph(E: SparseRows, W: Array, B: Array, variance: Array, relaxation: 
     return progress, True
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(fastmath=FAST)
 def _add_rows(W: Array, near: Array, b: Array, k: int, w: Array) -> None:
     """Overwrite `w` with the sum of the neighbours' rows of W, each times its coefficient, four at a time."""
     w[:] = 0.0
@@ -163,7 +163,7 @@ def _add_rows(W: Array, near: Array, b: Array, k: int, w: Array) -> None:
             w[c] += b0 * W[i0, c]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@njit(fastmath=FAST)
 def _move_row(W: Array, j: int, w: Array, relaxation: float) -> float:
     """Move row j of W towards `w`, by so many times the way; return the squared length of the way."""
     way = 0.0

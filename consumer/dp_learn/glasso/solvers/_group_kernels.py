@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_bundle.base.kernels import njit
+from dp_bundle.base.kernels import FAST, njit
 from dp_learn.glasso.solvers._group_lasso_kernels import group_lasso
 from dp_learn.glasso.solvers._sparse_kernels import TINY
 from dp_learn.matrices.linalg import Array
@@ -46,7 +46,7 @@ class NodeCoefficients(NamedTuple):
     basis: Array
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def sweep_nodes(  # type: ignore[no-untyped-def]
     S: Array, L: Array, first: Array, W: Array, regression: NodeCoefficients, tol: float, stale: Array, fresh: float
 ):
@@ -177,7 +177,7 @@ def sweep_nodes(  # type: ignore[no-untyped-def]
     return progress, True
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def _add_rows(W: Array, index: Array, B: Array, m: int, w: Array, k: int) -> None:
     """Overwrite the first k rows of `w` with the sums of the rows in `index`, each times its coefficient."""
     p = W.shape[1]
@@ -198,7 +198,7 @@ def _add_rows(W: Array, index: Array, B: Array, m: int, w: Array, k: int) -> Non
                 row[i] += b0 * one[i] + b1 * other[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def _activate_outside(
     S: Array, L: Array, first: Array, g: int, w: Array, slack: float, active: Array, is_active: Array, begin: Array,
     U: Array, n: int, k: int,
@@ -224,7 +224,7 @@ def _activate_outside(
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def _replace_rows(W: Array, left: int, w: Array, precision: Array, k: int) -> float:
     """Overwrite the rows and columns of a node; return their square change, times the node's precision."""
     p, total = W.shape[0], 0.0
@@ -241,7 +241,7 @@ def _replace_rows(W: Array, left: int, w: Array, precision: Array, k: int) -> fl
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def pull_rows_into_balls(S: Array, L: Array, first: Array, g: int, w: Array, k: int) -> None:
     """Move the new rows of a node into the balls around its rows of S, but for its own block."""
     left = first[g]
@@ -260,7 +260,7 @@ def pull_rows_into_balls(S: Array, L: Array, first: Array, g: int, w: Array, k: 
                 w[c, i] = new if abs(new) > TINY else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def eigenpairs(own: Array, C: Array, Q: Array) -> bool:
     """Overwrite C and Q with the eigenvalues and eigenvectors of a node's block; False unless it is definite.
 
@@ -301,7 +301,7 @@ def eigenpairs(own: Array, C: Array, Q: Array) -> bool:
     return positive
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def turn(Q: Array, B: Array, U: Array, begin: int | np.int64, m: int) -> None:
     """Overwrite columns `begin` to m of U with those of ``Q' B``."""
     k = Q.shape[0]
@@ -318,7 +318,7 @@ def turn(Q: Array, B: Array, U: Array, begin: int | np.int64, m: int) -> None:
                 U[j, a] += q * B[c, a]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def turn_back(Q: Array, U: Array, B: Array, m: int) -> None:
     """Overwrite the first m columns of B with those of ``Q U``."""
     k = Q.shape[0]
@@ -331,7 +331,7 @@ def turn_back(Q: Array, U: Array, B: Array, m: int) -> None:
                 B[c, a] += q * U[j, a]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def fill_group_precision(  # type: ignore[no-untyped-def]
     s: Array, penalty: Array, first: Array, w: Array, regression: NodeCoefficients, t: Array
 ):

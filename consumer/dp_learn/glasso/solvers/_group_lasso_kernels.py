@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dp_bundle.base.kernels import njit
+from dp_bundle.base.kernels import FAST, njit
 from dp_learn.matrices.linalg import Array
 
 MAX_PASSES = 200  # over the active blocks of one group lasso
@@ -21,7 +21,7 @@ SMALL = 0.5  # of the mean square of the last pass: a block whose step is smalle
 QUICK, FURTHER = 0.1, 1e-2  # a pass that leaves less of the last is worth another, down to this share of the tolerance
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def group_lasso(
     G: Array, s: Array, d: Array, C: Array, penalty: Array, begin: Array, n: int, U: Array, residual: Array,
     known: int | np.int64, tol: float,
@@ -88,7 +88,7 @@ def group_lasso(
     return left
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def _subtract(residual: Array, step: Array, G: Array, begin: int, end: int, m: int, k: int) -> None:
     """Subtract rows `begin` to `end` of G, each times its step, from k rows; two at once, as memory is slow."""
     for a in range(begin, end - 1, 2):
@@ -105,7 +105,7 @@ def _subtract(residual: Array, step: Array, G: Array, begin: int, end: int, m: i
                 row[c] -= s0 * one[c]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def _block_length(
     residual: Array, U: Array, d: Array, C: Array, begin: int, end: int, penalty: float, square: float, length: float
 ) -> float:

@@ -25,7 +25,7 @@ from dp_learn.matrices.linalg import Array
 ROUNDING = 1e-14  # relative: a cut that gains less is none
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def shrink_chain(a: Array, c: Array, l: Array, coupling: Array, squared: bool, out: Array) -> None:  # noqa: E741
     """Minimise ``sum c/2 (z - a)^2 + l |z|`` plus coupling times ``|dz|`` of neighbours, or half of its square."""
     n_periods, n_entries = a.shape
@@ -79,7 +79,7 @@ def shrink_chain(a: Array, c: Array, l: Array, coupling: Array, squared: bool, o
             out[k, m] = z
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _break_at_zero(x: Array, v: Array, n: int, left: float, right: float, height: float) -> int:
     """Add ``height sign(x)`` to a polyline; return how many points it has."""
     first, last = 0, n
@@ -109,7 +109,7 @@ def _break_at_zero(x: Array, v: Array, n: int, left: float, right: float, height
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _find(x: Array, v: Array, n: int, left: float, right: float, target: float):  # type: ignore[no-untyped-def]
     """Return where a polyline has a value."""
     if target <= v[0]:
@@ -122,7 +122,7 @@ def _find(x: Array, v: Array, n: int, left: float, right: float, target: float):
     return x[i] + (x[i + 1] - x[i]) * ((target - v[i]) / (v[i + 1] - v[i]))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _value(x: Array, v: Array, n: int, left: float, right: float, at: float):  # type: ignore[no-untyped-def]
     """Return the value of a polyline where it has no point."""
     if at <= x[0]:
@@ -135,7 +135,7 @@ def _value(x: Array, v: Array, n: int, left: float, right: float, at: float):  #
     return v[i] + (v[i + 1] - v[i]) * ((at - x[i]) / (x[i + 1] - x[i]))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _find_tilted(x: Array, v: Array, n: int, left: float, right: float, g: float, z: float):  # type: ignore[no-untyped-def]
     """Return the y at which ``y + v(y) / g = z``."""
     if z <= x[0] + v[0] / g:
@@ -149,7 +149,7 @@ def _find_tilted(x: Array, v: Array, n: int, left: float, right: float, g: float
     return x[i] + (x[i + 1] - x[i]) * ((z - begin) / (end - begin))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def shrink_pairs(a: Array, c: Array, l: Array, coupling: Array, out: Array) -> None:  # noqa: E741
     """Minimise ``sum c/2 (z - a)^2 + l |z|`` plus the entry's coupling times ``|z_k - z_l|`` of all pairs k < l."""
     n_periods, n_entries = a.shape
@@ -190,7 +190,7 @@ def shrink_pairs(a: Array, c: Array, l: Array, coupling: Array, out: Array) -> N
                     out[order[i], m] = z
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _cheapest_cut(order: Array, slope: Array, start: int, end: int, g: float) -> int:
     """Return how many to cut off, after these are sorted by their slopes, which are overwritten; 0 if none pays."""
     size = 0.0
@@ -211,7 +211,7 @@ def _cheapest_cut(order: Array, slope: Array, start: int, end: int, g: float) ->
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def average_tied(a: Array, c: Array, tied: Array, out: Array) -> None:
     """Give periods of one number above 0 in `tied` their weighted mean, entry by entry, and zero to the others."""
     n_periods, n_entries = a.shape

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dp_bundle.base.kernels import njit
+from dp_bundle.base.kernels import FAST, njit
 from dp_learn.matrices.linalg import Array
 
 MAX_SCALINGS = 100
@@ -31,7 +31,7 @@ class SparseRows(NamedTuple):
     length: Array
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def off_diagonal_rows(M: Array) -> SparseRows:
     """Return the entries of a matrix that are not zero, without the diagonal; places beyond a row's count are zero."""
     p = M.shape[0]
@@ -55,7 +55,7 @@ def off_diagonal_rows(M: Array) -> SparseRows:
     return SparseRows(index, value, count)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def is_dominant(edges: SparseRows, max_scalings: int = MAX_SCALINGS) -> bool:
     """Return whether a scale was found in which the matrix, of unit diagonal, is strictly diagonally dominant.
 
@@ -80,7 +80,7 @@ def is_dominant(edges: SparseRows, max_scalings: int = MAX_SCALINGS) -> bool:
     return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def fill_precision(B: SparseRows, schur: Array, T: Array):  # type: ignore[no-untyped-def]
     """Fill T with the symmetrised precision matrix: an entry is kept where both columns agree on its sign.
 
@@ -109,14 +109,14 @@ def fill_precision(B: SparseRows, schur: Array, T: Array):  # type: ignore[no-un
     return kept
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@njit(error_model="numpy", fastmath={"contract"})
 def add_multiple(w: Array, b: float, row: Array) -> None:
     """Add ``b row`` to `w`."""
     for i in range(w.size):
         w[i] += b * row[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def linear_terms(S: Array, L: Array, W: Array, T: SparseRows, diagonal: Array):  # type: ignore[no-untyped-def]
     """Return ``<S, T> + sum L |T|``, the size of its terms, and it minus ``<W, T>``.
 
@@ -135,7 +135,7 @@ def linear_terms(S: Array, L: Array, W: Array, T: SparseRows, diagonal: Array): 
     return linear, size, complementarity
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def small_residual_square(W: Array, T: SparseRows, diagonal: Array, R: Array) -> float:
     """Return the trace of ``R^2`` and overwrite R, for which there is room where a matrix is small."""
     p = diagonal.size
@@ -154,7 +154,7 @@ def small_residual_square(W: Array, T: SparseRows, diagonal: Array, R: Array) ->
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def residual_square(W: Array, T: SparseRows, diagonal: Array) -> float:
     """Return the trace of ``R^2``, a few rows of R at a time."""
     p = W.shape[0]
@@ -176,7 +176,7 @@ def residual_square(W: Array, T: SparseRows, diagonal: Array) -> float:
     return square
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def _paired_with_columns(rows: Array, columns: Array, T: SparseRows, diagonal: Array) -> float:
     """Return the inner product of `rows` with the transpose of ``T columns``."""
     product = np.empty(PENDING)
@@ -193,7 +193,7 @@ def _paired_with_columns(rows: Array, columns: Array, T: SparseRows, diagonal: A
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def log_determinant(edges: SparseRows, diagonal: Array, M: Array, neighbour: Array) -> float:
     """Return the logarithm of a symmetric matrix's determinant, -inf unless it is positive definite.
 
@@ -252,7 +252,7 @@ def log_determinant(edges: SparseRows, diagonal: Array, M: Array, neighbour: Arr
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(error_model="numpy")
 def _eliminate(k: int, M: Array, pivot: Array, neighbour: Array, degree: Array) -> None:
     """Eliminate one vertex, overwriting what its neighbours have."""
     for a in range(degree[k]):
@@ -276,7 +276,7 @@ def _eliminate(k: int, M: Array, pivot: Array, neighbour: Array, degree: Array) 
             M[i, j], M[j, i] = new, new
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(error_model="numpy", fastmath=FAST)
 def _dense_log_determinant(M: Array, pivot: Array, index: Array) -> float:
     """Return the logarithm of the determinant of the rows and columns in `index`, by a Cholesky factorisation."""
     n = index.size

@@ -48,7 +48,7 @@ def solve_gram_lassos(
     return solutions, residuals
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _descend(G: Array, C: Array, L: Array, B: Array, residuals: Array, tol: float) -> None:
     """Solve every row's problem; overwrites B and `residuals`."""
     p = G.shape[0]
@@ -80,7 +80,7 @@ def _descend(G: Array, C: Array, L: Array, B: Array, residuals: Array, tol: floa
             B[j, active[a]] = beta[a]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _violation(c: Array, penalty: Array, w: Array, active: Array, is_active: Array, beta: Array, k: int) -> float:
     """Return the optimality residual at the active coordinates `beta`, whose image under G is `w`."""
     largest = 0.0

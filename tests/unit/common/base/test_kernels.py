@@ -12,7 +12,7 @@ from dp_bundle.base.kernels import before_compiling, njit
 
 before_compiling(lambda kept: print("compiling", kept))
 
-@njit(nogil=True)
+@njit()
 def double(x):
     return 2 * x
 
