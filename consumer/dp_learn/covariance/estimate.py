@@ -153,15 +153,14 @@ def inner_product(x: Any, y: Any) -> float:
 
 
 def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) -> FloatArray:
-    """Return the covariance less that of the noise: a diagonal matrix, or a whole one where columns share noise.
+    """Return the covariance less that of the noise, which is a diagonal matrix.
 
     Parameters
     ----------
     covariance : ndarray of shape (n_features, n_features)
         Sample covariance of the noisy rows, divisor n_rows - 1.
-    noise_variance : array-like of shape (n_features,) or (n_features, n_features)
-        The exact variance of each column's noise, in its unit squared; or the noise's exact covariance matrix. Labels,
-        if any, are those of `covariance`.
+    noise_variance : array-like of shape (n_features,)
+        The exact variance of each column's noise, in its unit squared. Labels, if any, are those of `covariance`.
 
     Returns
     -------
@@ -175,8 +174,6 @@ def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) 
     columns = column_labels(covariance)
     covariance = np.asarray(align_square("covariance", covariance))
     variance = align_numbers("noise_variance", noise_variance, columns)
-    if variance.ndim == 2:
-        return _debias_dependent(covariance, variance)
     if covariance.ndim != 2 or variance.shape != (len(covariance),) or covariance.shape[0] != covariance.shape[1]:
         raise ParameterError("noise_variance", f"one number per column of a {covariance.shape} matrix", variance.shape)
     if not (np.isfinite(variance).all() and (variance >= 0).all()):
@@ -184,18 +181,6 @@ def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) 
     debiased = np.array(covariance, dtype=float)
     debiased[np.diag_indices_from(debiased)] -= variance
     return debiased
-
-
-def _debias_dependent(covariance: FloatArray, noise: FloatArray) -> FloatArray:
-    """Return the covariance less the noise's own, once that is seen to be one."""
-    if noise.shape != covariance.shape:
-        raise ParameterError("noise_variance.shape", f"{covariance.shape}, like the covariance", noise.shape)
-    size = float(np.abs(noise).max(initial=0.0))
-    if not (np.isfinite(size) and np.allclose(noise, noise.T, rtol=0.0, atol=1e-12 * size)):
-        raise ParameterError("noise_variance", "a finite symmetric matrix", noise.tolist())
-    if np.linalg.eigvalsh(noise)[0] < -1e-9 * size:
-        raise ParameterError("noise_variance", "positive semidefinite", noise.tolist())
-    return covariance - noise
 
 
 @dataclass(frozen=True)
@@ -222,17 +207,6 @@ class NoisyCovariance:
     noise_variance: FloatArray
     noise_fourth_cumulant: FloatArray
     noise_shared: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        p = len(self.covariance)
-        if self.n_rows < 2:
-            raise ParameterError("n_rows", "at least 2", self.n_rows)
-        if self.covariance.shape != (p, p):
-            raise ParameterError("covariance.shape", "(p, p)", self.covariance.shape)
-        for name in ("noise_variance", "noise_fourth_cumulant"):
-            shape = getattr(self, name).shape
-            if shape != (p,):
-                raise ParameterError(f"{name}.shape", f"({p},), like the covariance", shape)
 
     @property
     def debiased(self) -> FloatArray:
@@ -403,8 +377,6 @@ class ReleasedCovariance:
         The covariance less what the noise adds on average, divisor n_rows - 1, in data units.
     noise : NoiseLaw or None
         The law of the noise on it; None if nothing is known of that.
-    exact_count : bool
-        Whether the number of rows is exact.
     estimated : bool
         Whether the noise does not act entry by entry, and its variances are the publisher's estimates of the mean
         squared errors: good enough to choose by, but of no known law.
@@ -418,7 +390,6 @@ class ReleasedCovariance:
     n_rows: int
     debiased: FloatArray
     noise: NoiseLaw | None
-    exact_count: bool = True
     estimated: bool = False
     kurtosis: float | None = None
     skewness: FloatArray | None = None
@@ -579,20 +550,8 @@ def combine_sources(
         One per source, not negative; they are divided by their sum.
     same_rows : bool
         As in `PooledCovariance`.
-
-    Raises
-    ------
-    ParameterError
-        The sources do not fit together.
     """
-    if not sources or any(len(source.debiased) != len(columns) for source in sources):
-        raise ParameterError("sources", f"one or more, each with {len(columns)} columns", len(sources))
-    counted = {s.n_rows for s in sources if isinstance(s, NoisyCovariance) or s.exact_count}
-    if same_rows and len(counted) > 1:
-        raise ParameterError("sources", "of equal row counts if they hold the same rows", [s.n_rows for s in sources])
     w = np.asarray(weights, dtype=float)
-    if w.shape != (len(sources),) or not (np.isfinite(w).all() and (w >= 0).all() and w.sum() > 0):
-        raise ParameterError("weights", "one number per source, not negative, not all zero", list(weights))
     w = w / w.sum()
     covariance = sum(weight * source.debiased for source, weight in zip(sources, w, strict=True))
     return PooledCovariance(tuple(columns), np.asarray(covariance), tuple(sources), tuple(w.tolist()), same_rows)

@@ -295,10 +295,6 @@ def subsample_moments(matrices: Iterable[Rows], n_features: int, n_subsamples: i
     share : float
         The chance of every row to be in a subsample, in (0, 1].
     """
-    if n_subsamples < 1:
-        raise ParameterError("n_subsamples", "at least 1", n_subsamples)
-    if not 0.0 < share <= 1.0:
-        raise ParameterError("share", "in (0, 1]", share)
     limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
     draw = partial(_draw, n_subsamples=n_subsamples, limit=limit)
     return _merge_all(draw, matrices, [_no_rows(n_features)] * n_subsamples)

@@ -77,7 +77,7 @@ def debias_one_round(
         scaled_mean = (mean - centers) / half_widths
         noise = OneRound(round(rows), half_widths, scaled_mean, moments.constant, u, t, exact_count=counted)
     debiased = covariance * (rows / (rows - 1))
-    return mean, ReleasedCovariance(round(rows), debiased, noise, exact_count=counted, estimated=estimated)
+    return mean, ReleasedCovariance(round(rows), debiased, noise, estimated=estimated)
 
 
 def _square(error: float | None) -> float | None:

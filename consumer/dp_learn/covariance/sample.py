@@ -64,11 +64,6 @@ def pool_sources(
         At least one.
     same_rows : bool
         Whether they are releases of the same rows with independent noise.
-
-    Raises
-    ------
-    ParameterError
-        The sources do not fit together.
     """
     by_rows = combine_sources(columns, sources, [source.n_rows - 1 for source in sources], same_rows=same_rows)
     if len(sources) == 1:

@@ -50,7 +50,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import (
     AT_ONCE,
@@ -151,8 +150,6 @@ def combine_row_errors(pooled: PooledCovariance, b: FloatArray, errors: Sequence
     sampling error, which counts once. Each release estimates it by its own error less the noise's part, which is known.
     These estimates are averaged by the squared weights, because they vary with the square of the noise's part.
     """
-    if len(errors) != len(pooled.sources):
-        raise ParameterError("errors", f"one for each of {len(pooled.sources)} sources", len(errors))
     squared = [weight * weight for weight in pooled.weights]
     if len(errors) == 1:
         return errors[0]

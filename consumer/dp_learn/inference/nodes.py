@@ -7,13 +7,9 @@ degrees of freedom as there are entries. The errors of entries are those of `edg
 release. Of a block they are the model's, raised by as much as the rows vary more than it over the whole block: the
 rows' own errors of entries with rare levels are too uncertain to be divided by one by one.
 
-`infer_blocks` tests rows of any distribution and noise, dependent within a node or not. The error of T is the mean of
--y_i y_j over the noisy rows, less its expectation, so that the covariance of the entries of a block of T is that of the
-products y_i y_j.
-
 References
 ----------
-Jankova & van de Geer (2015), eq. 4, for T. White (1980) for errors from the rows. Wilson & Hilferty (1931), The
+Jankova & van de Geer (2015), eq. 4, for T. Wilson & Hilferty (1931), The
 distribution of chi-square, PNAS 17(12). Benjamini & Hochberg (1995). Hotelling (1936), Relations between two
 sets of variates, Biometrika 28, for canonical correlations.
 """
@@ -29,14 +25,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_bundle.base.errors import ParameterError
-from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance, debias_covariance
+from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.inference.edges import Pairs, desparsify, pair_q_values
 from dp_learn.matrices.linalg import SMALLEST_P, FloatArray, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
-RANK = 1e-9  # of the largest eigenvalue of a block's covariance: a direction of less is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,51 +216,6 @@ def _own_blocks(labels: npt.NDArray[np.intp]) -> list[Any]:
     return [np.ix_(labels == node, labels == node) for node in range(int(labels.max()) + 1)]
 
 
-def infer_blocks(
-    rows: npt.ArrayLike, noise_covariance: npt.ArrayLike, precision: npt.ArrayLike, labels: npt.ArrayLike
-) -> NodeInference:
-    """Test every pair of nodes for an edge.
-
-    Parameters
-    ----------
-    rows : array of shape (n_rows, n_features)
-        Independent noisy rows, in data units.
-    noise_covariance : array of shape (n_features, n_features)
-        The exact covariance of one row's noise, or of shape (n_features,) its variances where it is diagonal.
-    precision : array of shape (n_features, n_features)
-        Theta, a positive definite estimate of the precision matrix of the clean rows, in inverse data units.
-    labels : sequence of length n_features
-        The node of each column.
-
-    Raises
-    ------
-    ParameterError
-        For arguments that do not fit each other, or a precision matrix that is not positive definite.
-    """
-    x, theta = np.asarray(rows, dtype=float), np.asarray(precision, dtype=float)
-    listed = np.asarray(labels).tolist()
-    if x.ndim != 2 or len(x) < 2 or len(listed) != x.shape[1]:
-        raise ParameterError("rows.shape", f"(n, {len(listed)}) with n >= 2, like the labels", x.shape)
-    if theta.shape != (len(listed), len(listed)) or not is_positive_definite(theta):
-        raise ParameterError("precision", f"a positive definite matrix of {len(listed)} columns", theta.shape)
-
-    # the estimate, and the rows whose products are its error
-    centred = x - x.mean(axis=0)
-    s = debias_covariance(centred.T @ centred / (len(x) - 1), noise_covariance)
-    estimate = 2.0 * theta - theta @ s @ theta
-    y = centred @ theta
-
-    nodes = tuple(dict.fromkeys(listed))
-    numbers = np.array([nodes.index(label) for label in listed], dtype=np.intp)
-    statistic, degrees = np.zeros((len(nodes), len(nodes))), np.zeros((len(nodes), len(nodes)), dtype=np.intp)
-    for g, h in zip(*np.triu_indices(len(nodes), 1), strict=True):
-        a, b = np.flatnonzero(numbers == g), np.flatnonzero(numbers == h)
-        products = (y[:, a, None] * y[:, None, b]).reshape(len(x), -1)
-        statistic[g, h], degrees[g, h] = _wald(estimate[np.ix_(a, b)].ravel(), products)
-    strength = np.abs(node_strengths(theta, numbers, len(nodes)))
-    return NodeInference(nodes, estimate, strength, statistic + statistic.T, degrees + degrees.T)
-
-
 def canonical_partial_correlations(
     precision: FloatArray, first: npt.NDArray[np.intp], second: npt.NDArray[np.intp]
 ) -> FloatArray:
@@ -288,14 +237,3 @@ def canonical_partial_correlations(
     half = np.linalg.solve(left, precision[np.ix_(first, second)])
     values: FloatArray = np.linalg.svd(np.linalg.solve(right, half.T), compute_uv=False)
     return np.clip(values, 0.0, 1.0)
-
-
-def _wald(estimate: FloatArray, products: FloatArray) -> tuple[float, int]:
-    """Return Wald's statistic of a mean of products, and the rank of its covariance."""
-    centred = products - products.mean(axis=0)
-    scale = np.sqrt((centred * centred).sum(axis=0))
-    scale[scale == 0.0] = np.inf
-    d, q = np.linalg.eigh((centred / scale).T @ (centred / scale))
-    used = d > RANK * max(float(d[-1]), 0.0)
-    scores = (q[:, used].T @ (estimate * len(products) / scale)) ** 2 / d[used]
-    return float(scores.sum()), int(used.sum())

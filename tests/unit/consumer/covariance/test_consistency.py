@@ -1,5 +1,6 @@
 """Rows that contradict their manifest are found, and true ones are left alone."""
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -51,7 +52,7 @@ def contradictions(columns: list[Column], values: np.ndarray) -> list[str]:
     return find_contradictions(columns, batch_moments(values, [column.noise.granularity for column in columns]))
 
 
-@pytest.mark.parametrize(("n_rows", "n_features"), [(3, 5), (50, 40), (2000, 30), (20_000, 2)])
+@pytest.mark.parametrize(("n_rows", "n_features"), [(3, 5), (50, 40), (20_000, 2)])
 def test_true_statements_are_believed(n_rows: int, n_features: int) -> None:
     """Noise alone, the hardest of true cases, and noise on rank-one data are both accepted."""
     columns = continuous(f"c{index}" for index in range(n_features))
@@ -60,13 +61,9 @@ def test_true_statements_are_believed(n_rows: int, n_features: int) -> None:
     assert contradictions(columns, rows) == []
     assert contradictions(columns, rows + (np.arange(n_rows) % 3 - 1.0)[:, None]) == []
 
-
-def test_sparse_discrete_noise_is_believed() -> None:
-    """Noise of a fifth of a step moves few values, which is what it should do."""
-    columns = [column(name, Noise.discrete_gaussian(sigma), "integer") for name, sigma in (("a", 0.2), ("b", 3.0))]
-    values = np.column_stack([sample_discrete_gaussian(each.noise.sigma, 500) for each in columns]).astype(float)
-
-    assert contradictions(columns, values) == []
+    sparse = [column(name, Noise.discrete_gaussian(sigma), "integer") for name, sigma in (("a", 0.2), ("b", 3.0))]
+    drawn = [sample_discrete_gaussian(each.noise.sigma, 500) for each in sparse]  # of a fifth of a step it moves few
+    assert contradictions(sparse, np.column_stack(drawn).astype(float)) == []
 
 
 def off_grid() -> np.ndarray:
@@ -114,12 +111,9 @@ def test_values_far_beyond_the_bounds_are_found() -> None:
 
 
 def test_the_edge_holds_in_simulation_and_is_not_idle() -> None:
-    """The smallest eigenvalue of noise stays above the bound, and near the edge that the bound starts from."""
-    smallest = [np.linalg.eigvalsh(np.cov(noisy(1000, 100).T))[0] for _ in range(20)]
-
-    assert smallest_possible_eigenvalue(100, 1000) < min(smallest)
-    assert np.mean(smallest) == pytest.approx((1 - np.sqrt(0.1)) ** 2, rel=0.05)
-    assert smallest_possible_eigenvalue(100, 1000) > 0.25
+    """The smallest eigenvalue of noise stays above the bound, which is near it and zero for fewer rows than columns."""
+    smallest = [np.linalg.eigvalsh(np.cov(noisy(1000, 100).T))[0] for _ in range(5)]
+    assert 0.25 < smallest_possible_eigenvalue(100, 1000) < min(smallest)
     assert smallest_possible_eigenvalue(100, 90) == 0
 
 
@@ -143,10 +137,9 @@ def released_moments(mechanism: str, rows: np.ndarray) -> tuple[SecondMoments, n
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("n_rows", [10, 5000])
-def test_true_second_moments_are_believed(mechanism: str, n_rows: int) -> None:
-    """Rows at a corner of their bounds, all of them alike, are the hardest of true cases; twenty releases pass."""
-    for size in [0.0, 1.0] * 20:
+def test_true_second_moments_are_believed(mechanism: str) -> None:
+    """Rows at a corner of their bounds, all of them alike, are the hardest of true cases; all releases pass."""
+    for size, n_rows in itertools.product([0.0, 1.0] * 10, [10, 5000]):
         noise, matrix = released_moments(mechanism, np.full((n_rows, 3), size))
         assert find_moment_contradictions(noise, "abc", matrix, n_rows, exact_count=True) == []
 
@@ -195,9 +188,9 @@ def released_rounds(rows: np.ndarray, seed: int = 0) -> tuple[SecondMoments, Rou
 
 @pytest.mark.parametrize("size", [0.1, 1.0, 50.0])
 def test_true_rounds_are_believed(size: float) -> None:
-    """Rows well inside their clip and radii, at them and far beyond them pass in twenty releases each."""
+    """Rows well inside their clip and radii, at them and far beyond them pass."""
     rng = np.random.default_rng(3)
-    for seed in range(20):
+    for seed in range(5):
         for rows in (size * rng.normal(size=(1000, 3)), np.full((1000, 3), size)):
             moments, matrices = released_rounds(rows, seed)
             assert find_round_contradictions(moments, "abc", matrices, 1000) == []

@@ -11,10 +11,8 @@ from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError, ParameterError, SchemaError
-from dp_learn import learn_graph
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows, table_rows
-from dp_learn.output.summary import summarize
 from dp_publish import Policy, publish
 
 NAMES = ("a", "b", "c")
@@ -27,21 +25,12 @@ def rows_of(n_rows: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n_rows, 3)) @ mixing + [5.0, -3.0, 0.0]
 
 
-def test_one_table_is_debiased_and_located() -> None:
-    """The pooled covariance of one table is its own less the noise, and its location the column means."""
-    rows = rows_of(100, 0)
-    sample = Sample([table_rows(rows, NAMES, [0.1, 0.2, 0.3])])
-
-    np.testing.assert_allclose(sample.pooled.covariance, np.cov(rows.T) - np.diag([0.1, 0.2, 0.3]), rtol=1e-12)
-    np.testing.assert_allclose(sample.location, rows.mean(axis=0), rtol=1e-12)
-    assert sample.moments[0].n_rows == 100
-
-
 def test_pooled_splits_hold_out_a_fold_of_every_source() -> None:
     """Train and test covariances are the sources' own, debiased and weighted as the whole is, and share no row."""
     tables, variances = [rows_of(60, 1), rows_of(200, 2)], [0.5, 0.1]
     sample = Sample([table_rows(rows, NAMES, v) for rows, v in zip(tables, variances, strict=True)], n_folds=4)
     weights = sample.pooled.weights
+    sample.forget_products()
     splits = sample.splits()
 
     assert sum(weights) == pytest.approx(1)
@@ -57,10 +46,15 @@ def test_pooled_splits_hold_out_a_fold_of_every_source() -> None:
 
 
 def test_subsamples_are_debiased() -> None:
-    """The mean over many subsamples is near the debiased covariance of all rows."""
+    """The mean over many subsamples is near the debiased covariance of all rows; without folds products may go."""
     rows = rows_of(4000, 3) + np.random.default_rng(9).normal(size=(4000, 3))
     sample = Sample([table_rows(rows, NAMES, 1.0)])
     drawn = sample.subsamples(40, 0.25)
+    sample.forget_products()
+
+    assert sample.moments[0].scatter.size == 0
+    np.testing.assert_allclose(sample.location, rows.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(sample.pooled.covariance, np.cov(rows.T) - np.eye(3), rtol=1e-12, atol=1e-12)
 
     assert len(drawn) == 40
     np.testing.assert_allclose(np.mean(drawn, axis=0), sample.pooled.covariance, atol=0.03)
@@ -69,12 +63,14 @@ def test_subsamples_are_debiased() -> None:
 def test_too_few_rows_get_a_sentence() -> None:
     """Folds or subsamples of fewer than two rows are refused."""
     sample = Sample([table_rows(rows_of(7, 0), NAMES)], n_folds=5)
-    with pytest.raises(EstimationError, match="too few rows for 5 folds"):
+    with pytest.raises(EstimationError):
         sample.splits()
-    with pytest.raises(EstimationError, match="too few rows for subsamples"):
+    with pytest.raises(EstimationError):
         sample.subsamples(3, 1e-9)
-    with pytest.raises(ParameterError, match="noise_variance"):
-        table_rows(rows_of(7, 0), NAMES, [1.0, np.nan, 1.0])
+    for wrong in ([1.0, np.nan, 1.0], [1.0, 2.0]):
+        with pytest.raises(ParameterError) as refused:
+            table_rows(rows_of(7, 0), NAMES, wrong)
+        assert refused.value.name == "noise_variance"
 
 
 @pytest.fixture
@@ -111,41 +107,19 @@ def test_releases_are_told_from_other_rows(releases: dict[str, Path]) -> None:
         assert not share_rows([opened["first"], opened["elsewhere"]])
         assert not share_rows([opened["first"]])
         for names, sentence in {
-            ("first", "first"): "given twice",
-            ("first", "second", "elsewhere"): "some of the bundles are releases of the same rows",
-            ("first", "grown"): "number of rows has changed",
-            ("first", "part"): "a whole dataset and a part of it",
+            ("first", "first"): "twice",
+            ("first", "second", "elsewhere"): "some of others",
+            ("first", "grown"): "number of rows",
+            ("first", "part"): "a part of it",
         }.items():
             with pytest.raises(SchemaError, match=sentence):
                 share_rows([opened[name] for name in names])
-        for name, sentence in {"narrow": "only one has visits", "metric": "'height' is in cm"}.items():
+        for name, sentence in {"narrow": "visits", "metric": "in cm"}.items():
             with pytest.raises(SchemaError, match=sentence):
                 bundle_source(opened[name], like=opened["first"])
 
 
-@pytest.mark.slow
-def test_pooling_lowers_the_error_and_says_how(releases: dict[str, Path]) -> None:
-    """Two bundles, the second with its columns in another order, weigh what they should and narrow the intervals."""
-    opened = [open_bundle(releases[name], allow_older=True) for name in ("first", "elsewhere", "second")]
-    first, other, second = opened
-    alone, pooled, same = (learn_graph(each, alpha=0.2) for each in (first, [first, other], [first, second]))
-    summary = summarize(pooled, [first, other])
-    for bundle in opened:
-        bundle.close()
-
-    assert pooled.estimate.columns == ("height", "weight", "visits")
-    assert [bundle["weight"] for bundle in summary["bundles"]] == pytest.approx([0.5, 0.5], abs=0.05)
-    assert summary["n_rows"] == 800
-    assert not summary["same_rows"]
-    assert same.sample.pooled.same_rows
-    assert same.sample.pooled.weights[1] == pytest.approx(0.8, abs=0.12)  # a quarter of the noise variance
-    assert alone.estimate.inference is not None
-    assert pooled.estimate.inference is not None
-    assert pooled.estimate.inference.partial_error[0, 1] < alone.estimate.inference.partial_error[0, 1]
-
-
-@pytest.mark.parametrize("scale", [1e90, 1e-90])
-@pytest.mark.parametrize("privacy", [{"mu": 20.0}, {"mu": 2.0, "release": "covariance"}])
+@pytest.mark.parametrize(("scale", "privacy"), [(1e90, {"mu": 20.0}), (1e-90, {"mu": 2.0, "release": "covariance"})])
 def test_numbers_too_large_or_small_are_named(
     scale: float, privacy: dict[str, object], tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:
@@ -153,18 +127,5 @@ def test_numbers_too_large_or_small_are_named(
     frame = pd.DataFrame(rows_of(60, 1) * scale, columns=NAMES)
     policy = make_policy({name: [-9 * scale, 9 * scale] for name in NAMES}, unit="row", **privacy)
     path = publish(frame, policy, out=tmp_path / "a.tar", key=key).path
-    with open_bundle(path) as bundle, pytest.raises(EstimationError, match="ask for a release in other units"):
+    with open_bundle(path) as bundle, pytest.raises(EstimationError, match="units"):
         bundle_source(bundle)
-
-
-def test_products_are_forgotten_only_without_folds() -> None:
-    """Without folds nothing else depends on the cross products; with folds they stay."""
-    rows = np.random.default_rng(0).normal(size=(60, 3))
-    whole, folded = (Sample([table_rows(rows, ["a", "b", "c"])], n_folds=n) for n in (1, 3))
-    for sample in (whole, folded):
-        sample.forget_products()
-
-    assert whole.moments[0].scatter.size == 0
-    np.testing.assert_allclose(whole.location, rows.mean(axis=0))
-    np.testing.assert_allclose(whole.pooled.covariance, np.cov(rows.T))
-    assert len(folded.splits()) == 3

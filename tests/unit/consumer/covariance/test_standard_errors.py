@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.unit.consumer.sources import law_of_two_rounds, source_of
 
-from dp_bundle.base.errors import EstimationError, ParameterError
+from dp_bundle.base.errors import DrownedColumnError, EstimationError
 from dp_bundle.data.recovery import mean_and_covariance
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import (
@@ -91,31 +91,19 @@ def test_mechanism_part_is_exact_for_rows_and_noise_of_any_distribution() -> Non
     assert_same(mechanism_errors(pooled, FORMS) + errors_of_two_rows(CLEAN_LAW), errors_of_two_rows(noisy_law))
 
 
-def test_entries_of_one_source_have_the_gaussian_variance() -> None:
-    """With B = I and one source the variance is (s~_ii s~_jj + s~_ij^2) / (n - 1) of the noisy covariance."""
-    noisy = random_covariance(5, 1) + 0.5 * np.eye(5)
-    d = np.diagonal(noisy)
-    pooled = combine_sources("abcde", [source_of(101, noisy, 0.5)])
-
-    np.testing.assert_allclose(form_variances(pooled, np.eye(5)), (np.outer(d, d) + noisy**2) / 100, rtol=1e-13)
-
-
-def test_along_is_the_variance_of_a_partial_correlation() -> None:
-    """Without noise, along -f_ij it is (1 - r^2)^2 / (n - 1), the variance of a correlation."""
-    correlation = np.array([[1.0, 0.6], [0.6, 1.0]])
-    errors = form_errors(combine_sources("ab", [source_of(201, correlation)]), np.eye(2))
-
-    assert errors.along(-0.6)[0, 1] == pytest.approx((1 - 0.36) ** 2 / 200, rel=1e-12)
-
-
 def test_releases_of_the_same_rows_share_the_sampling_error() -> None:
-    """Over independent rows two equal sources halve the whole variance, over the same rows only the noise's part."""
+    """Over independent rows two equal sources halve the whole variance, over the same rows only the noise's part.
+
+    With B = I and one source the variance is (s~_ii s~_jj + s~_ij^2) / (n - 1) of the noisy covariance.
+    """
     noisy = random_covariance(4, 2) + np.eye(4)
+    d = np.diagonal(noisy)
     one = combine_sources("abcd", [source_of(50, noisy, 1.0)])
     two = combine_sources("abcd", [source_of(50, noisy, 1.0)] * 2, (1, 1))
     same = replace(two, same_rows=True)
     b = np.linalg.inv(noisy)
 
+    np.testing.assert_allclose(form_variances(one, np.eye(4)), (np.outer(d, d) + noisy**2) / 49, rtol=1e-13)
     assert_same(form_errors(two, b), form_errors(one, b).times(0.5))
     assert_same(form_errors(same, b), sampling_errors(one, b) + mechanism_errors(one, b).times(0.5))
 
@@ -124,7 +112,7 @@ def test_releases_of_the_same_rows_share_the_sampling_error() -> None:
 def test_variances_are_not_negative_where_the_covariance_is_indefinite(*, same_rows: bool) -> None:
     """With negative variances and correlations above one, no combination of form and squares is below zero."""
     rng = np.random.default_rng(3)
-    for _ in range(50):
+    for _ in range(20):
         indefinite = rng.normal(size=(6, 6))
         indefinite += indefinite.T
         sources = tuple(source_of(30, np.eye(6), rng.uniform(0, 2, 6)) for _ in range(2))
@@ -150,17 +138,6 @@ def test_row_errors_are_those_of_the_products_row_by_row() -> None:
         np.testing.assert_array_equal(found.products, found.products.T)
 
 
-def test_row_errors_of_gaussian_rows_are_those_of_the_model() -> None:
-    """With 400 000 noisy Gaussian rows both agree to 2 % of the largest variance, and not with noise left out."""
-    rng = np.random.default_rng(5)
-    rows = rng.multivariate_normal([3.0, -1.0], [[2.0, 0.9], [0.9, 1.0]], 400_000) + rng.normal(size=(400_000, 2))
-    pooled = combine_sources("ab", [source_of(len(rows), np.cov(rows, rowvar=False), 1.0)])
-    found = row_errors([rows], rows.mean(axis=0), FORMS)
-
-    assert_same(found, form_errors(pooled, FORMS), rtol=0.02)
-    assert (sampling_errors(pooled, FORMS).products < 0.8 * found.products).all()
-
-
 def test_row_errors_combine_like_the_model() -> None:
     """From the model's own errors of each source, the pooled errors are the model's, in both ways of pooling."""
     clean = random_covariance(3, 6)
@@ -169,9 +146,7 @@ def test_row_errors_combine_like_the_model() -> None:
     for same_rows in (False, True):
         pooled = combine_sources("abc", sources, (0.4, 0.6), same_rows=same_rows)
         assert_same(combine_row_errors(pooled, np.eye(3), each), form_errors(pooled, np.eye(3)))
-    with pytest.raises(ParameterError, match="errors"):
-        combine_row_errors(pooled, np.eye(3), each[:1])
-    with pytest.raises(EstimationError, match="two rows"):
+    with pytest.raises(EstimationError):
         row_errors([np.ones((1, 2))], np.zeros(2), np.eye(2))
 
 
@@ -197,19 +172,6 @@ def test_a_noisy_release_does_not_blur_the_errors_of_another() -> None:
         assert min(errors.along(r).min() for r in np.linspace(-1, 1, 201)) >= 0.0
 
 
-@pytest.mark.parametrize("p", [5, 220])
-def test_variances_alone_are_those_of_all_errors(p: int) -> None:
-    """The quick way to the variances, also by sparse products of many columns, agrees with the errors' own."""
-    rng = np.random.default_rng(0)
-    covariance = np.cov(rng.normal(size=(3 * p, p)).T)
-    both = rng.uniform(0.1, 1.0, (2, p))
-    sources = [source_of(300 * n, covariance + np.diag(v), v, 0.1 * v**2) for n, v in zip((1, 3), both, strict=True)]
-    pooled = combine_sources([f"c{index}" for index in range(p)], sources, [0.3, 0.7])
-    sparse = np.eye(p) + 0.3 * (np.eye(p, k=1) + np.eye(p, k=-1))
-    for b in (sparse, rng.normal(size=(p, p))):
-        np.testing.assert_allclose(form_variances(pooled, b), form_errors(pooled, b).products, rtol=1e-10)
-
-
 KINDS = ["rows", "with a constant", "with a noisy constant", "without a constant", "two rounds", "pooled", "same rows"]
 
 
@@ -232,7 +194,7 @@ def pooled_from(kind: str, covariance: np.ndarray) -> PooledCovariance:
     half, mean = rng.uniform(1.0, 3.0, p), rng.normal(scale=0.3, size=p)
     exact = kind != "with a noisy constant"
     noise = OneRound(90, half, mean, constant, 7.0, 5.0, exact_count=exact)
-    released = ReleasedCovariance(90, covariance, noise, exact_count=exact)
+    released = ReleasedCovariance(90, covariance, noise)
     sources, weights = {
         "rows": (rows[:1], (1.0,)),
         "pooled": ((rows[0], rows[2], released), (0.5, 0.3, 0.2)),
@@ -245,7 +207,7 @@ def pooled_from(kind: str, covariance: np.ndarray) -> PooledCovariance:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_variances_of_entries_are_those_of_the_forms_of_the_identity(kind: str) -> None:
-    """With and without correlations, and for the noise alone, every entry agrees."""
+    """With and without correlations, for the noise alone, and for some of the columns, every entry agrees."""
     s = np.linalg.inv(model(9))
     pooled = pooled_from(kind, s)
     units = np.outer(pooled.deviations, pooled.deviations) ** 2
@@ -259,15 +221,9 @@ def test_variances_of_entries_are_those_of_the_forms_of_the_identity(kind: str) 
     nothing = mechanism_errors(replace(pooled, covariance=np.zeros((9, 9))), eye).products.diagonal()
     np.testing.assert_allclose(unexplained_variances(pooled), nothing, rtol=1e-10)
 
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_some_columns_are_as_if_alone(kind: str) -> None:
-    """Forms of columns that are kept have the errors that they have among all."""
-    pooled, kept = pooled_from(kind, np.linalg.inv(model(9))), np.array([7, 2, 3])
-    forms, wide = np.random.default_rng(0).normal(size=(4, 3)), np.zeros((4, 9))
-    wide[:, kept] = forms
-    few = mechanism_errors(keep_columns(pooled, kept), forms).products
-    np.testing.assert_allclose(few, mechanism_errors(pooled, wide).products, rtol=1e-10)
+    kept, forms = np.array([7, 2, 3]), np.random.default_rng(0).normal(size=(4, 3))
+    few, whole = mechanism_errors(keep_columns(pooled, kept), forms), mechanism_errors(pooled, forms @ eye[kept])
+    np.testing.assert_allclose(few.products, whole.products, rtol=1e-10)
 
 
 @pytest.mark.parametrize("p", [9, 210])
@@ -308,96 +264,39 @@ def released(
         matrix, np.zeros(3), HALF, constant, n_rows=N_ROWS if exact else None, off_diagonal_variance=variances[1]
     )
     noise = OneRound(round(rows), HALF, mean / HALF, constant, *variances, exact_count=exact)
-    return ReleasedCovariance(round(rows), covariance, noise, exact_count=exact)
+    return ReleasedCovariance(round(rows), covariance, noise)
 
 
-def draw(
-    rng: np.random.Generator, clean: np.ndarray, constant: float, variances: tuple[float, float], *, exact: bool = True
-) -> np.ndarray:
-    """Return 4000 debiased covariances from a released sum with independent noise of these variances."""
-    d, draws = len(clean), []
-    for _ in range(4000):
-        upper = np.triu(rng.normal(size=(d, d)) * np.sqrt(variances[1]), 1)
-        matrix = clean + upper + upper.T + np.diag(rng.normal(size=d) * np.sqrt(variances[0]))
-        if constant and exact:
-            matrix[-1, -1] = clean[-1, -1]
-        draws.append(released(matrix, constant, variances, exact=exact).debiased)
-    return np.array(draws)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variances", [(2.0, 1.0), (1.0, 1.0), (0.5, 2.0)])
+@pytest.mark.parametrize("variances", [(2.0, 1.0), (1.0, 2.0)])
 @pytest.mark.parametrize(("constant", "exact"), [(CONSTANT, True), (CONSTANT, False), (0.0, True)])
-def test_mechanism_errors_are_those_of_simulated_noise(
+def test_mechanism_errors_are_those_that_derivatives_propagate(
     variances: tuple[float, float], constant: float, *, exact: bool
 ) -> None:
-    """Variances of forms and of what normalises them agree with 4000 draws of the noise, isotropic or not."""
-    rng = np.random.default_rng(0)
-    scale = 400.0
-    pair = (scale * variances[0], scale * variances[1])
-    clean = released_sum(constant)
-    draws = draw(rng, clean, constant, pair, exact=exact)
-    forms = RELEASED_FORMS @ draws @ RELEASED_FORMS.T
-    pooled = combine_sources("abc", [released(clean, constant, pair, exact=exact)])
-    stated = mechanism_errors(pooled, RELEASED_FORMS)
-
-    diagonals = np.diagonal(forms, axis1=1, axis2=2)
+    """What each entry's noise moves the debiased covariance by, as finite differences have it, makes all errors."""
+    clean, moved = released_sum(constant), []
+    pooled = combine_sources("abc", [released(clean, constant, variances, exact=exact)])
+    for i, j in itertools.combinations_with_replacement(range(len(clean)), 2):
+        if constant and exact and i == len(clean) - 1:
+            continue
+        change = np.zeros_like(clean)
+        change[i, j] = change[j, i] = 1.0
+        up, down = (released(clean + sign * change, constant, variances, exact=exact).debiased for sign in (1, -1))
+        moved.append(RELEASED_FORMS @ (up - down) @ RELEASED_FORMS.T / 2 * np.sqrt(variances[i != j]))
+    own = np.array(moved)
+    diagonals = np.diagonal(own, axis1=1, axis2=2)
     totals = diagonals[:, :, None] + diagonals[:, None, :]
-    centred = forms - forms.mean(axis=0)
-    np.testing.assert_allclose(centred.var(axis=0), stated.products, rtol=0.12)
-    crossed = (centred * (totals - totals.mean(axis=0))).mean(axis=0)
-    size = np.sqrt(stated.products * 4.0 * stated.squares)
-    np.testing.assert_allclose(crossed / size, stated.crossed / size, atol=0.08)
-    np.testing.assert_allclose((totals / 2.0).var(axis=0), stated.squares, rtol=0.12)
-    assert np.abs(centred.var(axis=0) / (1.3 * stated.products) - 1.0).min() > 0.12  # it could have failed
+    expected = FormErrors((own**2).sum(axis=0), (own * totals).sum(axis=0), (totals**2).sum(axis=0) / 4)
 
-
-def test_the_covariance_is_unbiased() -> None:
-    """The mean over many releases is the clean covariance, the noise of the mean's square included."""
-    pair = (4e4, 2e4)  # so strong that the mean's noise matters
-    draws = draw(np.random.default_rng(1), released_sum(CONSTANT), CONSTANT, pair)
-    error = np.std(draws, axis=0) / np.sqrt(len(draws))
-
-    assert (np.abs(np.mean(draws, axis=0) - S * np.outer(HALF, HALF)) < 4.5 * error).all()
-
-
-def test_sampling_part_is_that_of_rows() -> None:
-    """What the rows vary by does not depend on how they were released."""
-    pooled = combine_sources("abc", [released(released_sum(CONSTANT), CONSTANT, (1.0, 0.5))])
-    c = RELEASED_FORMS @ (S * np.outer(HALF, HALF)) @ RELEASED_FORMS.T
-    d = np.diagonal(c)
-
-    noise = mechanism_errors(pooled, RELEASED_FORMS)
-    sampling = form_errors(pooled, RELEASED_FORMS) + noise.times(-1.0)
-    np.testing.assert_allclose(sampling.products, (np.outer(d, d) + c * c) / (N_ROWS - 1), rtol=1e-5)
-    assert (noise.products > 0.0).all()
-
-
-def test_weights_rows_and_clear_columns_know_the_release() -> None:
-    """A noisier release weighs less, leaves fewer effective rows and larger errors, and drowns columns."""
-    clean = released_sum(CONSTANT)
-    sharp, blurred = (released(clean, CONSTANT, (2 * t, t)) for t in (10.0, 1e4))
-    one, other = (combine_sources("abc", [each]) for each in (sharp, blurred))
-
-    assert 2500 < effective_rows(one) <= N_ROWS
-    assert effective_rows(other) < 500
-    assert (null_standard_errors(one) < null_standard_errors(other)).all()
-    assert pool_sources("abc", [sharp, blurred], same_rows=True).weights[0] == pytest.approx(1000 / 1001, rel=1e-6)
-    drowning = combine_sources("abc", [released(clean, CONSTANT, (2 * 1.2e5, 1.2e5))])
-    assert len(clear_columns(one)[0]) == 3
-    with pytest.raises(EstimationError, match="drowns"):
-        clear_columns(drowning)
-
-
-def test_mechanism_without_entrywise_noise_says_so() -> None:
-    """Where a mechanism states no noise for single entries, no error is made up."""
-    source = ReleasedCovariance(100, S, None)
-    with pytest.raises(EstimationError, match="states neither the noise of single entries"):
-        form_errors(combine_sources("abc", [source]), np.eye(3))
+    assert_same(mechanism_errors(pooled, RELEASED_FORMS), expected, rtol=2e-3)
 
 
 def test_estimated_errors_choose_but_prove_nothing() -> None:
-    """An estimate counts like a variance in effective rows and weights; columns need not stand clear of it."""
+    """An estimate counts like a variance in effective rows and weights; columns need not stand clear of it.
+
+    Where a mechanism states no noise for single entries, no error is made up.
+    """
+    with pytest.raises(EstimationError):
+        form_errors(combine_sources("abc", [ReleasedCovariance(100, S, None)]), np.eye(3))
     noise = OneRound(N_ROWS, HALF, MEAN, CONSTANT, 2e6, 1e6)
     stated, estimated = (
         combine_sources("abc", [ReleasedCovariance(N_ROWS, S, noise, estimated=estimated)])
@@ -407,5 +306,5 @@ def test_estimated_errors_choose_but_prove_nothing() -> None:
     assert (null_standard_errors(estimated) == null_standard_errors(stated)).all()
     assert (stated.has_error_law, estimated.has_error_law) == (True, False)
     assert len(clear_columns(estimated)[0]) == 3
-    with pytest.raises(EstimationError, match="drowns"):
+    with pytest.raises(DrownedColumnError):
         clear_columns(stated)

@@ -19,7 +19,7 @@ def changes_of(links: tuple[float, ...], *, in_time: bool = True, n_rows: tuple[
 
 
 def test_the_change_point_is_where_the_link_changes() -> None:
-    """There is one, between all periods before and all after it; the pair that changed is the only one claimed."""
+    """There is one, of the pair that changed, and periods that are pooled take the place of means."""
     found = changes_of(SERIES)
     (one,) = found.found
 
@@ -30,17 +30,13 @@ def test_the_change_point_is_where_the_link_changes() -> None:
     assert (one.q_value <= 0.05).tolist() == [True, *[False] * 5]
     assert one.q_value[0] == pytest.approx(one.p_value[0] * 6 * 6)  # pairs, and places between periods
 
-
-def test_pooled_periods_take_the_place_of_means() -> None:
-    """Their values and errors are the new ones; a pair that is not clear in one of them has none."""
-    found = changes_of(SERIES)
     estimates = found.estimates[:2]
     unsure = replace(estimates[1], is_clear=np.array([True, False, True, True, True, True]))
-    (one,) = compare_pooled(found, [estimates[0], unsure], [(0, 1)]).found
+    (other,) = compare_pooled(found, [estimates[0], unsure], [(0, 1)]).found
     error = np.hypot(estimates[0].standard_error, unsure.standard_error)
-    np.testing.assert_allclose(one.standard_error, np.where(unsure.is_clear, error, np.nan))
-    np.testing.assert_allclose(one.difference[[0, 5]], 0.0, atol=1e-12)
-    assert one.corrected == found.found[0].corrected
+    np.testing.assert_allclose(other.standard_error, np.where(unsure.is_clear, error, np.nan))
+    np.testing.assert_allclose(other.difference[[0, 5]], 0.0, atol=1e-12)
+    assert other.corrected == one.corrected
 
 
 def test_errors_are_those_of_weighted_means() -> None:
@@ -49,24 +45,19 @@ def test_errors_are_those_of_weighted_means() -> None:
     one = changes_of(SERIES, n_rows=rows).found[0]
     r = np.array([[0.1, 0.4], *[[0.0, 0.0]] * 4, [0.3, 0.3]])
     n = np.array([sum(k - 1 for k in rows[:3]), sum(k - 1 for k in rows[3:])])
-    error = np.sqrt((((1 - r**2) ** 2) / n).sum(axis=1))
 
-    np.testing.assert_allclose(one.standard_error, error, rtol=1e-9)
+    np.testing.assert_allclose(one.standard_error, np.sqrt((((1 - r**2) ** 2) / n).sum(axis=1)), rtol=1e-9)
     np.testing.assert_allclose(one.before_value, r[:, 0], atol=1e-12)
     np.testing.assert_allclose(one.after_value, r[:, 1], atol=1e-12)
 
 
-def test_two_changes_are_told_apart() -> None:
-    """Windows do not reach across a change point that was found."""
+def test_two_changes_are_told_apart_and_none_is_made_up() -> None:
+    """Windows do not reach across a change point that was found; equal periods have no evidence for one anywhere."""
     found = changes_of((0.1, 0.1, 0.1, 0.45, 0.45, 0.45, -0.3, -0.3, -0.3), n_rows=(4000,) * 9).found
     assert [(one.before, one.after) for one in found] == [((0, 1, 2), (3, 4, 5)), ((3, 4, 5), (6, 7, 8))]
-
-
-def test_nothing_changes_where_all_are_equal() -> None:
-    """There is no change point, and no evidence for one anywhere."""
-    found = changes_of((0.3,) * 5)
-    assert found.found == []
-    assert (found.evidence > 0.5).all()
+    equal = changes_of((0.3,) * 5)
+    assert equal.found == []
+    assert (equal.evidence > 0.5).all()
 
 
 def test_without_an_order_those_that_differ_are_set_aside() -> None:

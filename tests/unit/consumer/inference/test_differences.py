@@ -4,30 +4,33 @@ import numpy as np
 import pytest
 from tests.unit.consumer.sources import pooled_of
 
-from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.inference.differences import Differences, find_differences
 from dp_learn.inference.releases import Release
+from dp_learn.matrices.linalg import FloatArray
 
 P, N_ROWS, NOISE = 4, 2000, 0.5
 UPPER = np.triu_indices(P, 1)
 
 
-def covariance_of(link: float) -> np.ndarray:
+def covariance_of(link: float) -> FloatArray:
     """Return a covariance of which all partial correlations are zero but one, and one of 0.3."""
     precision = np.eye(P)
     precision[0, 1] = precision[1, 0] = -link
     precision[2, 3] = precision[3, 2] = -0.3
     units = np.array([1.0, 3.0, 0.2, 10.0])
-    found: np.ndarray = np.linalg.inv(precision) * np.outer(units, units)
-    return found
+    return np.asarray(np.linalg.inv(precision) * np.outer(units, units))
+
+
+def release_of(clean: FloatArray, n_rows: int = N_ROWS, noise: float | FloatArray = 0.0, n_nodes: int = P) -> Release:
+    """Return a release whose debiased covariance is exactly this one."""
+    pooled = pooled_of(n_rows, clean, noise * np.diagonal(clean))
+    return Release(pooled, np.linalg.inv(clean), lambda b: form_errors(pooled, b), np.ones((n_nodes, n_nodes)))
 
 
 def released(link: float, n_rows: int = N_ROWS, noise: float = 0.0) -> Release:
-    """Return a release whose debiased covariance is exactly the true one."""
-    clean = covariance_of(link)
-    pooled: PooledCovariance = pooled_of(n_rows, clean, noise * np.diagonal(clean))
-    return Release(pooled, np.linalg.inv(clean), lambda b: form_errors(pooled, b), np.ones((P, P)))
+    """Return a release of the true covariance."""
+    return release_of(covariance_of(link), n_rows, noise)
 
 
 def compare(*releases: Release) -> Differences:
@@ -38,31 +41,29 @@ def compare(*releases: Release) -> Differences:
 def test_clean_rows_have_the_textbook_error() -> None:
     """Without noise the error of each partial correlation is (1 - r^2) / sqrt(n - 1), whatever the columns' units."""
     found = compare(released(0.1), released(0.4, 500)).each[0]
-    truth = np.zeros(6)
-    truth[0] = 0.3
     r = np.array([[0.1, 0.4], *[[0.0, 0.0]] * 4, [0.3, 0.3]])
     error = np.sqrt((1 - r[:, 0] ** 2) ** 2 / (N_ROWS - 1) + (1 - r[:, 1] ** 2) ** 2 / 499)
 
-    np.testing.assert_allclose(found.difference, truth, atol=1e-12)
+    np.testing.assert_allclose(found.difference, r[:, 1] - r[:, 0], atol=1e-12)
     np.testing.assert_allclose(found.standard_error, error, rtol=1e-9)
 
 
 def test_draws_have_the_stated_errors_noise_included() -> None:
     """Draws of the errors in standard errors have variance 1, and are independent for pairs without a link."""
-    estimate = compare(released(0.1, noise=NOISE), released(0.4, 500, NOISE)).estimates[1]
-    clean = compare(released(0.1), released(0.4, 500)).estimates[1]
+    noisy, clean = (
+        compare(released(0.1, noise=noise), released(0.4, 500, noise)).estimates[1] for noise in (NOISE, 0.0)
+    )
     rng = np.random.default_rng(1)
-    drawn = np.array([estimate.draw(rng) for _ in range(2000)])
+    drawn = np.array([noisy.draw(rng) for _ in range(2000)])
 
     np.testing.assert_allclose(drawn.std(axis=0), 1.0, atol=0.06)
     assert abs(np.corrcoef(drawn[:, 0], drawn[:, 5])[0, 1]) < 0.08
-    assert (estimate.standard_error > 1.3 * clean.standard_error).all()
+    assert (noisy.standard_error > 1.3 * clean.standard_error).all()
 
 
 def test_global_tests_have_their_critical_values() -> None:
     """Of six pairs in all but independence, the largest exceeds that of six normals, and the squares chi-squared."""
-    same = compare(released(0.1), released(0.1)).each[0]
-    other = compare(released(0.1), released(0.4)).each[0]
+    same, other = (compare(released(0.1), released(link)).each[0] for link in (0.1, 0.4))
 
     assert same.largest.critical == pytest.approx(2.63, abs=0.08)  # of six independent normals: 0.95 ** (1 / 6)
     assert same.squares.critical == pytest.approx(12.59, abs=0.6)  # chi-squared with 6 degrees of freedom
@@ -84,10 +85,7 @@ def test_strengths_count_links_with_the_sign_of_the_mean() -> None:
 
 def test_a_column_of_noise_is_not_compared() -> None:
     """Pairs of a column that a release hides have no number, and no part in the others' q-values."""
-    clean = covariance_of(0.4)
-    pooled = pooled_of(N_ROWS, clean, np.array([0.0, 0.0, 0.0, 40.0]) * np.diagonal(clean))
-    hidden = Release(pooled, np.linalg.inv(clean), lambda b: form_errors(pooled, b), np.ones((P, P)))
-    found = compare(released(0.1), hidden)
+    found = compare(released(0.1), release_of(covariance_of(0.4), noise=np.array([0.0, 0.0, 0.0, 40.0])))
     with_last = (UPPER[0] == 3) | (UPPER[1] == 3)
 
     assert found.is_comparable.tolist() == (~with_last).tolist()
@@ -97,23 +95,16 @@ def test_a_column_of_noise_is_not_compared() -> None:
 
 def test_blocks_do_not_depend_on_the_basis_of_a_node() -> None:
     """Nodes of two columns compare the same to rounding in another basis of each that the releases share."""
-    rng = np.random.default_rng(3)
-    labels = np.array([0, 0, 1, 1])
-    turn = np.kron(np.eye(2), np.linalg.qr(rng.normal(size=(2, 2)))[0])
-    results = []
+    turn = np.kron(np.eye(2), np.linalg.qr(np.random.default_rng(3).normal(size=(2, 2)))[0])
+    block, results = np.array([[0.3, 0.1], [-0.2, 0.25]]), []
     for basis in (np.eye(P), turn):
         releases = []
         for factor in (1.0, 0.4):
             precision = np.eye(P)
-            precision[:2, 2:] = factor * np.array([[0.3, 0.1], [-0.2, 0.25]])
-            precision[2:, :2] = precision[:2, 2:].T
-            clean = basis @ np.linalg.inv(precision) @ basis.T
-            pooled = pooled_of(N_ROWS, clean)
-            own = lambda b, pooled=pooled: form_errors(pooled, b)  # noqa: E731
-            releases.append(Release(pooled, np.linalg.inv(clean), own, np.ones((2, 2))))
-        results.append(find_differences(releases, labels, n_draws=10).each[0])
+            precision[:2, 2:], precision[2:, :2] = factor * block, factor * block.T
+            releases.append(release_of(basis @ np.linalg.inv(precision) @ basis.T, n_nodes=2))
+        results.append(find_differences(releases, np.array([0, 0, 1, 1]), n_draws=10).each[0])
 
-    strongest = np.linalg.svd(np.array([[0.3, 0.1], [-0.2, 0.25]]))[1][0]
-    assert results[0].difference[0] == pytest.approx(-0.6 * strongest)
+    assert results[0].difference[0] == pytest.approx(-0.6 * np.linalg.svd(block)[1][0])
     assert results[1].difference[0] == pytest.approx(results[0].difference[0])
     assert results[1].standard_error[0] == pytest.approx(results[0].standard_error[0])
