@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,22 +24,14 @@ RTOL = 1e-4  # width of the bounds on the smallest alpha, relative to it
 MARGIN = 5e-5  # added to the upper one, so that the box at the alpha returned has an interior
 
 
-class Verdict(StrEnum):
-    """The answer to whether a box holds a positive definite matrix."""
-
-    SOLVABLE = "solvable"
-    UNSOLVABLE = "unsolvable"
-    BOUNDARY = "boundary"
-
-
 @dataclass(frozen=True, eq=False)
 class Feasibility:
-    """A verdict with its proof.
+    """Whether a box holds a positive definite matrix, with the proof; undecided where neither proof was found.
 
     Attributes
     ----------
     w : ndarray, shape (p, p), or None
-        A positive definite matrix in the box: the proof of `solvable`.
+        A positive definite matrix in the box.
     certificate : ndarray, shape (p, p)
         A positive semidefinite Z of unit trace, the proof of `reach`; zero when it was not needed.
     reach : float
@@ -51,16 +42,6 @@ class Feasibility:
     w: FloatArray | None
     certificate: FloatArray
     reach: float
-
-    @property
-    def verdict(self) -> Verdict:
-        """`boundary` when neither proof was found, as no matrix of the box is further from singular than `reach`.
-
-        That is a number of the size of rounding errors, unless the iterations were used up.
-        """
-        if self.w is not None:
-            return Verdict.SOLVABLE
-        return Verdict.UNSOLVABLE if self.reach <= 0.0 else Verdict.BOUNDARY
 
 
 def feasible_covariance(s: FloatArray, penalty: FloatArray) -> FloatArray | None:

@@ -26,7 +26,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from dp_learn.inference.differences import SEED, least_rates
+from dp_learn.inference.differences import SEED
+from dp_learn.inference.edges import least_rates
 from dp_learn.inference.releases import Estimate, Masks, Places, Release, estimate_releases
 from dp_learn.matrices.linalg import FloatArray, two_sided
 

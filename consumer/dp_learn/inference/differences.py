@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
+from dp_learn.inference.edges import least_rates
 from dp_learn.inference.releases import Estimate, Masks, Places, Release, estimate_releases
 from dp_learn.matrices.linalg import FloatArray, two_sided
 
@@ -201,14 +201,3 @@ def _test(statistic: float, drawn: FloatArray, confidence: float) -> GlobalTest:
 def _ratio(size: FloatArray, error: FloatArray) -> FloatArray:
     """Return sizes over their errors, NaN where there is no error as there is nothing to compare."""
     return np.divide(size, error, out=np.full_like(size, np.nan), where=error > 0.0)
-
-
-def least_rates(p_values: Sequence[FloatArray]) -> list[FloatArray]:
-    """Return the least false discovery rates of Benjamini and Hochberg over all lists together, NaN for NaN."""
-    joined: Any = np.concatenate(p_values) if p_values else np.empty(0)
-    known = np.flatnonzero(~np.isnan(joined))
-    order = known[np.argsort(joined[known])]
-    ranked = joined[order] * len(order) / np.arange(1, len(order) + 1)
-    joined = np.full_like(joined, np.nan)
-    joined[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
-    return np.split(joined, np.cumsum([len(each) for each in p_values])[:-1]) if p_values else []

@@ -21,8 +21,9 @@ Biometrics 28(1).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +38,6 @@ from dp_learn.glasso.problem import Problem, Solution
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich, two_sided
-
-if TYPE_CHECKING:
-    import pandas as pd  # takes as long to import as a small graph takes to learn
 
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
 Pairs = tuple[npt.NDArray[np.intp], ...]  # the positions of first columns, and of second ones
@@ -110,11 +108,6 @@ class EdgeInference:
         """The standard error of the partial correlations, to first order."""
         return np.sqrt(np.maximum(self.errors.along(self.partial_correlation), 0.0))
 
-    def intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper ends of the intervals for the entries of the precision matrix."""
-        margin = _quantile(level) * self.standard_error
-        return self.estimate - margin, self.estimate + margin
-
     def partial_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper ends of the intervals for the partial correlations, within [-1, 1].
 
@@ -128,7 +121,10 @@ class EdgeInference:
         return low, high
 
     def error_bars_at(self, pairs: Pairs, level: float = 0.95) -> dict[str, FloatArray]:
-        """Return `error_bars` of some pairs of different columns, given by their positions, without the others'."""
+        """Return standard_error, ci_low, ci_high, p_value and q_value of some pairs of different columns.
+
+        The standard error is that under the hypothesis of no edge: the p-value tests the estimate divided by it.
+        """
         low, high = self._partial_intervals(level, pairs)
         p_values = self.p_values_at(pairs)
         ranked = np.sort(self.p_values_at(np.triu_indices(len(self.columns), 1)))
@@ -146,42 +142,6 @@ class EdgeInference:
         b = -2.0 * r - square * self.errors.crossed[pairs]
         c = r * r - square * self.errors.products[pairs]
         return _solve_quadratic_inequality(a, b, c)
-
-    def error_bars(self, level: float = 0.95) -> dict[str, FloatArray]:
-        """Return standard_error, ci_low, ci_high, p_value and q_value of the partial correlations.
-
-        The standard error is that under the hypothesis of no edge: the p-value tests the estimate divided by it.
-        """
-        found = (np.sqrt(self.errors.products), *self.partial_intervals(level), self.p_values, self.q_values)
-        return dict(zip(_BARS, found, strict=True))
-
-    def edges_at_fdr(self, level: float = 0.05, *, confidence: float = 0.95) -> pd.DataFrame:
-        """Return the edges found at a false discovery rate, surest first.
-
-        Returns
-        -------
-        DataFrame
-            source, target; partial_correlation, its standard_error and interval ci_low, ci_high; p_value, q_value;
-            precision and precision_standard_error in inverse data units.
-        """
-        import pandas as pd
-
-        if not 0.0 < level < 1.0:
-            raise ParameterError("level", "between 0 and 1", level)
-        error_bars = self.error_bars(confidence)
-        pairs = np.nonzero(np.triu(error_bars["q_value"] <= level, 1))
-        frame = pd.DataFrame(
-            {
-                "source": [self.columns[index] for index in pairs[0]],
-                "target": [self.columns[index] for index in pairs[1]],
-                "partial_correlation": self.partial_correlation[pairs],
-                **{name: values[pairs] for name, values in error_bars.items()},
-                "precision": self.estimate[pairs],
-                "precision_standard_error": self.standard_error[pairs],
-            }
-        )
-        # not by p_value, which is zero for all of the surest
-        return frame.iloc[np.argsort(-self.scores[pairs], kind="stable")].reset_index(drop=True)
 
 
 def require_testable(pooled: PooledCovariance) -> None:
@@ -285,15 +245,24 @@ def _quantile(level: float) -> float:
     return normal_quantile((1.0 + level) / 2.0)
 
 
+def least_rates(p_values: Sequence[FloatArray]) -> list[FloatArray]:
+    """Return the least false discovery rates of Benjamini and Hochberg over all lists together, NaN for NaN.
+
+    `scipy.stats` knows them, too, and takes 50 MB to import.
+    """
+    joined: Any = np.concatenate(p_values) if p_values else np.empty(0)
+    known = np.flatnonzero(~np.isnan(joined))
+    order = known[np.argsort(joined[known])]
+    ranked = joined[order] * len(order) / np.arange(1, len(order) + 1)
+    joined = np.full_like(joined, np.nan)
+    joined[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
+    return np.split(joined, np.cumsum([len(each) for each in p_values])[:-1]) if p_values else []
+
+
 def pair_q_values(p_values: FloatArray) -> FloatArray:
-    """Return the least rate at which each pair is found; `scipy.stats` knows it, too, and takes 50 MB to import."""
-    upper = np.triu_indices(len(p_values), 1)
-    order = np.argsort(p_values[upper])
-    ranked = p_values[upper][order] * len(order) / np.arange(1, len(order) + 1)
-    found = np.empty_like(ranked)
-    found[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
-    q_values = np.ones_like(p_values)
-    q_values[upper] = found
+    """Return the least rate at which each pair is found, 1 on the diagonal."""
+    upper, q_values = np.triu_indices(len(p_values), 1), np.ones_like(p_values)
+    (q_values[upper],) = least_rates([p_values[upper]])
     return np.minimum(q_values, q_values.T)
 
 
