@@ -18,7 +18,7 @@ def indefinite(p: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("fix_diagonal", [True, False])
-@pytest.mark.parametrize("p", [2, 10, 30, 100])
+@pytest.mark.parametrize("p", [2, 10, 100])
 def test_max_norm_distance_is_proven(p: int, fix_diagonal: bool) -> None:
     """The matrix bounds the distance from above and the certificate from below, within the tolerance."""
     s = indefinite(p, seed=p) if p > 2 else np.array([[1.0, 3.0], [3.0, 2.0]])
@@ -29,69 +29,53 @@ def test_max_norm_distance_is_proven(p: int, fix_diagonal: bool) -> None:
     assert np.abs(matrix - s).max() == pytest.approx(found.distance)
     assert np.linalg.eigvalsh(z)[0] >= -1e-12
     assert -np.sum(s * z) / np.abs(z[off]).sum() == pytest.approx(found.lower_bound, rel=1e-9)
-    assert 0.0 < found.lower_bound <= found.distance
-    assert found.distance - found.lower_bound <= 1e-4 * found.distance
+    assert 0.0 < found.lower_bound <= found.distance <= found.lower_bound * 1.0002
     if fix_diagonal:
         np.testing.assert_allclose(matrix.diagonal(), s.diagonal(), rtol=1e-12)
 
-
-def test_bounds_are_proven_even_when_stopped_early() -> None:
-    """Twenty iterations give wider bounds that hold the truth."""
-    s = indefinite(30, seed=1)
-    early, late = nearest_psd_max_norm(s, max_iter=20), nearest_psd_max_norm(s)
-    assert early.n_iter == 20
-    assert early.lower_bound <= late.distance
-    assert late.lower_bound <= early.distance
-
-
-@pytest.mark.parametrize("method", ["maxnorm", "clip", "shrink"])
-def test_repair_is_semidefinite_and_priced(method: str) -> None:
-    """Every method returns a positive semidefinite matrix, what it did, and how far it went."""
-    s = indefinite(20, seed=2)
-    repair = repair_covariance(s, method)
-    assert repair.method == method
-    assert np.linalg.eigvalsh(repair.covariance)[0] >= -1e-12 * np.abs(s).max()
-    assert np.array_equal(repair.covariance, repair.covariance.T)
-    assert repair.distance == pytest.approx(np.abs(repair.covariance - s).max())
-    assert 0.0 < repair.lower_bound <= repair.distance
-    assert repair.distance >= repair_covariance(s, "maxnorm").lower_bound
+    early = nearest_psd_max_norm(s, fix_diagonal=fix_diagonal, max_iter=20)  # wider bounds that hold the truth
+    assert early.lower_bound <= found.distance
+    assert found.lower_bound <= early.distance
 
 
 def test_repairs_are_what_their_names_say() -> None:
     """Clipping removes the negative eigenvalues and nothing else; shrinkage scales all covariances by one factor."""
-    s = indefinite(10, seed=3)
+    s, off = indefinite(10, seed=3), ~np.eye(10, dtype=bool)
     d, q = np.linalg.eigh(s)
-    clipped, shrunk = (repair_covariance(s, method).covariance for method in ("clip", "shrink"))
-    np.testing.assert_allclose(clipped, (q * np.maximum(d, 0)) @ q.T, atol=1e-12)
-    np.testing.assert_array_equal(shrunk.diagonal(), s.diagonal())
-    ratio = (shrunk / s)[~np.eye(10, dtype=bool)]
-    np.testing.assert_allclose(ratio, ratio[0])
+    nearest = nearest_psd_max_norm(s, rtol=1e-3)
+    found = {method: repair_covariance(s, method) for method in ("maxnorm", "clip", "shrink")}
+    np.testing.assert_allclose(found["clip"].covariance, (q * np.maximum(d, 0)) @ q.T, atol=1e-12)
+    np.testing.assert_array_equal(found["shrink"].covariance.diagonal(), s.diagonal())
+    np.testing.assert_allclose(np.ptp((found["shrink"].covariance / s)[off]), 0.0, atol=1e-12)
+    np.testing.assert_array_equal(found["maxnorm"].covariance, nearest.matrix)
+    for method, repair in found.items():
+        assert repair.method == method
+        assert np.linalg.eigvalsh(repair.covariance)[0] >= -1e-12 * np.abs(s).max()
+        assert repair.distance == pytest.approx(np.abs(repair.covariance - s).max())
+        assert 0.0 < repair.lower_bound <= repair.distance
+        assert repair.distance >= nearest.lower_bound
 
 
 @pytest.mark.parametrize("method", list(RepairMethod))
 def test_a_definite_matrix_is_left_alone(method: str) -> None:
-    """Nothing is done, and the result says so, where nothing is needed."""
+    """Nothing is done, and the result says so, where nothing is needed or asked for."""
     s = np.array([[2.0, 1.0], [1.0, 2.0]])
-    repair = repair_covariance(s, method)
-    assert repair.method == "none"
-    assert repair.distance == 0.0
-    np.testing.assert_array_equal(repair.covariance, s)
+    for matrix, how, bound in ((s, method, 0.0), (np.array([[1.0, 3.0], [3.0, 1.0]]), "none", 1.0)):
+        repair = repair_covariance(matrix, how)
+        assert (repair.method, repair.distance) == ("none", 0.0)
+        assert repair.lower_bound == pytest.approx(bound)
+        np.testing.assert_array_equal(repair.covariance, matrix)
 
 
-def test_none_tells_how_far_it_is_from_definite() -> None:
-    """Without repair the matrix stays, and the proven bound tells how wrong it must be."""
-    s = np.array([[1.0, 3.0], [3.0, 1.0]])
-    repair = repair_covariance(s, "none")
-    assert repair.lower_bound == pytest.approx(1.0)
-    np.testing.assert_array_equal(repair.covariance, s)
-
-
-def test_bad_input_is_named() -> None:
-    """An unknown method, and a variance that shrinkage cannot keep, get one sentence each."""
-    with pytest.raises(ParameterError, match="repair must be one of none, maxnorm, clip, shrink, not 'nearest'"):
-        repair_covariance(np.eye(2), "nearest")
-    with pytest.raises(ParameterError, match=r"covariance\[0, 0\] must be positive"):
-        repair_covariance(np.diag([-1.0, 1.0]), "shrink")
+@pytest.mark.parametrize(
+    ("matrix", "method", "name"),
+    [(np.eye(2), "nearest", "repair"), (np.diag([-1.0, 1.0]), "shrink", "covariance[0, 0]")],
+)
+def test_bad_input_is_named(matrix: np.ndarray, method: str, name: str) -> None:
+    """An unknown method, and a variance that shrinkage cannot keep, are refused by name."""
+    with pytest.raises(ParameterError) as refused:
+        repair_covariance(matrix, method)
+    assert refused.value.name == name
 
 
 @pytest.mark.parametrize("fix_diagonal", [True, False])
@@ -105,7 +89,7 @@ def test_few_columns_are_projected_as_many_are(fix_diagonal: bool, monkeypatch: 
     assert few.lower_bound == pytest.approx(many.lower_bound, abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("p", "n_rows", "share"), [(40, 100, 0.03), (30, 35, 0.01), (100, 105, 0.01)])
 def test_rounding_does_not_choose_the_matrix(p: int, n_rows: int, share: float) -> None:
     """Of the many matrices at the same distance one is found, whatever the last bits are, as processors differ there.
