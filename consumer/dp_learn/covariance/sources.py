@@ -307,7 +307,7 @@ def _require_one_scale(bundles: Sequence[Bundle], done: str) -> tuple[Collection
     """Return what `require_one_scale` does of several releases by normal scores, and a sentence on what they tell."""
     if len(bundles) == 1 or any(bundle.release.margins is None for bundle in bundles):
         return (), []
-    from dp_learn.covariance.agreement import require_one_scale  # with scipy, which others have no use for
+    from dp_learn.covariance.scores import require_one_scale  # with scipy, which others have no use for
 
     said = (
         "normal scores are pooled, as no column's distribution is farther from that of the first release than noise "

@@ -44,11 +44,6 @@ class Feasibility:
     reach: float
 
 
-def feasible_covariance(s: FloatArray, penalty: FloatArray) -> FloatArray | None:
-    """Return a positive definite matrix in the box, or None when `judge_box` finds none."""
-    return judge_box(s, penalty).w
-
-
 def judge_box(s: FloatArray, penalty: FloatArray, *, max_iter: int = MAX_ITER) -> Feasibility:
     """Find a positive definite matrix in the box, or prove that there is none.
 
@@ -164,7 +159,7 @@ def _find_inside(s: FloatArray, w: FloatArray, needed: float) -> FloatArray | No
         standard, penalty = s * outer, alpha * w * outer
         np.fill_diagonal(standard, 1.0)
         np.fill_diagonal(penalty, 0.0)
-        found = feasible_covariance(standard, penalty)
+        found = judge_box(standard, penalty).w
         if found is not None:
             inside: FloatArray = found / outer
             return inside

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_bundle.base.machine import count_cores
-from dp_learn.glasso.feasibility import feasible_covariance, soft_threshold
+from dp_learn.glasso.feasibility import judge_box, soft_threshold
 from dp_learn.glasso.problem import Problem, Solution, Status
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
 from dp_learn.glasso.solvers._component_kernels import N_SQUARES, solve_components
@@ -161,7 +161,7 @@ def _starting_point(
         return warm
     w = _sparse_start(form)
     if w is None:
-        w = feasible_covariance(form.covariance, form.penalty)
+        w = judge_box(form.covariance, form.penalty).w
     return None if w is None else Start(w, None if warm is None else warm.theta)
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import SchemaError
 from dp_learn import compare_networks, learn_graph, learn_joint
-from dp_learn.covariance.agreement import require_one_scale
+from dp_learn.covariance.scores import require_one_scale
 from dp_publish import Policy, publish
 
 P = 6
