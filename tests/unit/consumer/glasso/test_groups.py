@@ -15,9 +15,9 @@ CASES = {  # sizes of the nodes, noise, alpha, weights by sizes, diagonal penali
     "few nodes": ([1, 3, 2, 4, 1, 2, 1], 0.0, 0.12, True, True),
     "free diagonal": ([2, 1, 5, 3, 1], 0.0, 0.1, False, False),
     "indefinite": ([1, 3, 2, 2, 4], 0.1, 0.3, False, False),
-    "dense": ([4] * 15, 0.0, 0.02, True, True),
-    "a wide node": ([30] + [3] * 10, 0.0, 0.02, True, True),
-    "many nodes": ([12] + [1, 2] * 26, 0.0, 0.1, True, True),
+    "dense": ([4] * 7, 0.0, 0.02, True, True),
+    "a wide node": ([12] + [3] * 4, 0.0, 0.02, True, True),
+    "many nodes": ([6] + [1] * 50, 0.0, 0.1, True, True),
     "many nodes, indefinite": ([1, 2] * 30, 0.1, 0.15, True, True),
 }
 
@@ -57,7 +57,7 @@ def gap_of(s: np.ndarray, found: Solution, sizes: list[int], penalty: np.ndarray
 
 @pytest.mark.parametrize("name", CASES)
 def test_gap_is_proven(name: str) -> None:
-    """The answer's gap is nothing, a rough one's is as stated; bits are the same twice, and it is a start."""
+    """The answer's gap is nothing, a rough one's at most as stated; bits are the same twice, and it is a start."""
     sizes, noise, alpha, by_sizes, diagonal = CASES[name]
     s, labels = factors(sum(sizes), noise), np.repeat(np.arange(len(sizes)), sizes)
     weights = None if by_sizes else np.ones((len(sizes),) * 2)
@@ -70,7 +70,7 @@ def test_gap_is_proven(name: str) -> None:
         assert found.converged
         assert np.linalg.eigvalsh(found.covariance)[0] > 0.0 < np.linalg.eigvalsh(found.precision)[0]
         assert -1e-9 <= gap <= tol * len(s) + 1e-9
-        assert found.duality_gap == pytest.approx(gap, abs=1e-8)
+        assert gap - 1e-8 <= found.duality_gap <= 1.1 * gap + 1e-8
         assert (again.precision == found.precision).all()
         assert warm.n_iter <= 1
 
@@ -112,10 +112,10 @@ def test_forbidden_and_free_edges() -> None:
     assert np.abs(np.linalg.inv(solution.precision)[:2, 5] - chain(6)[:2, 5]).max() < 1e-5
 
 
-@pytest.mark.parametrize("n_nodes", [20, 60])
-def test_no_solution_names_an_alpha_that_has_one(n_nodes: int) -> None:
+@pytest.mark.parametrize(("p", "n_nodes"), [(24, 8), pytest.param(60, 60, marks=pytest.mark.slow)])
+def test_no_solution_names_an_alpha_that_has_one(p: int, n_nodes: int) -> None:
     """Of few nodes and many, the alpha that is named has a solution, which one iteration does not take for none."""
-    s, labels = factors(60, 0.15), np.repeat(np.arange(n_nodes), 60 // n_nodes) if n_nodes < 60 else [0, *range(59)]
+    s, labels = factors(p, 0.15), np.repeat(np.arange(n_nodes), 3) if n_nodes < p else [0, *range(p - 1)]
     with pytest.raises(NoSolutionError) as refused:
         graphical_lasso(s, 1e-3, groups=labels, max_iter=1)
     smallest = refused.value.smallest_alpha
