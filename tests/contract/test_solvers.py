@@ -1,8 +1,6 @@
 """What every solver promises, on one table of problems."""
 
-import runpy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,9 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 from sklearn.covariance import graphical_lasso as peer
 
+from dp_bundle.base.errors import NoSolutionError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
-from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem, objective
+from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem
 from dp_learn.glasso.solver_names import AUTO
 from dp_learn.glasso.solvers.components import SOLVERS
 from dp_learn.glasso.solving import graphical_lasso
@@ -105,7 +104,7 @@ def test_certified_optimum(solver: str, name: str) -> None:
     assert duality_gap(problem, solution.precision, solution.covariance) == pytest.approx(
         solution.duality_gap, abs=1e-11 * p
     )
-    assert objective(problem, solution.precision) == pytest.approx(solution.objective, rel=1e-11)
+    assert problem.certify(solution.precision, s)[0] == pytest.approx(solution.objective, rel=1e-11)
     assert np.array_equal(solution.precision, solution.precision.T)
     assert np.array_equal(s, before)
     assert np.linalg.eigvalsh(solution.precision)[0] > 0.0
@@ -168,32 +167,30 @@ def test_warm_start_saves_work_and_is_not_changed(solver: str) -> None:
     np.testing.assert_allclose(warm.precision, cold.precision, atol=1e-3)
 
 
-BENCHMARK = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "indefinite.py"))
-
-
-def check_indefinite(count: int, sizes: tuple[int, ...]) -> None:
-    """Check every solver on seeded indefinite problems, a third of which have no solution."""
-    for case in BENCHMARK["make_cases"](count, sizes):
-        judged = [BENCHMARK["judge_ours"](case, solver) for solver in EVERY]
-        expected = "certified" if case.factor > 1.0 else "none, named"
-        assert [verdict for verdict, _ in judged] == [expected] * len(EVERY)
-        if case.factor > 1.0:
-            p = case.covariance.shape[0]
-            in_objective, in_entries = BENCHMARK["disagreement"](case, [solution for _, solution in judged])
-            assert in_objective <= BENCHMARK["TOL"]
-            # a gap of g moves Theta by about sqrt(2 g) in its own norm, and so an entry relative to the diagonals
-            assert in_entries <= 2.0 * np.sqrt(2.0 * BENCHMARK["TOL"] * p)
-
-
-def test_indefinite_problems_are_certified_or_proven_unsolvable() -> None:
-    """Every solver returns a certified optimum or the error that a certificate backs, and all agree."""
-    check_indefinite(8, (10, 30))
-
-
-@pytest.mark.long
-def test_indefinite_problems_of_the_benchmark() -> None:
-    """The same on the problems of the benchmark, of up to a hundred columns."""
-    check_indefinite(200, BENCHMARK["SIZES"])
+@pytest.mark.parametrize("penalize_diagonal", [True, False])
+@pytest.mark.parametrize(
+    ("p", "seed"), [(10, 1), (30, 2), *(pytest.param(100, k, marks=pytest.mark.long) for k in range(9))]
+)
+def test_indefinite_problems_are_certified_or_refused(p: int, seed: int, penalize_diagonal: bool) -> None:
+    """Below the smallest alpha every solver names it, and right above it and far from it all find one optimum."""
+    s = autoregressive(p, 2 * p, seed=seed, noise=1.0)
+    s = s if penalize_diagonal else s + (0.1 - min(0.0, s.diagonal().min())) * np.eye(p)
+    smallest = smallest_solvable_alpha(s, penalize_diagonal=penalize_diagonal)
+    assert np.linalg.eigvalsh(s)[0] < 0.0 < smallest
+    for factor in (0.9, 1.001, 1.5):
+        options, alpha = {"penalize_diagonal": penalize_diagonal, "tol": 1e-7}, factor * smallest
+        if factor < 1.0:
+            for solver in EVERY:
+                with pytest.raises(NoSolutionError) as refused:
+                    graphical_lasso(s, alpha, solver=solver, **options)
+                assert refused.value.smallest_alpha == pytest.approx(smallest, rel=3e-4)
+            continue
+        problem = make_problem(s, alpha, penalize_diagonal=penalize_diagonal)
+        found = [graphical_lasso(s, alpha, solver=solver, max_iter=50_000, **options) for solver in EVERY]
+        for each in found:
+            assert each.status is Status.OPTIMAL
+            assert duality_gap(problem, each.precision, each.covariance) <= 2e-7 * p
+        assert np.ptp([each.objective for each in found]) <= 2e-7 * p
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

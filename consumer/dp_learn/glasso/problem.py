@@ -218,19 +218,6 @@ def make_problem(
     return Problem(s, penalty, alpha)
 
 
-def objective(problem: Problem, theta: FloatArray) -> float:
-    """Return ``-logdet Theta + <S, Theta> + sum_ij L_ij |Theta_ij|``, inf where it is not defined.
-
-    Parameters
-    ----------
-    problem : Problem
-        Covariance and penalties.
-    theta : ndarray, shape (p, p)
-        A symmetric matrix.
-    """
-    return problem.linear_term(theta)[0] - logdet(theta)
-
-
 def duality_gap(problem: Problem, theta: FloatArray, w: FloatArray) -> float:
     """Return primal minus dual at a precision matrix and a dual matrix, inf unless both are feasible.
 

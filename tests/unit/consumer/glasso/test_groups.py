@@ -17,7 +17,7 @@ CASES = {  # sizes of the nodes, noise, alpha, weights by sizes, diagonal penali
     "indefinite": ([1, 3, 2, 2, 4], 0.1, 0.3, False, False),
     "dense": ([4] * 7, 0.0, 0.02, True, True),
     "a wide node": ([12] + [3] * 4, 0.0, 0.02, True, True),
-    "many nodes": ([6] + [1] * 50, 0.0, 0.1, True, True),
+    "many nodes": ([6] + [1] * 50, 0.0, 0.3, True, True),
     "many nodes, indefinite": ([1, 2] * 30, 0.1, 0.15, True, True),
 }
 
