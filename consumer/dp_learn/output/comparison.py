@@ -263,10 +263,9 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
     z = normal_quantile((1.0 + found.confidence) / 2.0)
     order = np.argsort(-np.nan_to_num(np.abs(one.difference / one.standard_error), nan=-1.0), kind="stable")
     for pair in order[: min(n_found, _SHOWN)].tolist():
-        ends = " -- ".join(quote_name(found.nodes[int(side[pair])]) for side in found.differences.pairs)
-        first, second = (found.differences.estimates[which].value[pair] for which in (one.first, one.second))
-        changed = _describe_change(one.difference[pair], z * one.standard_error[pair])
-        lines.append(f"    {changed}  {ends}  ({describe_number(first)}, then {describe_number(second)})")
+        ends = [found.nodes[int(side[pair])] for side in found.differences.pairs]
+        values = [found.differences.estimates[which].value[pair] for which in (one.first, one.second)]
+        lines.append(describe_pair(ends, values, one.difference[pair], z * one.standard_error[pair]))
     if n_found > _SHOWN:
         lines.append(f"    {counted(n_found - _SHOWN, 'more pair')}: see differences.csv")
     q_values = np.nan_to_num(found.differences.strength_q_values[place], nan=1.0)
@@ -279,6 +278,12 @@ def _describe_two(result: ComparisonResult, place: int, one: Difference) -> list
         more = f" and {len(stronger) - _SHOWN} more" if len(stronger) > _SHOWN else ""
         lines.append(f"  columns whose strength differs, over the links of both: {', '.join(said)}{more}")
     return lines
+
+
+def describe_pair(ends: Sequence[str], values: Sequence[float], change: float, margin: float) -> str:
+    """Return the line on a pair that differs: by how much, with the margin of its interval, and from what to what."""
+    first, second = map(describe_number, values)
+    return f"    {_describe_change(change, margin)}  {' -- '.join(map(quote_name, ends))}  ({first}, then {second})"
 
 
 def _describe_change(change: float, margin: float) -> str:

@@ -17,9 +17,15 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.glasso.joint_problem import Kind
 from dp_learn.inference.changes import Change
 from dp_learn.inference.edges import Pairs
-from dp_learn.output.comparison import describe_left_out, describe_releases, list_releases, name_releases, spell_p
+from dp_learn.output.comparison import (
+    describe_left_out,
+    describe_pair,
+    describe_releases,
+    list_releases,
+    name_releases,
+    spell_p,
+)
 from dp_learn.output.folder import write_end, write_folder, write_graph, write_table
-from dp_learn.output.messages import describe_number
 from dp_learn.pipeline.joint import Joint, Order
 
 PERIODS = "periods"
@@ -218,13 +224,9 @@ def _describe_changes(result: JointResult) -> list[str]:
             f"rate of {found.fdr:g}{f' ({said})' if said else ''}"
         )
         for pair in pairs[:_SHOWN].tolist():
-            ends = " -- ".join(quote_name(name) for side in (0, 1) for name in result.ends(side, [pair]))
-            margin = z * one.standard_error[pair]
-            low, high = (describe_number(one.difference[pair] + sign * margin) for sign in (-1.0, 1.0))
-            lines.append(
-                f"    {describe_number(one.difference[pair])} ({low} to {high})  {ends}  "
-                f"({describe_number(one.before_value[pair])}, then {describe_number(one.after_value[pair])})"
-            )
+            ends = [result.ends(side, [pair])[0] for side in (0, 1)]
+            values = [one.before_value[pair], one.after_value[pair]]
+            lines.append(describe_pair(ends, values, one.difference[pair], z * one.standard_error[pair]))
         if len(pairs) > _SHOWN:
             lines.append(f"    {counted(len(pairs) - _SHOWN, 'more pair')}: see changes.csv")
     return lines

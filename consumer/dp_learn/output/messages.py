@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle import Bundle
-from dp_bundle.base.quoting import counted, quote, quote_name, quote_path
+from dp_bundle.base.quoting import and_more, counted, quote, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_guarantee, describe_scale, describe_several
 from dp_learn.covariance.sources import counts_rows
 from dp_learn.matrices.repair_methods import RepairMethod
@@ -127,7 +127,9 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
     if any(each is not None and each.first_round is not None for each in moments):
         lines.append(_describe_clips(summary))
     if summary["drowned_columns"]:
-        lines.append(f"  drowned by the noise, and left out: {_listed(summary['drowned_columns'])}")
+        lines.append(
+            f"  drowned by the noise, and left out: {and_more([*map(quote_name, summary['drowned_columns'])], _NAMED)}"
+        )
     return lines
 
 
@@ -160,11 +162,6 @@ def _describe_definiteness(summary: Summary, *, with_cost: bool) -> list[str]:
         done, cost = "solved as it is", "; the smallest alpha with a solution is {smallest_solvable_alpha:.3g}"
     said = f"the debiased matrix is indefinite (smallest eigenvalue {eigenvalue:.3g}) and was {done}"
     return [said + cost.format(**summary) if with_cost else said]
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(quote_name(name) for name in names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
 def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE) -> list[str]:

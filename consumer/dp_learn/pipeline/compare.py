@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,7 @@ _LARGER, _ATTEMPTS = 1.5, 8  # times the universal penalty, where that has no so
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _NAMED = 3  # releases, in an error
 _LEAST_CONFIDENCE, _MOST_CONFIDENCE = 0.5, 0.999
+Found = TypeVar("Found", bound=Any)  # Comparison, or Joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,30 +117,54 @@ def compare_networks(
         It may need more memory than it may have.
     """
     check_levels(fdr, confidence)
-    warnings = require_different_rows(bundles)
-    require_learnable(shape_of(bundles[0].release), max_memory, estimator="comparison", n_bundles=len(bundles))
+    return learn_apart(
+        bundles,
+        lambda samples, begin, names: compare_samples(samples, fdr, confidence, begin, names=names),
+        estimator="comparison",
+        progress=progress,
+        max_memory=max_memory,
+    )
 
-    begin = progress or (lambda _: None)
+
+def learn_apart(
+    bundles: Sequence[Bundle],
+    learn: Callable[[list[Sample], Callable[[str], None], list[str]], Found],
+    *,
+    estimator: str,
+    progress: Callable[[str], None] | None,
+    max_memory: int | None,
+) -> Found:
+    """Return what is learned from the rows of each release apart, with what a reader should know of the bundles.
+
+    Parameters
+    ----------
+    bundles : sequence of Bundle
+        Of different rows.
+    learn : callable
+        Takes the rows of each, `progress`, and what errors call the releases.
+    estimator : {"comparison", "joint"}
+        What is learned; joint graphs have no gaps.
+    progress, max_memory
+        As of `compare_networks`, and so are the errors.
+    """
+    warnings = require_different_rows(bundles)
+    require_learnable(shape_of(bundles[0].release), max_memory, estimator=estimator, n_bundles=len(bundles))
+    begin, is_joint = progress or (lambda _: None), estimator == "joint"
     with few_threads(len(bundles[0].release.columns)):
         begin("reading the rows")
-        samples, contradictions, notes = read_apart(bundles, "compared")
+        done = "learned together" if is_joint else "compared"
+        sources, notes = bundle_sources(bundles, done=done, gaps=not is_joint)
+        samples = [Sample([source]) for source in sources]
         names = [quote_path(bundle.path) for bundle in bundles]
-        found = compare_samples(samples, fdr, confidence, begin, names=names)
+        contradictions = [
+            f"{name}: {sentence}"
+            for name, bundle, sample in zip(names, bundles, samples, strict=True)
+            for sentence in find_bundle_contradictions([bundle], sample)
+        ]
+        for sample in samples:
+            sample.forget_products()
+        found = learn(samples, begin, names)
         return replace(found, notes=notes + found.notes, contradictions=contradictions, warnings=warnings)
-
-
-def read_apart(bundles: Sequence[Bundle], done: str, *, gaps: bool = True) -> tuple[list[Sample], list[str], list[str]]:
-    """Return the rows of each release apart, what contradicts its manifest, and the notes of `bundle_sources`."""
-    sources, notes = bundle_sources(bundles, done=done, gaps=gaps)
-    samples = [Sample([source]) for source in sources]
-    contradictions = [
-        f"{quote_path(bundle.path)}: {sentence}"
-        for bundle, sample in zip(bundles, samples, strict=True)
-        for sentence in find_bundle_contradictions([bundle], sample)
-    ]
-    for sample in samples:
-        sample.forget_products()
-    return samples, contradictions, notes
 
 
 def check_levels(fdr: float, confidence: float) -> None:
@@ -354,7 +380,7 @@ def fit_common_graph(
     edges = np.eye(len(nodes[0].names), dtype=bool)
     for matrix, error in zip([*whitened, mean], [*errors, of_mean], strict=True):
         edges |= _choose_graph(matrix, error, nodes[0])
-    spread = edges[np.ix_(nodes[0].labels, nodes[0].labels)]
+    spread = nodes[0].spread(edges)
     fits = []
     for each, matrix, name in zip(nodes, whitened, called, strict=True):
         fitted = fit_on_graph(matrix, spread, np.ones_like(matrix), tol=_TOL, max_iter=REFIT_MAX_ITER)
@@ -379,10 +405,7 @@ def _choose_graph(matrix: FloatArray, errors: FloatArray, nodes: Nodes) -> npt.N
         except NoSolutionError:
             alpha *= _LARGER
             continue
-        linked = np.zeros((len(nodes.names), len(nodes.names)), dtype=bool)
-        rows, columns = np.nonzero(chosen.precision)
-        linked[nodes.labels[rows], nodes.labels[columns]] = True
-        return linked
+        return nodes.linked(chosen.precision)
     return np.eye(len(nodes.names), dtype=bool)
 
 

@@ -30,6 +30,7 @@ from dp_learn.pipeline.nodes import block_errors, block_weights, chance_alpha_of
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes, Settings
 from dp_learn.pipeline.stages import (
     PATIENCE,
+    end_path,
     estimate_first_stage,
     evidence_weights,
     select_one_stage,
@@ -216,8 +217,7 @@ def _select(
             if nodes.are_numbers
             else chance_alpha_of_nodes(block_errors(pooled, nodes), nodes.sizes, weights)
         )
-        above = alphas[alphas > smallest]
-        alphas = np.append(above, smallest) if above.size else alphas[:1]
+        alphas = end_path(alphas, smallest)
     return select_ebic(
         matrix,
         lambda theta: effective_rows(pooled, nodes.rescale(theta)),

@@ -124,14 +124,8 @@ class GraphEstimate:
         numbers: dict[str, Any] = {"partial_correlation": partial}
         if self.variables is None:
             numbers["precision"] = self.precision[pairs]
-        scores = np.abs(partial)
-        if self.evidence is not None:
-            scores = numbers["evidence"] = self.evidence[pairs]
-        if self.inference is not None:
-            numbers["desparsified"] = self.inference.partial_correlation[pairs]
-            numbers |= self.inference.error_bars_at(pairs)
-        if self.tests is not None:
-            numbers |= self.tests.at(pairs)
+        numbers |= self._judged(pairs)
+        scores = numbers.get("evidence", np.abs(partial))
         return self._ranked(pairs, numbers, scores if judge is None else judge.scores[pairs])
 
     @cached_property
@@ -212,14 +206,19 @@ class GraphEstimate:
         """
         numbers: dict[str, Any] = {"is_edge": self.adjacency[pairs].astype(np.int64)}
         numbers["partial_correlation"] = self.weights[pairs]
-        if self.evidence is not None:
-            numbers["evidence"] = self.evidence[pairs]
+        judged = self._judged(pairs)
+        if self.tests is None:
+            return numbers | judged
+        evidence = {name: judged.pop(name) for name in ("evidence",) if name in judged}
+        return numbers | evidence | {"strength": self.tests.strength[pairs], **judged}
+
+    def _judged(self, pairs: Pairs) -> dict[str, Any]:
+        """Return the evidence, desparsified estimates with error bars, and tests of pairs, as far as there are any."""
+        numbers: dict[str, Any] = {} if self.evidence is None else {"evidence": self.evidence[pairs]}
         if self.inference is not None:
             numbers["desparsified"] = self.inference.partial_correlation[pairs]
             numbers |= self.inference.error_bars_at(pairs)
-        if self.tests is not None:
-            numbers |= {"strength": self.tests.strength[pairs], **self.tests.at(pairs)}
-        return numbers
+        return numbers if self.tests is None else numbers | self.tests.at(pairs)
 
     def _ranked(self, pairs: Pairs, numbers: dict[str, FloatArray], scores: FloatArray) -> dict[str, Any]:
         """Return the names of the pairs and their numbers, by falling scores."""

@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError, NoSolutionError, NotConvergedError, ParameterError, SchemaError
-from dp_bundle.base.quoting import name_columns, quote_path
-from dp_bundle.manifest.statement import shape_of
+from dp_bundle.base.quoting import name_columns
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import at_least_model, rows_without_noise
@@ -28,7 +27,7 @@ from dp_learn.inference.changes import Change, Changes, compare_pooled, find_cha
 from dp_learn.inference.edges import EdgeInference, error_forms, infer_edges
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.inference.releases import Release, estimate_releases
-from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.compare import (
     Together,
     check_levels,
@@ -36,13 +35,11 @@ from dp_learn.pipeline.compare import (
     describe_unsure,
     fit_releases,
     lay_out_together,
-    read_apart,
-    require_different_rows,
+    learn_apart,
 )
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.joint_weights import RATIOS, joint_alphas, weigh_periods
 from dp_learn.pipeline.measures import NodeMeasures, measure_at, why_undrawn
-from dp_learn.pipeline.memory import require_learnable
 from dp_learn.pipeline.settings import Nodes
 from dp_learn.selection.joint import JointScore, Periods, select_in_stages
 
@@ -168,16 +165,15 @@ def learn_joint(
     _check_strengths(alpha, strength)
     if len(bundles) > MOST_PERIODS:
         raise SchemaError(f"joint graphs are learned from 2 to {MOST_PERIODS} bundles, and {len(bundles)} are given")
-    warnings = require_different_rows(bundles)
-    require_learnable(shape_of(bundles[0].release), max_memory, estimator="joint", n_bundles=len(bundles))
-
-    begin = progress or (lambda _: None)
-    with few_threads(len(bundles[0].release.columns)):
-        begin("reading the rows")
-        samples, contradictions, notes = read_apart(bundles, "learned together", gaps=False)
-        names = [quote_path(bundle.path) for bundle in bundles]
-        found = learn_periods(samples, Order(order), kind, alpha, strength, fdr, confidence, begin, names=names)
-        return replace(found, notes=notes + found.notes, contradictions=contradictions, warnings=warnings)
+    return learn_apart(
+        bundles,
+        lambda samples, begin, names: learn_periods(
+            samples, Order(order), kind, alpha, strength, fdr, confidence, begin, names=names
+        ),
+        estimator="joint",
+        progress=progress,
+        max_memory=max_memory,
+    )
 
 
 def learn_periods(

@@ -34,6 +34,7 @@ from dp_learn.inference.networks import measure_paths
 from dp_learn.inference.nodes import node_strengths
 from dp_learn.matrices.linalg import FloatArray, few_threads, is_positive_definite
 from dp_learn.pipeline.fit import fit_again, fit_edges
+from dp_learn.pipeline.graph import partial_correlations
 from dp_learn.pipeline.learn import N_FOLDS, Learned, judge_pairs
 from dp_learn.pipeline.settings import Fit, Settings
 
@@ -223,10 +224,7 @@ def _weights(precision: FloatArray, fit: Fit) -> FloatArray:
     n_nodes = len(fit.nodes.names)
     if not fit.nodes.are_numbers:
         return node_strengths(precision, fit.nodes.labels, n_nodes) - np.eye(n_nodes)
-    root = np.sqrt(np.diagonal(precision))
-    weights: FloatArray = 0.0 - precision / np.outer(root, root)
-    np.fill_diagonal(weights, 0.0)
-    return weights
+    return partial_correlations(precision) - np.eye(n_nodes)
 
 
 def _centralities(weights: FloatArray) -> FloatArray:

@@ -169,12 +169,17 @@ def select_one_stage(
         smallest = _alpha_at_chance_share(
             sizes, lambda number: chance_alpha_of_nodes(of_blocks, nodes.sizes, weights, number)
         )
-    above = alphas[alphas > smallest]
-    alphas = np.append(above, smallest) if above.size else alphas[:1]
+    alphas = end_path(alphas, smallest)
     chosen = select_ebic(
         matrix, effective_rows(pooled), alphas, gamma=0.0, patience=PATIENCE, why_last=AT_CHANCE_SHARE, **options
     )
     return replace(chosen, rule=f"{chosen.rule}, in one stage")
+
+
+def end_path(alphas: FloatArray, smallest: float) -> FloatArray:
+    """Return the alphas above the smallest one, and this; the first alone where none is."""
+    above = alphas[alphas > smallest]
+    return np.append(above, smallest) if above.size else alphas[:1]
 
 
 def _alpha_at_chance_share(sizes: FloatArray, alpha_at: Callable[[float], float]) -> float:

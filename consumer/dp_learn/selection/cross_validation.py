@@ -37,6 +37,7 @@ from dp_learn.selection.path import (
 PATIENCE = 3  # so many alphas in a row without a better score end the walk
 SHARP = 0.5  # the share of its whole fall by which the error has dropped sharply
 CLEAR = 2.0  # a fall of no more than so many standard errors, over the folds, is none
+UNSTABLE = 0.05  # the most instability, as in the paper
 SPARSE = 0.5  # up to this share of all pairs of columns
 LARGEST_SHARE = 0.8  # of the rows, where ten times their root is nearly all of them
 
@@ -178,8 +179,6 @@ def stars_subsample_share(n_effective: float) -> float:
 def select_stars(
     subsamples: Sequence[FloatArray],
     alphas: Sequence[float] | FloatArray,
-    *,
-    threshold: float = 0.05,
     **options: Unpack[PathOptions],
 ) -> Selection:
     """Choose the smallest alpha at which the graphs of random subsamples agree.
@@ -196,8 +195,6 @@ def select_stars(
         Debiased matrices of subsamples of the rows, on one scale; 20 are usual, at least two.
     alphas : sequence of float
         Decreasing, from `alpha_grid` of the whole matrix: at the first the graph of all rows is empty.
-    threshold : float
-        The most instability, in (0, 0.5); 0.05 in the paper.
     **options
         As of `solve_path`.
 
@@ -217,8 +214,6 @@ def select_stars(
     """
     if len(subsamples) < 2:
         raise ParameterError("subsamples", "at least two", len(subsamples))
-    if not 0.0 < threshold < 0.5:
-        raise ParameterError("threshold", "in (0, 0.5)", threshold)
     alphas = check_path(alphas)
 
     groups = options.get("groups")
@@ -235,7 +230,7 @@ def select_stars(
         shares = np.sum(graphs, axis=0)[np.triu_indices(len(first), 1)] / len(graphs) if len(first) > 1 else np.zeros(1)
         n_edges[index] = shares.sum()
         scores[index] = -float(np.mean(2.0 * shares * (1.0 - shares)))
-        if scores[index] < -threshold and shares.mean() > SPARSE:
+        if scores[index] < -UNSTABLE and shares.mean() > SPARSE:
             break
 
     if np.isnan(scores[0]):
@@ -244,10 +239,10 @@ def select_stars(
             "give --alpha"
         )
 
-    stable = np.flatnonzero(scores >= -threshold)
+    stable = np.flatnonzero(scores >= -UNSTABLE)
     return choose_alpha(
         int(stable[-1]) if stable.size else 0,
-        f"the stability of the graph over {len(subsamples)} subsamples (threshold {threshold:g})",
+        f"the stability of the graph over {len(subsamples)} subsamples (threshold {UNSTABLE:g})",
         alphas,
         scores,
         n_edges,

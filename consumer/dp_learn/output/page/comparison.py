@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,21 +13,20 @@ from bokeh.models import CategoricalColorMapper, ColumnDataSource, Range1d
 from dp_bundle.base.quoting import counted
 from dp_bundle.page.colours import shade
 from dp_bundle.page.document import Page, render_page
-from dp_bundle.page.figures import FONT, Figure, figure_text, hover, new_figure
+from dp_bundle.page.figures import Figure, figure_text, hover, new_figure
 from dp_bundle.page.tables import PageTable, TableColumn, number
 from dp_learn.inference.differences import Difference
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.comparison import ComparisonResult, describe_left_out, spell_p
 from dp_learn.output.layout import place_nodes
-from dp_learn.output.page.report import cite, describe_promise, describe_release
+from dp_learn.output.page.links import MOST_ROWS, number_columns
+from dp_learn.output.page.network import write_names
+from dp_learn.output.page.report import TEMPLATES, describe_promise, describe_release, origin
 
-MOST_ROWS, MOST_GRAPHS, MOST_LINKS = 1000, 6, 600
-_TEMPLATES = Path(__file__).with_name("templates")
-_SOFTWARE = f"dpgraph {version('dpgraph')}"
+MOST_GRAPHS, MOST_LINKS = 6, 600
 _HEIGHT, _EDGE = 430, 1.14
 _LONGEST_NAME, _MOST_LABELS = 18, 60
-_LEAST = 0.0001  # of p- and q-values that are told apart
-_LARGER, _SMALLER, _SAME = "larger", "smaller", "same"
+LARGER, SMALLER, SAME = "larger", "smaller", "same"
 _SIDE = 0.6  # of the half width, beyond which a name stands inwards of its column
 _OF_DIFFERENCES = {
     "difference": ("Difference", "+.3f", "of the partial correlations given all other columns, {second} less {first}."),
@@ -66,7 +63,6 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
         The command that gives the same result, with the names of files but not where they are.
     """
     figures = _draw_graphs(result)
-    text, bibtex = cite(result.bundles)
     found = result.found
     values: dict[str, Any] = {
         "names": result.names,
@@ -80,13 +76,10 @@ def make_comparison_page(result: ComparisonResult, command: str) -> str:
         "promises": [(bundle, describe_promise(bundle)) for bundle in result.bundles],
         "releases": [describe_release(bundle) for bundle in result.bundles],
         "rows": [(name, f"{rows:,.0f}") for name, rows in zip(result.names, found.effective_rows, strict=True)],
-        "command": command,
-        "software": _SOFTWARE,
-        "citation": text,
-        "bibtex": bibtex,
+        **origin(result.bundles, command),
     }
     title = f"{' and '.join(result.names)}: comparison"
-    return render_page(Page(_TEMPLATES, "comparison.html", title, values, figures))
+    return render_page(Page(TEMPLATES, "comparison.html", title, values, figures))
 
 
 def summarize_comparison(result: ComparisonResult) -> list[str]:
@@ -173,16 +166,10 @@ def _number_columns(
         "level": f"{100 * result.found.confidence:g} %",
     }
     about = words if two else words | {"first": "the first", "second": "the second release"}
-    return [
-        TableColumn(
-            label.format(**words),
-            table[name][:MOST_ROWS].tolist(),
-            form,
-            said.format(**about),
-            _LEAST if name in {"p_value", "q_value"} else -math.inf,
-        )
-        for name, (label, form, said) in described.items()
-    ]
+    spelled = {
+        name: (label.format(**words), form, said.format(**about)) for name, (label, form, said) in described.items()
+    }
+    return number_columns(table, spelled)
 
 
 def _draw_graphs(result: ComparisonResult) -> list[Figure]:
@@ -209,15 +196,8 @@ def _draw_graphs(result: ComparisonResult) -> list[Figure]:
 
 def _draw_graph(result: ComparisonResult, number: int, drawn: Places, places: FloatArray, strongest: float) -> Figure:
     lines, n_differ = _link_source(result, number, drawn, places, strongest)
-    reach = Range1d(start=-_EDGE, end=_EDGE), Range1d(start=-_EDGE, end=_EDGE)
-    plot = new_figure(height=_HEIGHT, x_range=reach[0], y_range=reach[1])
-    plot.axis.visible = plot.grid.visible = False
-
-    palette = [shade(name).light for name in ("positive", "negative", "faint")]
-    colour = {"field": "kind", "transform": CategoricalColorMapper(factors=[_LARGER, _SMALLER, _SAME], palette=palette)}
-    width = {"line_width": "width", "line_dash": "dash", "line_cap": "butt"}
-    links = plot.segment("x0", "y0", "x1", "y1", source=lines, line_color=colour, **width)
-    plot.add_tools(hover([("", "<b>@ends</b>"), ("", "@value"), ("", "@told")], renderers=[links]))
+    plot = graph_plot(_HEIGHT)
+    draw_links(plot, lines, "faint", [("", "<b>@ends</b>"), ("", "@value"), ("", "@told")])
     add_nodes(plot, result.found.nodes, places)
     told = f"{counted(len(drawn), 'link')} drawn, {n_differ} in colour. All numbers are in the table of differences."
     return Figure(f"graph-{number}", figure_text(result.names[number], 60), _caption(result, number), told, plot)
@@ -229,7 +209,7 @@ def _link_source(
     """Return the links of a release as a figure draws them, those that differ last, and how many do."""
     found = result.found
     kinds, told = _kinds(result, number, drawn)
-    order = np.argsort([kind != _SAME for kind in kinds], kind="stable")
+    order = np.argsort([kind != SAME for kind in kinds], kind="stable")
     value = found.differences.estimates[number].value[drawn][order]
     sources, targets = (ends[drawn][order] for ends in found.differences.pairs)
     pairs = zip(sources.tolist(), targets.tolist(), strict=True)
@@ -245,7 +225,24 @@ def _link_source(
         "value": [f"partial correlation {number_of(each)}" for each in value],
         "told": [told[place] for place in order],
     }
-    return ColumnDataSource(columns), sum(kind != _SAME for kind in kinds)
+    return ColumnDataSource(columns), sum(kind != SAME for kind in kinds)
+
+
+def graph_plot(height: int) -> Any:
+    """Return an empty figure for a graph whose places are from -1 to 1."""
+    reach = Range1d(start=-_EDGE, end=_EDGE), Range1d(start=-_EDGE, end=_EDGE)
+    plot = new_figure(height=height, x_range=reach[0], y_range=reach[1])
+    plot.axis.visible = plot.grid.visible = False
+    return plot
+
+
+def draw_links(plot: Any, source: ColumnDataSource, same: str, told: list[tuple[str, str]]) -> None:
+    """Draw links that are larger, smaller, or in a colour for the same, and what the pointer tells of them."""
+    palette = [shade(name).light for name in ("positive", "negative", same)]
+    colour = {"field": "kind", "transform": CategoricalColorMapper(factors=[LARGER, SMALLER, SAME], palette=palette)}
+    width = {"line_width": "width", "line_dash": "dash", "line_cap": "butt"}
+    links = plot.segment("x0", "y0", "x1", "y1", source=source, line_color=colour, **width)
+    plot.add_tools(hover(told, renderers=[links]))
 
 
 def add_nodes(plot: Any, nodes: Sequence[str], places: FloatArray) -> None:
@@ -264,10 +261,7 @@ def add_nodes(plot: Any, nodes: Sequence[str], places: FloatArray) -> None:
     )
     filled = {"fill_color": shade("node").light, "line_color": shade("paper").light}
     discs = plot.scatter("x", "y", source=source, size=9, **filled)
-    for ink, halo in (("paper", 3.0), ("ink", 0.0)):  # Bokeh draws a text's outline over the text
-        outline = {"text_outline_color": shade(ink).light if halo else None, "text_outline_width": halo}
-        font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade(ink).light}
-        plot.text("x", "y", text="text", source=source, y_offset=-8, text_align="align", **font, **outline)
+    write_names(plot, source, y_offset=-8, text_align="align")
     plot.add_tools(hover([("", "<b>@name</b>")], renderers=[discs]))
 
 
@@ -281,7 +275,7 @@ def _kinds(result: ComparisonResult, number: int, drawn: Places) -> tuple[list[s
     found = result.found
     other = (1 - number) if len(result.bundles) == 2 else 0
     if other == number:
-        return [_SAME] * len(drawn), [""] * len(drawn)
+        return [SAME] * len(drawn), [""] * len(drawn)
     place, one = next(
         (place, one) for place, one in enumerate(found.differences.each) if {one.first, one.second} == {number, other}
     )
@@ -297,7 +291,7 @@ def _judge(
     for pair in drawn.tolist():
         differs = not math.isnan(q_values[pair]) and q_values[pair] <= result.found.fdr
         larger = mine.value[pair] > other.value[pair]
-        kinds.append((_LARGER if larger else _SMALLER) if differs else _SAME)
+        kinds.append((LARGER if larger else SMALLER) if differs else SAME)
         q_value = "cannot be compared" if math.isnan(q_values[pair]) else f"q-value {q_values[pair]:.2g}"
         told.append(f"there {number_of(other.value[pair])}, {q_value}")
     return kinds, told

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from bokeh.models import CategoricalColorMapper, ColumnDataSource, FactorRange, Range1d
+from bokeh.models import ColumnDataSource, FactorRange
 
 from dp_bundle.page.colours import shade
 from dp_bundle.page.document import Page, render_page
@@ -21,15 +19,13 @@ from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.comparison import describe_left_out, spell_p
 from dp_learn.output.joint import JointResult, kind_of_change, spell_range, summarize_changes
 from dp_learn.output.layout import place_nodes
-from dp_learn.output.page.comparison import add_nodes
-from dp_learn.output.page.report import cite, describe_promise, describe_release
+from dp_learn.output.page.comparison import add_nodes, draw_links, graph_plot
+from dp_learn.output.page.links import MOST_ROWS, number_columns
+from dp_learn.output.page.report import TEMPLATES, describe_promise, describe_release, origin
 from dp_learn.pipeline.joint import Order
 
-MOST_LINKS, MOST_CHARTS, MOST_ROWS = 600, 300, 1000
-_TEMPLATES = Path(__file__).with_name("templates")
-_SOFTWARE = f"dpgraph {version('dpgraph')}"
-_HEIGHT, _LOW_HEIGHT, _EDGE = 560, 230, 1.14
-_LARGER, _SMALLER, _SAME = "larger", "smaller", "same"
+MOST_LINKS, MOST_CHARTS = 600, 300
+_HEIGHT, _LOW_HEIGHT = 560, 230
 _Z = 1.96
 _WIDTH, _TALL, _MARGIN = 150.0, 46.0, 4.0  # of a small chart
 Places = npt.NDArray[np.intp]
@@ -120,7 +116,6 @@ def make_joint_page(result: JointResult, command: str) -> str:
     figures = [_draw_graph(result, links), _draw_link(result, links)] if drawn else []
     if found.changes is not None:
         figures.append(_draw_evidence(result))
-    text, bibtex = cite(result.bundles)
     values: dict[str, Any] = {
         "names": result.names,
         "in_time": found.order is Order.TIME,
@@ -135,14 +130,11 @@ def make_joint_page(result: JointResult, command: str) -> str:
         "periods": _periods_table(result),
         "promises": [(bundle, describe_promise(bundle)) for bundle in result.bundles[:1]],
         "releases": [describe_release(bundle) for bundle in result.bundles[:1]],
-        "command": command,
-        "software": _SOFTWARE,
-        "citation": text,
-        "bibtex": bibtex,
+        **origin(result.bundles, command),
     }
     title = f"{result.names[0]} to {result.names[-1]}: joint graphs"
     data = {"joint": _data(result, links)} if drawn else {}
-    return render_page(Page(_TEMPLATES, "joint.html", title, values, figures, ["joint.js"] if drawn else [], data))
+    return render_page(Page(TEMPLATES, "joint.html", title, values, figures, ["joint.js"] if drawn else [], data))
 
 
 def _explain(result: JointResult) -> list[str]:
@@ -187,17 +179,10 @@ def _places(result: JointResult, links: _Links) -> FloatArray:
 
 def _draw_graph(result: JointResult, links: _Links) -> Figure:
     """Return the figure that the slider changes, which begins with the first period."""
-    reach = Range1d(start=-_EDGE, end=_EDGE), Range1d(start=-_EDGE, end=_EDGE)
-    plot = new_figure(height=_HEIGHT, x_range=reach[0], y_range=reach[1])
-    plot.axis.visible = plot.grid.visible = False
+    plot = graph_plot(_HEIGHT)
     names = ("x0", "y0", "x1", "y1", "kind", "width", "dash", "ends", "value")
     source = ColumnDataSource({name: [] for name in names}, name="joint-links")
-    palette = [shade(name).light for name in ("positive", "negative", "node")]
-    colour = {"field": "kind", "transform": CategoricalColorMapper(factors=[_LARGER, _SMALLER, _SAME], palette=palette)}
-    drawn = plot.segment(
-        "x0", "y0", "x1", "y1", source=source, line_color=colour, line_width="width", line_dash="dash", line_cap="butt"
-    )
-    plot.add_tools(hover([("", "<b>@ends</b>"), ("", "@value")], renderers=[drawn]))
+    draw_links(plot, source, "node", [("", "<b>@ends</b>"), ("", "@value")])
     add_nodes(plot, result.found.nodes, _places(result, links))
     since = "since the last change point" if result.found.order is Order.TIME else "than in the others"
     caption = (
@@ -303,9 +288,8 @@ def _tell(result: JointResult, links: _Links, link: int) -> str:
 
 def _changes_table(result: JointResult) -> PageTable:
     table = result.changes()
-    shown = slice(0, MOST_ROWS)
     columns = [
-        TableColumn(label, table[name][shown])
+        TableColumn(label, table[name][:MOST_ROWS])
         for name, label in (("source", "Column"), ("target", "and column"), ("from", "From"), ("to", "To"))
     ]
     about = {
@@ -319,10 +303,7 @@ def _changes_table(result: JointResult) -> PageTable:
             "the false discovery rate over all pairs and places at which it would just be found.",
         ),
     }
-    columns += [
-        TableColumn(label, table[name][shown].tolist(), form, said, 0.0001 if name == "q_value" else -math.inf)
-        for name, (label, form, said) in about.items()
-    ]
+    columns += number_columns(table, about)
     n_rows = len(table["source"])
     more = "" if n_rows <= MOST_ROWS else f"The first {MOST_ROWS} of {n_rows:,}; changes.csv has all of them."
     return PageTable("changes-table", "Pairs of columns that changed.", columns, more, headings=2)

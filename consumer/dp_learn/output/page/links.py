@@ -7,8 +7,8 @@ between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bokeh.models import ColumnDataSource, FixedTicker, Range1d
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_ROWS = 1000
-_LEAST = 0.0001  # of q-values that are told apart
+_LEAST = 0.0001  # of p- and q-values that are told apart
 _DROWNED = "left out: its variance cannot be told from the noise"
 _GROUP = "columns linked among each other."
 _COLLINEAR = "others determine it: its links cannot be told apart"
@@ -78,16 +78,27 @@ def edges_table(graph: GraphEstimate) -> PageTable:
         label, _, about = described["partial_correlation"]
         without = f"{about[:-1]}; of a category, or a number with gaps, the largest of its columns, without a sign."
         described["partial_correlation"] = label, ".3f", without
-    columns += [
-        TableColumn(label, edges[name][:shown].tolist(), form, about, _LEAST if name == "q_value" else -math.inf)
-        for name, (label, form, about) in described.items()
-        if name in edges
-    ]
+    columns += number_columns(edges, described)
     first, by = ("surest", " by the tests") if graph.fdr is not None else ("surest", " by the evidence")
     if graph.fdr is None and graph.evidence is None:
         first, by = "strongest", ""
     more = "" if shown == n_edges else f"The {shown} {first} of {n_edges:,} links; edges.csv has all of them."
     return PageTable("edges-table", f"The links of the graph, {first} first{by}.", columns, more, headings=2)
+
+
+def number_columns(table: Mapping[str, Any], described: Mapping[str, tuple[str, str, str]]) -> list[TableColumn]:
+    """Return the first rows of the columns of numbers that a table has, by their labels, forms and what they say."""
+    return [
+        TableColumn(
+            label,
+            table[name][:MOST_ROWS].tolist(),
+            form,
+            about,
+            _LEAST if name in {"p_value", "q_value"} else -math.inf,
+        )
+        for name, (label, form, about) in described.items()
+        if name in table
+    ]
 
 
 def _is_shrunk(graph: GraphEstimate) -> bool:

@@ -148,11 +148,8 @@ def draw_network(network: Network) -> Figure:
     discs.selection_glyph = discs.nonselection_glyph = touched.nonselection_glyph = None
 
     labels = _source("graph-labels", "x y text dx dy align")
-    for ink, halo in (("paper", 3.0), ("ink", 0.0)):  # Bokeh draws a text's outline over the text
-        outline = {"text_outline_color": shade(ink).light if halo else None, "text_outline_width": halo}
-        place = {"x_offset": "dx", "y_offset": "dy", "text_align": "align", "text_baseline": "middle"}
-        font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade(ink).light}
-        plot.text("x", "y", text="text", source=labels, **place, **font, **outline)
+    place = {"x_offset": "dx", "y_offset": "dy", "text_align": "align", "text_baseline": "middle"}
+    write_names(plot, labels, **place)
     plot.add_tools(
         PanTool(),
         TapTool(renderers=[discs]),
@@ -160,6 +157,14 @@ def draw_network(network: Network) -> Figure:
         hover([("", "<b>@ends</b>"), ("", "@value"), ("", "@interval"), ("", "@q")], renderers=[touched]),
     )
     return Figure("graph", "Columns and the links between them", _caption(network), _alternative(network), plot)
+
+
+def write_names(plot: Any, source: ColumnDataSource, **place: Any) -> None:
+    """Write the texts of a source over paper, so that they can be read above lines."""
+    for ink, halo in (("paper", 3.0), ("ink", 0.0)):  # Bokeh draws a text's outline over the text
+        outline = {"text_outline_color": shade(ink).light if halo else None, "text_outline_width": halo}
+        font = {"text_font": {"value": FONT}, "text_font_size": "12px", "text_color": shade(ink).light}
+        plot.text("x", "y", text="text", source=source, **place, **font, **outline)
 
 
 def _source(name: str, columns: str) -> ColumnDataSource:

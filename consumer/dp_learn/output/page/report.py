@@ -139,11 +139,17 @@ def cite(bundles: Sequence[Bundle]) -> tuple[str, str]:
     return "\n".join(texts), "\n\n".join(entries)
 
 
+def origin(bundles: Sequence[Bundle], command: str) -> dict[str, str]:
+    """Return what every page says of its own origin: the command, the software, and how to cite the result."""
+    text, bibtex = cite(bundles)
+    return {"command": command, "software": _SOFTWARE, "citation": text, "bibtex": bibtex}
+
+
 def _tex(text: str) -> str:
     return _SPECIAL.sub(lambda found: _SPELLED.get(found[0], f"\\{found[0]}"), text)
 
 
-_TEMPLATES = Path(__file__).with_name("templates")
+TEMPLATES = Path(__file__).with_name("templates")
 _SCRIPTS = {"graph": "graph.js", "forest": "forest.js", "heat": "heat_maps.js"}
 _CAPTIONS = {
     "edges.csv": "The pairs of columns whose correlation exceeds the threshold, surest first.",
@@ -173,7 +179,6 @@ def make_report(found: Result, command: str) -> str:
         "visible": [] if seen is None else [curves.draw_visibility(seen)],
     }
     names = [bundle.release.dataset.title or bundle.release.dataset.name for bundle in found.bundles]
-    text, bibtex = cite(found.bundles)
     values: dict[str, Any] = {
         "names": list(dict.fromkeys(names)),
         "summary": found.summary,
@@ -193,17 +198,14 @@ def make_report(found: Result, command: str) -> str:
         "releases": [(bundle, describe_release(bundle)) for bundle in found.bundles],
         "prediction": describe_prediction(found),
         "settings": settings(found),
-        "command": command,
-        "software": _SOFTWARE,
-        "citation": text,
-        "bibtex": bibtex,
+        **origin(found.bundles, command),
     }
     data = {} if graph is None else {"graph": network_data(graph, found.summary["noise_share_of_variance"])}
     data |= {} if maps is None else {"heat": heat_map_data(maps)}
     title = f"{', '.join(values['names'])}: {found.summary['estimator']}"
     scripts = [script for name, script in _SCRIPTS.items() if figures[name]]
     drawn = [figure for group in figures.values() for figure in group]
-    return render_page(Page(_TEMPLATES, "report.html", title, values, drawn, scripts, data))
+    return render_page(Page(TEMPLATES, "report.html", title, values, drawn, scripts, data))
 
 
 def _tables(found: Result) -> list[PageTable]:
