@@ -8,12 +8,6 @@ from dp_learn.pipeline.graph import GraphEstimate, partial_correlations
 PRECISION = np.array([[2.0, -0.6, 0.0], [-0.6, 1.0, 0.3], [0.0, 0.3, 1.5]])
 
 
-@pytest.fixture
-def estimate() -> GraphEstimate:
-    """Return a graph of three columns and two edges."""
-    return GraphEstimate(("a", "b, c", "d"), PRECISION, np.linalg.inv(PRECISION))
-
-
 def test_partial_correlations_are_those_of_the_residuals() -> None:
     """They equal the correlation of two columns' residuals given the others, computed by regression."""
     covariance = np.linalg.inv(PRECISION)
@@ -25,9 +19,9 @@ def test_partial_correlations_are_those_of_the_residuals() -> None:
     assert partial_correlations(PRECISION)[0, 1] == pytest.approx(expected, rel=1e-12)
 
 
-def test_edges_are_the_nonzero_entries_strongest_first(estimate: GraphEstimate) -> None:
+def test_edges_are_the_nonzero_entries_strongest_first() -> None:
     """Every non-zero entry above the diagonal is one edge, and the strongest comes first."""
-    edges = estimate.edges()
+    edges = GraphEstimate(("a", "b, c", "d"), PRECISION, np.linalg.inv(PRECISION)).edges()
 
     assert list(zip(edges["source"], edges["target"], strict=True)) == [("a", "b, c"), ("b, c", "d")]
     np.testing.assert_allclose(edges["partial_correlation"], [0.6 / np.sqrt(2), -0.3 / np.sqrt(1.5)])

@@ -1,14 +1,10 @@
 """Ridge precision and thresholded covariance against independent computations."""
 
-from typing import Any
-
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV
 from tests.unit.consumer.estimators.tables import noisy_wine
 
 from dp_bundle.base.errors import DrownedColumnError, ParameterError
-from dp_learn.estimators.columnwise import clime_precision, neighborhood_selection, scio_precision
 from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.estimators.ridge import DebiasedRidgePrecision, ridge_precision
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance, threshold_covariance
@@ -78,52 +74,15 @@ def test_thresholds_are_standard_errors_with_the_noise() -> None:
     assert fitted.repair_ in {"clip", "none"}
 
 
-def test_grid_search_over_the_threshold_prefers_neither_end() -> None:
-    """Held-out noisy rows score a moderate threshold above none and above all-zero."""
-    grid = {"alpha": [1e-6, 2.0, 60.0]}
-    rng = np.random.default_rng(5)
-    factor = np.kron(np.eye(10), np.array([[1.0, 0.0], [0.8, 0.6]]))
-    rows = rng.normal(size=(400, 20)) @ factor.T + rng.normal(size=(400, 20))
-    search = GridSearchCV(DebiasedThresholdedCovariance(noise_variance=1.0), grid, cv=4).fit(rows)
-
-    assert search.best_params_["alpha"] == 2.0
-
-
-def test_ridge_exists_where_the_debiased_covariance_is_indefinite() -> None:
-    """With as much noise as signal on few rows the estimate is positive definite and in data units."""
-    rows = noisy_wine(0.8).iloc[::2] * np.arange(1, 14)
-    fitted = DebiasedRidgePrecision(noise_variance=0.64 * np.arange(1, 14) ** 2.0).fit(rows)
-    again = DebiasedRidgePrecision(noise_variance=0.64).fit(rows / np.arange(1, 14))
-
-    assert fitted.smallest_eigenvalue_ < 0.0
-    assert np.linalg.eigvalsh(again.precision_)[0] > 0.0
-    np.testing.assert_allclose(fitted.precision_ * np.outer(np.arange(1, 14), np.arange(1, 14)), again.precision_)
-    assert len(fitted.edges_) == 78
-    assert np.isfinite(fitted.score(rows))
-
-
 @pytest.mark.parametrize("name", ["ridge", "thresholded-covariance", "neighborhood", "scio", "clime"])
-def test_bad_tables_get_one_sentence(name: str) -> None:
+def test_bad_tables_are_refused(name: str) -> None:
     """A constant column and a bad alpha are named; two columns are enough."""
-    estimator = ESTIMATORS[name]
-    rows = noisy_wine(0.0)
-    with pytest.raises(DrownedColumnError, match="no variance is left in alcohol"):
+    estimator, rows = ESTIMATORS[name], noisy_wine(0.0)
+    with pytest.raises(DrownedColumnError) as drowned:
         estimator().fit(rows.assign(alcohol=3.0))
-    with pytest.raises(ParameterError, match="alpha must be a finite number > 0"):
+    assert drowned.value.columns == ["alcohol"]
+    with pytest.raises(ParameterError, match="alpha"):
         estimator(alpha=-1.0).fit(rows)
     two = estimator(alpha=0.3).fit(rows[["flavanoids", "total_phenols"]])
     assert two.covariance_.shape == (2, 2)
     assert len(two.edges_) == 1
-
-
-@pytest.mark.parametrize(
-    "method", [ridge_precision, threshold_covariance, neighborhood_selection, scio_precision, clime_precision]
-)
-def test_bad_matrices_get_one_sentence(method: Any) -> None:
-    """NaN, asymmetry and a negative penalty or threshold are named by every function."""
-    with pytest.raises(ParameterError, match=r"covariance\[0, 1\] must be finite"):
-        method([[1.0, np.nan], [np.nan, 1.0]], 0.1)
-    with pytest.raises(ParameterError, match="symmetric"):
-        method([[1.0, 0.5], [0.2, 1.0]], 0.1)
-    with pytest.raises(ParameterError, match=r"weights|alpha must be"):
-        method(np.eye(2), -0.1)

@@ -4,14 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
-from tests.two_rounds import release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
 from dp_bundle.portals.learned import Correlations, require_reader
-from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn.output import reader
 from dp_publish import publish
 
@@ -63,27 +60,6 @@ def test_errors_of_rows_are_those_of_leaving_out_one_row_at_a_time(tmp_path: Pat
     assert np.diagonal(found.standard_errors).tolist() == [0.0] * 4
     assert found.effective_rows is not None
     assert 300 < found.effective_rows < n
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_errors_of_second_moments_are_as_large_as_errors(rounds: int, tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Over releases of new rows, correlations miss the truth by one standard error in the root of the mean square."""
-    rng, scores = np.random.default_rng(5), []
-    one_round = make_policy(BOUNDS, unit="row", mu=1.5, release="covariance", mechanism="gaussian")
-    for number in range(60 if rounds == 1 else 200):
-        rows, path = draw(2000, rng), tmp_path / f"{number}.tar"
-        if rounds == 1:
-            publish(rows, one_round, out=path, key=key)
-        else:
-            write_rounds(path, release_in_two_rounds(rows.to_numpy(), 1.0, rng, clip=12.0, radius=8.0), NAMES, key)
-        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-            found = reader.correlations(bundle)
-        scores.append((found.values - R)[PAIRS] / found.standard_errors[PAIRS])
-    each = np.array(scores)
-    assert abs(each.mean()) < 0.25
-    assert 0.85 < np.sqrt((each**2).mean()) < 1.15
-    assert 0.75 < np.sqrt((each**2).mean(axis=0)).min() <= np.sqrt((each**2).mean(axis=0)).max() < 1.3
 
 
 def test_columns_that_noise_hides_are_unknown(tmp_path: Path, key: Ed25519PrivateKey) -> None:

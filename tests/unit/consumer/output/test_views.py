@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import matplotlib as mpl
-import numpy as np
-import pandas as pd
 import pytest
 
 from dp_bundle import open_bundle
@@ -17,18 +15,6 @@ def learned(bundle: Receipt) -> Learned:
     """Return what is learned of the usual bundle, which is closed again."""
     with open_bundle(bundle.path) as opened:
         return learn_graph(opened)
-
-
-def test_networkx_has_the_edges_of_the_table(learned: Learned) -> None:
-    """Nodes are all columns, and each edge has the numbers of its line."""
-    graph, edges = learned.to_networkx(), learned.estimate.edges()
-    assert [*graph.nodes] == [*learned.estimate.columns]
-    assert graph.number_of_edges() == len(edges) > 0
-    first = edges.iloc[0]
-    found = graph.edges[first["source"], first["target"]]
-    assert found["partial_correlation"] == first["partial_correlation"]
-    assert found["weight"] == abs(first["partial_correlation"])
-    assert found["ci_low"] == first["ci_low"]
 
 
 def test_a_notebook_is_shown_a_picture_and_sentences_and_no_arrays(learned: Learned) -> None:
@@ -54,14 +40,3 @@ def test_the_plot_and_the_page(learned: Learned, tmp_path: Path, monkeypatch: py
     page = learned.report("page.html").read_text()
     assert "learn_graph(...) in Python" in page
     assert "Content-Security-Policy" in page
-
-
-def test_bundles_are_data_frames(bundle: Receipt) -> None:
-    """The rows are those of the batches, with the names of the release."""
-    with open_bundle(bundle.path) as opened:
-        frame = opened.to_pandas()
-        assert [*frame.columns] == [column.name for column in opened.release.columns]
-        assert len(frame) == opened.release.n_rows
-        batch = next(opened.batches()).to_pandas()
-    pd.testing.assert_frame_equal(frame.head(len(batch)), batch)
-    assert np.isfinite(frame.to_numpy(float)).all()

@@ -14,10 +14,8 @@ NAMES = ['a, "b"', "µ <x> & 'y'", "", "d"]
 
 def test_square_round_trips_with_its_labels(tmp_path: Path) -> None:
     """Every bit of every number is read again, tiny and huge ones too, and names with commas and quotes."""
-    rng = np.random.default_rng(0)
-    matrix = np.exp(rng.normal(scale=200.0, size=(4, 4)))
+    matrix = np.exp(np.random.default_rng(0).normal(scale=200.0, size=(4, 4)))
     matrix = np.tril(matrix) + np.tril(matrix, -1).T
-    matrix[0, 1] = matrix[1, 0] = 0.0
     write_square(matrix, NAMES, tmp_path / "ours.csv")
     with (tmp_path / "ours.csv").open(encoding="utf-8", newline="") as file:
         header, *lines = csv.reader(file)
@@ -25,7 +23,6 @@ def test_square_round_trips_with_its_labels(tmp_path: Path) -> None:
     assert header == ["", *NAMES]
     assert [line[0] for line in lines] == NAMES
     np.testing.assert_array_equal(np.array([line[1:] for line in lines], dtype=float), matrix)
-    assert pd.read_csv(tmp_path / "ours.csv", index_col=0).shape == (4, 4)
 
 
 def test_graphml_is_read_as_the_graph_that_was_written(tmp_path: Path) -> None:

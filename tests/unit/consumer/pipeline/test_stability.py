@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 from tests.unit.consumer.covariance.test_draws import FORMS, S, laws, pooled_with
-from tests.unit.consumer.pipeline.mixed import learn_mixed, mixed_sample
 
-from dp_bundle.base.errors import ParameterError
 from dp_bundle.engines.engine import Engine, Threads
 from dp_bundle.engines.processes import Processes
 from dp_learn.covariance.draws import ErrorLaw
@@ -80,22 +78,3 @@ def test_every_engine_gives_the_same(engine: Engine, monkeypatch: pytest.MonkeyP
     assert one.frequency[0, 1] == 1.0
     np.testing.assert_array_equal(other.frequency, one.frequency)
     np.testing.assert_array_equal(other.quantiles, one.quantiles)
-
-
-@pytest.mark.slow
-def test_categories_are_drawn_as_they_are() -> None:
-    """A category stays the node that it is, and its link is in every draw."""
-    rng = np.random.default_rng(0)
-    group, other = rng.integers(0, 3, 1500), rng.normal(size=1500)
-    table = {"group": group, "score": group + rng.normal(size=1500), "other": other}
-    found = measure_stability(learn_mixed(mixed_sample(table, 0.1)), 100, engine=Processes(1))
-
-    assert found.frequency.shape == (3, 3)
-    assert found.frequency[0, 1] == 1.0
-    assert found.n_failed == 0
-
-
-def test_few_draws_are_refused() -> None:
-    """A number of draws that says little is refused."""
-    with pytest.raises(ParameterError, match="n_draws"):
-        measure_stability(learned(), 20, engine=Processes(1))

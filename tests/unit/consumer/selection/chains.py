@@ -1,5 +1,7 @@
 """Noisy rows of a chain of columns, and what the tests of the rules make of them."""
 
+from typing import Any
+
 import numpy as np
 
 from dp_learn.covariance.sample import Split
@@ -32,6 +34,6 @@ def count_edges(precision: np.ndarray) -> int:
     return int(np.count_nonzero(np.triu(precision, 1)))
 
 
-def path_of(matrix: np.ndarray, alphas: np.ndarray) -> list[np.ndarray]:
+def path_of(matrix: np.ndarray, alphas: np.ndarray, **options: Any) -> list[np.ndarray]:
     """Return the precision matrices along a path as exact as the rules want it."""
-    return [solution.precision for _, solution in solve_path(matrix, alphas) if solution is not None]
+    return [solution.precision for _, solution in solve_path(matrix, alphas, **options) if solution is not None]
