@@ -225,10 +225,7 @@ REFUSED = {  # by every condition of an option on another one: words that break 
     "dp-publish publish --staging, engine": ["table.parquet", "--staging", "stage"],
     "dp-publish plan --ledger, report": ["table.parquet", "--ledger", "office/"],
     "dp-bundle trust --name, remove": ["publisher.pub", "--name", "Office", "--remove"],
-    "dp-bundle trust --name, dataset": ["publisher.pub", "--name", "Office", "--dataset", "wine"],
     "dp-bundle trust --until, remove": ["publisher.pub", "--until", "2099-01-01", "--remove"],
-    "dp-bundle trust --threshold, dataset": ["publisher.pub", "--threshold", "1"],
-    "dp-bundle trust --threshold, remove": ["--threshold", "1", "--dataset", "wine", "--remove"],
 }
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dp_bundle.data.margins import Counts, Floats, Margin, Scores, mean_and_deviation, middle_scores
+from dp_publish.covariance.two_rounds.asinh import cells_of
 from dp_publish.covariance.two_rounds.places import Place
 from dp_publish.covariance.two_rounds.steps import NoisyCounts
 
@@ -144,8 +145,8 @@ class MarginCounts:
             if column.has_level_columns:
                 cells = np.argmax(values[:, column.places], axis=1)  # one is 1, the others 0
             else:
-                cells = np.searchsorted(margin.edges, own, side="right")
-            if margin.has_gaps:
+                cells = cells_of(own, margin.edges, len(counts) - 1)
+            if column.has_level_columns and margin.has_gaps:
                 cells = np.where(np.isnan(own), len(counts) - 1, cells)
             counts += np.bincount(cells, minlength=len(counts))
 

@@ -36,6 +36,8 @@ from dp_publish.covariance.scaling import GRID_BITS
 
 RADIUS_BITS = 8
 BLOCK = 1 << (52 - 2 * GRID_BITS)  # rows whose sums of products float64 holds exactly
+LIMB = 32  # bits of the low limb of a sum
+LOW_LIMB = (1 << LIMB) - 1
 INSIDE = 2.0**GRID_BITS  # a length of 1 in the integers of rows inside
 DIRECTION = 2.0 ** (GRID_BITS - RADIUS_BITS)  # and in those of directions
 SHORTER = 1 - 2.0**-36  # far above the relative error of a norm of 2^13 floats, and of the products with its inverse
@@ -129,9 +131,14 @@ def cut_to_integers(rows: NDArray[np.float64], radii: NDArray[np.int64]) -> Plac
     directions = np.trunc(rows * (SHORTER * DIRECTION / np.where(norms > 0, norms, 1.0))[:, None])
 
     squares = np.einsum("ij,ij->i", inside, inside)  # of integers below 2^53: exact
-    limits = (radii.astype(np.float64) * DIRECTION) ** 2  # of the squared length of a row inside every radius
-    bins = np.where(beyond, len(radii), np.searchsorted(limits, squares))
+    bins = np.where(beyond, len(radii), np.searchsorted(limits_of(radii), squares))
     return Placed(inside, directions, bins, np.floor(squares / INSIDE).astype(np.int64))
+
+
+def limits_of(radii: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the largest squared length of a row inside every radius, in its integers."""
+    limits: NDArray[np.float64] = (radii.astype(np.float64) * DIRECTION) ** 2
+    return limits
 
 
 def _step(largest: float, bits: int) -> float:

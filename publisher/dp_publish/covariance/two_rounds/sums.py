@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.scaling import Scaling
-from dp_publish.covariance.two_rounds.rows import BLOCK, RoundMap, cut_to_integers
+from dp_publish.covariance.two_rounds.rows import BLOCK, LIMB, LOW_LIMB, RoundMap, cut_to_integers, limits_of
 
-_LIMB = 32  # bits of the low limb of a sum
-_LOW_LIMB = (1 << _LIMB) - 1
+_NARROW = 64  # columns; above, matrix products are faster
 _FOURTH_BITS = 8  # of a length to the fourth at radius 1: squares of 2^20 in units of 2^-20 become 2^40
 
 
@@ -55,9 +54,12 @@ class BinnedSums:
         return int(self.counts.sum())
 
     def add(self, values: NDArray[np.float64], frame: RoundMap) -> None:
-        """Add rows, in data units."""
+        """Add rows, in data units; those of narrow tables by compiled code, whose integers are the same."""
+        if values.shape[1] <= _NARROW:
+            self._add_narrow(values, frame)
+            return
         for start in range(0, len(values), BLOCK):
-            self._add_placed(frame.place(values[start : start + BLOCK]))
+            self._add_wide(frame.place(values[start : start + BLOCK]))
 
     def merged(self, other: BinnedSums) -> BinnedSums:
         """Add the sums of other rows of the same round, and return these."""
@@ -90,7 +92,15 @@ class BinnedSums:
         outside = (_whole(self._products[:, 1, each]) for each in range(chosen + 1, len(self.counts)))
         return _total(inside, self._products.shape[-1]), _total(outside, self._products.shape[-1])
 
-    def _add_placed(self, rows: NDArray[np.float64]) -> None:
+    def _add_narrow(self, values: NDArray[np.float64], frame: RoundMap) -> None:
+        from dp_publish.covariance.two_rounds._kernels import add_rows
+
+        transform = np.empty((0, 0)) if frame.transform is None else frame.transform
+        ends = (frame.low, frame.high, frame.centers, frame.half_widths)
+        sums = (self._products, self.counts, self._fourths)
+        add_rows(values, *ends, transform, frame.row_step, limits_of(self.radii), *sums)
+
+    def _add_wide(self, rows: NDArray[np.float64]) -> None:
         placed = cut_to_integers(rows, self.radii)
         order = np.argsort(placed.bins, kind="stable")
         ends = np.searchsorted(placed.bins[order], np.arange(len(self.counts) + 1))
@@ -108,13 +118,13 @@ class BinnedSums:
 
 def _add_to_limbs(limbs: NDArray[np.int64], number: Any) -> None:
     """Add integers below 2^53 to sums in two limbs, the low one first."""
-    limbs[0] += number & _LOW_LIMB
-    limbs[1] += number >> _LIMB
+    limbs[0] += number & LOW_LIMB
+    limbs[1] += number >> LIMB
 
 
 def _whole(limbs: NDArray[np.int64]) -> NDArray[Any]:
     """Return sums in two limbs as Python integers."""
-    whole: NDArray[Any] = limbs[0].astype(object) + (limbs[1].astype(object) << _LIMB)
+    whole: NDArray[Any] = limbs[0].astype(object) + (limbs[1].astype(object) << LIMB)
     return whole
 
 
