@@ -371,6 +371,14 @@ LONG: dict[str, Callable[[], list[Drawn]]] = {
 
 def p_value(values: Floats, cdf: Cdf, step: float) -> float:
     """Return the p-value of a chi-squared test of draws, by their law."""
+    if step and np.ptp(values) / step < BINS:  # a bin for each number, and one for all that are rarer than five draws
+        grid = np.arange(values.min(), values.max() + step, step)
+        expected = values.size * (cdf(grid) - cdf(grid - step))
+        often = expected >= 5
+        counts = np.array([np.count_nonzero(values == number) for number in grid[often]])
+        rest = values.size - np.array([counts.sum(), expected[often].sum()])
+        found, lawful = np.append(counts, rest[0]), np.append(expected[often], max(rest[1], 0.5))
+        return float(stats.chisquare(found, lawful * found.sum() / lawful.sum()).pvalue)
     above = cdf(values)
     if step:
         below = cdf(values - step)
