@@ -11,7 +11,7 @@ from dp_bundle.base.kernels import njit
 from dp_publish.covariance.two_rounds.rows import BLOCK, DIRECTION, INSIDE, LIMB, LOW_LIMB, SHORTER
 
 
-@njit(nogil=True)
+@njit()
 def add_outer_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> None:
     """Add the product of a row with itself to a matrix."""
     for j in range(len(row)):
@@ -20,7 +20,7 @@ def add_outer_product(total: NDArray[np.float64], row: NDArray[np.float64]) -> N
             total[j, k] += factor * row[k]
 
 
-@njit(nogil=True)
+@njit()
 def move_to_limbs(limbs: NDArray[np.int64], numbers: NDArray[np.float64]) -> None:
     """Add whole numbers below 2^53 to sums in two limbs, all low ones first, and leave zeros in their place."""
     n = len(numbers)
@@ -31,7 +31,7 @@ def move_to_limbs(limbs: NDArray[np.int64], numbers: NDArray[np.float64]) -> Non
         numbers[i] = 0.0
 
 
-@njit(nogil=True)
+@njit()
 def add_rows(
     values: NDArray[np.float64],
     low: NDArray[np.float64],
@@ -116,7 +116,7 @@ def add_rows(
             move_to_limbs(fourths.ravel(), lengths)
 
 
-@njit(nogil=True)
+@njit()
 def find_cells(
     values: NDArray[np.float64],
     edges: NDArray[np.float64],
