@@ -5,13 +5,16 @@ python docs/executed.py      keep what the last build has run
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import sys
 from pathlib import Path
 
 import nbformat
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
+from PIL import Image
 
 DOCS = Path(__file__).resolve().parent
 CACHE = DOCS / "_build" / "notebooks"  # where MyST-NB looks a notebook up by its code
@@ -35,7 +38,7 @@ def offer() -> None:
 
 
 def keep() -> None:
-    """Keep the notebooks of the last build, without the times at which they were run."""
+    """Keep the notebooks of the last build, with small pictures and without the times at which they were run."""
     KEPT.mkdir(exist_ok=True)
     cache = get_cache(CACHE)
     newest = {
@@ -49,8 +52,18 @@ def keep() -> None:
         for number, cell in enumerate(notebook.cells):
             cell.id = f"{number}"
             cell.metadata.pop("execution", None)
+            for output in cell.get("outputs", []):
+                if "image/png" in output.get("data", {}):
+                    output.data["image/png"] = smaller(output.data["image/png"])
         nbformat.write(notebook, KEPT / f"{name}.ipynb")
         sys.stdout.write(f"kept {name}\n")
+
+
+def smaller(picture: str) -> str:
+    """Return a picture of 64 colours."""
+    packed = io.BytesIO()
+    Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB").quantize(64).save(packed, "PNG", optimize=True)
+    return base64.b64encode(packed.getvalue()).decode("ascii")
 
 
 if __name__ == "__main__":
