@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from tests.unit.publisher.conftest import POLICY, Call
 
-from dp_bundle.bundle.reading import open_bundle
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release.job import Job
 
@@ -70,18 +69,6 @@ def test_changing_the_unit_does_not_pass_the_budget(people: Path, call: Call) ->
     assert budgets in allowed.out, allowed.err
     document = json.loads(call("ledger", "--json").out)
     assert {total["unit"]: total["budget_mu"] for total in document["totals"]} == {"row": 4.0, "cell": 1.5}
-
-
-def test_partitions_cost_in_parallel(people: Path, call: Call) -> None:
-    """Two partitions cost what one costs, and the bundle and the ledger name them."""
-    for month in ("2026-10", "2026-11"):
-        assert call("people.parquet", "--partition", month, "--out", f"{month}.tar").code == 0
-    document = json.loads(call("ledger", "--json").out)
-    assert [entry["partition"] for entry in document["releases"]] == ["2026-10", "2026-11"]
-    assert " over 2 releases (partitions cost in parallel)\n  Somebody who knows all rows but one" in call("ledger").out
-    assert document["totals"][0]["rho"] == pytest.approx(200)
-    with open_bundle(Path("2026-11.tar")) as bundle:
-        assert bundle.release.lineage.partition == "2026-11"
 
 
 def test_ledger_tells_of_exceptions(people: Path, call: Call) -> None:

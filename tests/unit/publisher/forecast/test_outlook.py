@@ -198,16 +198,6 @@ def test_what_is_assumed_of_bounds_that_are_found_is_not_a_share_of_their_width(
     assert describe_spread(policy, ["b", "c"]) == "standard deviations are what the policy says, or 0.14 of the width"
 
 
-def test_width_of_noise_is_its_standard_deviation() -> None:
-    """Discrete noise of less than a step has less than sigma, and more has as much."""
-    for mu in (2.0, 60.0):
-        row = forecast_one(100, 1, mu=mu, kind="integer")
-        (sigma,) = row.sigma.values()
-        weights = {k: math.exp(-0.5 * (k / sigma) ** 2) for k in range(-40, 41)}
-        spread = math.sqrt(sum(k * k * weight for k, weight in weights.items()) / sum(weights.values()))
-        assert row.sigma_over_width == pytest.approx(spread / 8.0, rel=1e-6)
-
-
 @pytest.mark.parametrize(("highest", "limit"), [(5000, 1), (300, 3), (40, 1)])
 def test_counts_are_assumed_to_vary_as_independent_cases_do(highest: int, limit: int) -> None:
     """Cases that come one by one, in steps of what one person changes, have the assumed standard deviation."""

@@ -89,26 +89,6 @@ def test_page_and_terminal_show_the_same_numbers(words: tuple[str, ...], table_o
     assert [each["texts"]["own"] for each in positions.values()].count("") == len(positions) - 1
 
 
-@pytest.mark.slow
-def test_what_an_attacker_learns_follows_from_mu(table_of: Any) -> None:
-    """Guesses, detections and beliefs are those of N(0, 1) against N(mu, 1), rounded to the safe side."""
-    path = table_of("mu = 1.3")
-    for each in data_of(make_page(plan_of(path), Asked("t.parquet"))):
-        mu, texts = each["mu"], each["texts"]
-        right = percent(texts["guess-two"])
-        assert NORMAL.cdf(mu / 2) <= right + 1e-9
-        assert right <= min(1.0, NORMAL.cdf(mu / 2) * 1.005 + 1e-9)
-        among = min(NORMAL.cdf(NORMAL.inv_cdf(1e-3) + mu), NORMAL.cdf(mu / 2))
-        assert among - 1e-9 <= percent(texts["guess-1000"]) <= min(1.0, among * 1.01 + 1e-9)
-        missed = NORMAL.cdf(NORMAL.inv_cdf(0.95) - mu)
-        assert missed * 0.99 - 1e-9 <= percent(texts["miss-0.05"]) <= missed + 1e-9
-    belief = next(
-        each for each in data_of(make_page(plan_of(path), Asked("t.parquet"))) if each["mu"] == pytest.approx(1)
-    )
-    factor = 0.05 / NORMAL.cdf(NORMAL.inv_cdf(0.05) - 1)
-    assert f"at most a factor of {math.ceil(10 * factor) / 10}" in belief["texts"]["belief-0.05"]
-
-
 def percent(text: str) -> float:
     """Return a percentage as a share."""
     return float(text.removesuffix(" %")) / 100

@@ -70,21 +70,6 @@ def test_the_first_command_publishes_what_shows_something(wide: Path, command: R
     )
 
 
-def test_the_advice_is_sound(wide: Path, command: Run) -> None:
-    """The release that the refusal recommends is not refused, and neither is so small a number of columns."""
-    named = "\n".join(f"[columns.{name}]\nbounds = [-4, 4]" for name in "abcdefgh")
-    (wide.parent / "wide.policy.toml").write_text(named)
-    assert "publish second moments alone (--release covariance)" in command("dp-publish", "wide.parquet").stderr
-    assert command("dp-publish", "wide.parquet", "--release", "covariance").returncode == 0
-
-    with pytest.raises(PolicyError, match=r"of at most [0-9]+ columns") as refused:
-        judge(250, 40, mu=1.0)
-    most = int(re.findall("of at most ([0-9]+) columns", str(refused.value))[0])
-    judge(250, most, mu=1.0, release="covariance")
-    with pytest.raises(PolicyError, match="raises the standard error of"):
-        judge(250, most + 1, mu=1.0, release="covariance")
-
-
 @pytest.mark.parametrize(
     ("privacy", "entry", "change", "advised", "changed"),
     [
