@@ -153,14 +153,15 @@ def inner_product(x: Any, y: Any) -> float:
 
 
 def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) -> FloatArray:
-    """Return the covariance less that of the noise, which is a diagonal matrix.
+    """Return the covariance less that of the noise: a diagonal matrix, or a whole one where columns share noise.
 
     Parameters
     ----------
     covariance : ndarray of shape (n_features, n_features)
         Sample covariance of the noisy rows, divisor n_rows - 1.
-    noise_variance : array-like of shape (n_features,)
-        The exact variance of each column's noise, in its unit squared. Labels, if any, are those of `covariance`.
+    noise_variance : array-like of shape (n_features,) or (n_features, n_features)
+        The exact variance of each column's noise, in its unit squared; or the noise's exact covariance matrix. Labels,
+        if any, are those of `covariance`.
 
     Returns
     -------
@@ -174,6 +175,8 @@ def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) 
     columns = column_labels(covariance)
     covariance = np.asarray(align_square("covariance", covariance))
     variance = align_numbers("noise_variance", noise_variance, columns)
+    if variance.ndim == 2:
+        return _debias_dependent(covariance, variance)
     if covariance.ndim != 2 or variance.shape != (len(covariance),) or covariance.shape[0] != covariance.shape[1]:
         raise ParameterError("noise_variance", f"one number per column of a {covariance.shape} matrix", variance.shape)
     if not (np.isfinite(variance).all() and (variance >= 0).all()):
@@ -181,6 +184,18 @@ def debias_covariance(covariance: npt.ArrayLike, noise_variance: npt.ArrayLike) 
     debiased = np.array(covariance, dtype=float)
     debiased[np.diag_indices_from(debiased)] -= variance
     return debiased
+
+
+def _debias_dependent(covariance: FloatArray, noise: FloatArray) -> FloatArray:
+    """Return the covariance less the noise's own, once that is seen to be one."""
+    if noise.shape != covariance.shape:
+        raise ParameterError("noise_variance.shape", f"{covariance.shape}, like the covariance", noise.shape)
+    size = float(np.abs(noise).max(initial=0.0))
+    if not (np.isfinite(size) and np.allclose(noise, noise.T, rtol=0.0, atol=1e-12 * size)):
+        raise ParameterError("noise_variance", "a finite symmetric matrix", noise.tolist())
+    if np.linalg.eigvalsh(noise)[0] < -1e-9 * size:
+        raise ParameterError("noise_variance", "positive semidefinite", noise.tolist())
+    return covariance - noise
 
 
 @dataclass(frozen=True)
