@@ -159,11 +159,19 @@ class RemoteStore:
             return self._ask(self._place(name), lambda: self._obstore.get(self._store, name))
 
     def _ask(self, place: str, ask: Callable[[], T]) -> T:
-        """Return the answer to a request of obstore's, or raise our error."""
-        try:
-            return ask()
-        except Exception as error:
-            raise self._judge(place, error) from None
+        """Return the answer to a request of obstore's, or raise our error.
+
+        Obstore asks again after an answer that says so; here it is asked again where a connection was lost.
+        """
+        end, failures = time.monotonic() + self._seconds, 0
+        while True:
+            try:
+                return ask()
+            except Exception as error:
+                told, failures = self._judge(place, error), failures + 1
+                if not isinstance(told, _LostError) or failures == _MOST_TRIES or time.monotonic() > end:
+                    raise told from None
+            _pause(failures)
 
     def _connect(self, uri: str, seconds: float, n_retries: int) -> Any:
         """Return obstore's own store; TLS is decided on here, whatever the environment says."""
@@ -243,8 +251,10 @@ class RemoteStore:
             return StoreError(place, told)
         if "TimedOut" in said:
             return _PassingError(place, self._too_slow())
-        known = (sentence for word, sentence in _FAILURES.items() if word in said)
-        return _PassingError(place, next(known, f"{server} did not answer, also when asked again"))
+        for word, sentence in _FAILURES.items():
+            if word in said:
+                return _PassingError(place, sentence)
+        return _LostError(place, f"{server} did not answer, also when asked again")
 
     def _too_slow(self) -> str:
         return (
@@ -266,6 +276,10 @@ class _NoRangesError(StoreError):
 
 class _PassingError(StoreError):
     """What was asked for may be had a little later."""
+
+
+class _LostError(_PassingError):
+    """There was no answer, or it was cut short."""
 
 
 def _pause(failures: int) -> None:
