@@ -1,4 +1,4 @@
-"""A learned graph as people look at it in Python: as a picture, a page, or in a notebook."""
+"""A learned graph as people look at it in Python: as a picture, a page, a table of a notebook, or networkx's graph."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from dp_learn.pipeline import learn
 from dp_learn.pipeline.settings import Options
 
 if TYPE_CHECKING:
+    import networkx as nx
     from matplotlib.axes import Axes
 
+_TEST_COLUMNS = ("partial_correlation", "evidence", "ci_low", "ci_high", "q_value")
 _WIDEST = 5.0  # points, of the strongest edge
 
 
@@ -63,6 +65,26 @@ class Learned(learn.Learned):
             content = base64.b64encode(picture.read_bytes()).decode()
         said = "".join(f"<p>{html.escape(text)}</p>" for text in summarize_plainly(found, find_network(found)))
         return f'<img alt="{html.escape(self._title())}" src="data:image/png;base64,{content}">{said}'
+
+    def to_networkx(self) -> nx.Graph:
+        """Return the graph for networkx: nodes by their names, and edges with their numbers.
+
+        Returns
+        -------
+        networkx.Graph
+            Each edge has `partial_correlation`, `weight`, its size, and where they are known `evidence`, `ci_low`,
+            `ci_high` and `q_value`.
+        """
+        import networkx as nx
+
+        graph = nx.Graph()
+        graph.add_nodes_from(self.estimate.columns)
+        edges = self.estimate.edges()
+        kept = [name for name in _TEST_COLUMNS if name in edges]
+        for edge in edges.to_dict("records"):
+            numbers = {name: float(edge[name]) for name in kept}
+            graph.add_edge(edge["source"], edge["target"], weight=abs(numbers["partial_correlation"]), **numbers)
+        return graph
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the graph with matplotlib: nodes in the colours of their communities, which a legend names.

@@ -17,6 +17,18 @@ def learned(bundle: Receipt) -> Learned:
         return learn_graph(opened)
 
 
+def test_networkx_has_the_edges_of_the_table(learned: Learned) -> None:
+    """Nodes are all columns, and each edge has the numbers of its line."""
+    graph, edges = learned.to_networkx(), learned.estimate.edges()
+    assert [*graph.nodes] == [*learned.estimate.columns]
+    assert graph.number_of_edges() == len(edges) > 0
+    first = edges.iloc[0]
+    found = graph.edges[first["source"], first["target"]]
+    assert found["partial_correlation"] == first["partial_correlation"]
+    assert found["weight"] == abs(first["partial_correlation"])
+    assert found["ci_low"] == first["ci_low"]
+
+
 def test_a_notebook_is_shown_a_picture_and_sentences_and_no_arrays(learned: Learned) -> None:
     """The view is a picture with its name, and what the page says first; the repr is one line."""
     shown = learned._repr_html_()

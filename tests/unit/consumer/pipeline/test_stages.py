@@ -58,15 +58,15 @@ def test_the_default_has_few_false_edges() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.3, 1.5])
 def test_unrelated_columns_have_no_edges(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 15 tables without links at least 9 have no edge, of 12 expected, by either rule; not so at a lower price."""
-    tables = [np.random.default_rng(seed).normal(size=(1000, 20)) for seed in range(15)]
+    """Of 60 tables without links two thirds have no edge, in two stages and in one; not so at a lower price."""
+    tables = [np.random.default_rng(seed).normal(size=(1000, 20)) for seed in range(60)]
     samples = [noisy_sample(rows, sigma) for rows in tables]
     empty = sum(found_and_false(sample, np.eye(20, dtype=bool)) == (0, 0) for sample in samples)
-    assert empty >= 9
+    assert empty >= 40  # of 46 to 52 that are expected
 
     monkeypatch.setattr(stages, "GAMMA", 0.0)
     monkeypatch.setattr(stages, "CHANCE_EDGES", 3.0)
-    assert sum(found_and_false(sample, np.eye(20, dtype=bool)) == (0, 0) for sample in samples) <= 6
+    assert sum(found_and_false(sample, np.eye(20, dtype=bool)) == (0, 0) for sample in samples) <= 24
 
 
 @pytest.mark.parametrize(("share", "in_two"), [(0.9, True), (1.1, False)])
