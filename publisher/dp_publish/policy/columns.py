@@ -73,6 +73,8 @@ def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, ope
     """Open a table, unless it is `opened`, and work the policy in: see `resolve` and `choose_columns`."""
     opened = open_table(data, policy.table) if opened is None else opened
     if is_open(policy):
+        _require_entity(opened, policy)
+        policy = _by_name(opened, policy)
         found = find_candidates(opened, policy, withheld)
         gone = tuple(name for name in found.left_out if name in withheld)
         policy = policy.model_copy(update={"sought": found.sought})
@@ -109,6 +111,15 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
         of its kind, or one of a data frame has neither a type nor a kind.
     """
     table = with_numbers_in_text(coded(table, policy.sources), policy)
+    patterns = _patterns(table, policy)
+    skipped = {*withheld, *([policy.privacy.entity.entity] if policy.privacy.entity else [])}
+    sections = {name: _section(name, table, policy, patterns[name], name in skipped) for name in table.types}
+    _require_types(table, {name: entry for name, entry in sections.items() if name not in skipped})
+    return code_columns(table, policy.model_copy(update={"columns": sections}), skipped)
+
+
+def _patterns(table: Table, policy: Policy) -> dict[str, list[str]]:
+    """Return the patterns of the policy that match each column, the longest last; refuse names that are no column's."""
     patterns = sorted((name for name in policy.columns if name not in table.types and {"*", "?"} & {*name}), key=len)
     unknown = [name for name in policy.columns if name not in table.types and name not in patterns]
     if unknown:
@@ -117,15 +128,34 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
     idle = [pattern for pattern in patterns if not matched[pattern]]
     if idle:
         raise PolicyError(f"the policy has patterns that match no column of the table: {listed(idle)}")
-    skipped = {*withheld, *([policy.privacy.entity.entity] if policy.privacy.entity else [])}
+    return {name: [pattern for pattern in patterns if name in matched[pattern]] for name in table.types}
+
+
+def _by_name(table: Table, policy: Policy) -> Policy:
+    """Return a policy that declares nothing of what columns hold with its patterns' entries in sections by name."""
+    found = _patterns(table, policy)
+    given = {name: [*found[name], *([name] if name in policy.columns else [])] for name in table.types}
     sections = {
-        name: _section(
-            name, table, policy, [pattern for pattern in patterns if name in matched[pattern]], name in skipped
+        name: ColumnPolicy.model_validate(
+            {
+                entry: value
+                for each in places
+                for entry, value in policy.columns[each].model_dump(exclude_unset=True).items()
+            }
         )
-        for name in table.types
+        for name, places in given.items()
+        if places
     }
-    _require_types(table, {name: entry for name, entry in sections.items() if name not in skipped})
-    return code_columns(table, policy.model_copy(update={"columns": sections}), skipped)
+    return policy.model_copy(update={"columns": sections})
+
+
+def _require_entity(table: Table, policy: Policy) -> None:
+    """Refuse a unit of privacy that is no column of the table."""
+    name = policy.privacy.entity.entity if policy.privacy.entity else None
+    if name is not None and name not in table.types:
+        raise PolicyError(
+            f"the unit of privacy is {name!r}, which is not a column of the table: correct its name in the policy"
+        )
 
 
 def _require_types(table: Table, sections: Mapping[str, ColumnPolicy]) -> None:
@@ -203,12 +233,8 @@ def choose_columns(
     PolicyError
         The policy and the table do not fit.
     """
-    unit = policy.privacy.entity
-    entity = unit.entity if unit else None
-    if entity is not None and entity not in table.types:
-        raise PolicyError(
-            f"the unit of privacy is {entity!r}, which is not a column of the table: correct its name in the policy"
-        )
+    _require_entity(table, policy)
+    entity = policy.privacy.entity.entity if policy.privacy.entity else None
 
     covariance = policy.privacy.is_moments
     kinds: dict[str, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 from tests.conftest import make_policy as make
 from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError
+from dp_publish import publish
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table, open_table
 from dp_publish.policy.columns import choose_columns, prepare, resolve
@@ -277,3 +280,34 @@ def test_a_name_of_two_lines_is_refused_where_columns_are_found(tmp_path: Path) 
     policy = load_policy(None, "odd", {"release": "covariance"})
     with pytest.raises(PolicyError, match="set drop = true for it"):
         prepare(data, policy)
+
+
+def _of_second_moments(columns: dict[str, Any], **privacy: object) -> Policy:
+    """Return a policy that declares nothing of what columns hold, of a release before which that is found."""
+    return make({}, columns, release="covariance", mu=20.0, **privacy)
+
+
+@pytest.mark.parametrize(
+    "columns", [{"we*": {"drop": True}}, {"*": {"description": "of a person"}, "weight": {"drop": True}}]
+)
+def test_what_is_dropped_is_left_out_where_columns_are_found(
+    columns: dict[str, Any], table: pd.DataFrame, tmp_path: Path, key: Ed25519PrivateKey
+) -> None:
+    """A pattern drops columns of which nothing else is declared, too, and sections of patterns go on by name."""
+    receipt = publish(table, _of_second_moments(columns), out=tmp_path / "people.bundle.tar", key=key)
+    assert [column.name for column in receipt.release.columns] == ["height", "visits"]
+    described = columns.get("*", {}).get("description", "")
+    assert {column.description for column in receipt.release.columns} == {described}
+
+
+@pytest.mark.parametrize("name", ["wieght", "wie*"])
+def test_a_misspelt_column_is_refused_before_anything_is_found(name: str, table: pd.DataFrame) -> None:
+    """A section or a pattern that is no column's is a mistake where nothing else is declared, too."""
+    with pytest.raises(PolicyError, match=re.escape(name)):
+        prepare(table, _of_second_moments({name: {"drop": True}}))
+
+
+def test_a_unit_that_is_no_column_is_refused_where_columns_are_found(table: pd.DataFrame) -> None:
+    """So is an entity that the table does not have."""
+    with pytest.raises(PolicyError, match="nobody"):
+        prepare(table, _of_second_moments({}, unit={"entity": "nobody", "max_rows": 3}))
