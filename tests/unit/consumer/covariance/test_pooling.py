@@ -168,8 +168,8 @@ def test_fourth_cumulants_have_the_columns_units() -> None:
     np.testing.assert_allclose(noise_fourth_cumulants(columns), [discrete, -1 / 120, -1 / 1920], rtol=1e-12)
 
 
-@pytest.mark.parametrize("variance", [[1.0], [1.0, -1.0], [1.0, np.nan], [[1.0, 0.0], [0.0, 1.0]]])
+@pytest.mark.parametrize("variance", [[1.0], [1.0, -1.0], [1.0, np.nan], [[1.0, 2.0], [2.0, 1.0]]])
 def test_wrong_variances_are_refused(variance: object) -> None:
-    """One finite, non-negative variance per column is needed."""
+    """One finite, non-negative variance per column is needed, or a covariance matrix."""
     with pytest.raises(ParameterError, match="noise_variance"):
         debias_covariance(np.eye(2), variance)
