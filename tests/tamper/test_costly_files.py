@@ -168,7 +168,7 @@ def _integer_columns(widths: list[int], sigmas: list[float]) -> list[dict[str, A
     return [
         column
         | {"name": f"c{index}", "bounds": [0.0, float(width)]}
-        | {"standards": [], "standard_obtained": None, "max_change": None, "block": None}
+        | {"standards": [], "standard_obtained": None, "max_change": None, "block": None, "transform": None}
         | {"noise": Noise.discrete_gaussian(sigma).model_dump()}
         for index, (width, sigma) in enumerate(zip(widths, sigmas, strict=True))
     ]
