@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_publish.accounting.conversions import unit_mu
-from dp_publish.forecast.paper_figures import paper_figures
 from reproduction.data_sets import Floats
+from reproduction.guo.printed_figures import paper_figures
 
 
 @dataclass(frozen=True)

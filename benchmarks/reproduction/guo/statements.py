@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from dp_publish.forecast.paper_figures import paper_figures
+from reproduction.guo.printed_figures import paper_figures
 from reproduction.pieces import Piece
 from reproduction.setting import Setting
 from reproduction.simulation import Floats

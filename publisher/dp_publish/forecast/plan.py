@@ -24,7 +24,6 @@ from dp_publish.data.table import Source, Table
 from dp_publish.forecast.assumptions import describe_spread, fill_bounds, median_spread
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
-from dp_publish.forecast.paper_figures import largest_figures
 from dp_publish.forecast.strengths import forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.columns import Prepared, prepare
@@ -68,8 +67,6 @@ class Plan:
         The strength that sentences are about: the policy's own, or else the one nearest to mu = 1.
     notes : list of str
         Sentences about what could not be forecast, or limits it.
-    paper : dict of str to float
-        The source paper's printed theorems for the noise of `focus`, where rows are released; no guarantee.
     narrower : dict of float to ForecastRow
         `focus` where values fill less of their bounds than is assumed, by what they would fill.
     table : Table
@@ -94,7 +91,6 @@ class Plan:
     table: Table = field(repr=False)
     policy: Policy = field(repr=False)
     notes: list[str] = field(default_factory=list, repr=False)
-    paper: dict[str, float] = field(default_factory=dict, repr=False)
     narrower: dict[float, ForecastRow] = field(default_factory=dict, repr=False)
 
     @property
@@ -179,8 +175,6 @@ def make_plan(
     if policy.privacy.unit_name == "entity" or any(policy.column(name).missing == "drop" for name in kinds):
         notes.append("The policy leaves out some rows, so fewer will be published than were counted here.")
     focus = own or min(rows, key=lambda row: abs(math.log(row.mu)))
-    of_changes = policy.privacy.unit_name == "change"  # of which the paper says nothing
-    paper = {} if mechanism or of_changes else largest_figures(n_rows, policy, kinds, focus.sigma, spread)
     if mechanism is not None:
         notes += _notes_on_moments(policy, mechanism)
     return Plan(
@@ -196,7 +190,6 @@ def make_plan(
         own=own,
         focus=focus,
         notes=notes,
-        paper=paper,
         narrower=_narrower(n_rows, policy, kinds, focus, spread, mechanism),
         table=table,
         policy=policy,

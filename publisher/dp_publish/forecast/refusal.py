@@ -42,7 +42,6 @@ from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_colu
 from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
-from dp_publish.forecast.scales import suggest_asinh
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
 from dp_publish.policy.column_survey import (
@@ -448,4 +447,4 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     notes += [f"a release would be refused: {reason}" for reason in refused]
     drowned = find_drowned(seen, plan.policy, plan.kinds, lambda: plan.n_rows) if plan.own else []
     notes += [describe_drowned(drowned, plan.policy, seen.n_rows)] if drowned else []
-    return [*notes, *([] if unread else suggest_asinh(plan))]
+    return notes

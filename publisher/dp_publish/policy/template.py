@@ -244,7 +244,7 @@ _MISSING = (
 )
 _MISSING_LEVELS = 'or "refuse", "category" to make a gap a level of its own, "drop" to leave out rows without one'
 _PLACE = "center = ... and scale = ...   # of second moments, if they are public knowledge too: spares finding them"
-_TRANSFORM = 'transform = "asinh"   # of second moments, for long tails: plan --look says which columns it helps'
+_TRANSFORM = 'transform = "asinh"   # of second moments, for long tails'
 _SPREAD = "spread = ...   # expected standard deviation over (high - low), for forecasts alone"
 _OF_TEXT = ", ".join(f'"{name}"' for name, kind in KINDS.items() if ColumnType.UNKNOWN in kind.read_from)
 _UNKNOWN = f'or "integer", {_OF_TEXT}: a text file does not say. Else drop = true'

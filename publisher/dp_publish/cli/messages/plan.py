@@ -20,11 +20,6 @@ from dp_publish.policy.coded_columns import raw_names
 _WIDTH = 79  # of a line, on the narrowest terminal
 _MOMENTS = "from rows: if noisy rows are published. from moments: if only second moments are ({}), at the same mu."
 _RELEASES = {True: "of normal scores: --release copula", False: "--release covariance"}
-_PRINTED = {
-    "theorem_4_1": "mu = {:.3g} by theorem 4.1 (continuous columns)",
-    "theorem_4_4": "mu = {:.3g} by theorem 4.4 (integer columns, at least)",
-    "section_5_1": "epsilon = {:.3g} by section 5.1",
-}
 
 
 def describe_plan(plan: Plan, *, looked: bool = False) -> str:
@@ -55,7 +50,7 @@ def describe_plan(plan: Plan, *, looked: bool = False) -> str:
         "columns are related in pairs. Less spread or more relations need more rows.",
     ]
     several = [SEVERAL_CELLS] if plan.unit == "change" else []
-    found = [*describe_findings(plan), *several, *plan.notes, *_paper_sentences(plan)]
+    found = [*describe_findings(plan), *several, *plan.notes]
     return "\n".join([*tables, "", *_folded(legend), "", *_folded(found)])
 
 
@@ -80,7 +75,6 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "forecast": [_numbers_of(row) for row in plan.rows],
         "forecast_if_narrower": [{"spread": spread, **_numbers_of(row)} for spread, row in plan.narrower.items()],
         "notes": plan.notes,
-        "paper_figures_not_a_guarantee": {"at_mu": plan.focus.mu, **plan.paper},
     }
 
 
@@ -121,19 +115,6 @@ def _seen_cells(row: ForecastRow) -> list[str]:
 def _needed_cells(row: ForecastRow) -> list[str]:
     both = (row.rows.needed, row.moments.needed)[: 1 + row.moments.is_possible]
     return [printed_mu(row.mu), *(describe_count(needed[rho]) if needed else "-" for rho in TARGETS for needed in both)]
-
-
-def _paper_sentences(plan: Plan) -> list[str]:
-    if not plan.paper:
-        return []
-    *others, last = [text.format(plan.paper[name]) for name, text in _PRINTED.items() if name in plan.paper]
-    figures = f"{', '.join(others)} and {last}"
-    return [
-        "",
-        f"The source paper's figures, which are no guarantee: Guo et al. (2025) would print {figures} for the noise "
-        f"of mu = {printed_mu(plan.focus.mu)} and the assumed spread. They speak of a covariance; the rows themselves "
-        f"protect one {plan.unit} at mu = {printed_mu(plan.focus.mu)}. No bundle states the paper's figures.",
-    ]
 
 
 def _number(value: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.forecast.assumptions import assumed_spreads, describe_spread
 from dp_publish.forecast.guarantees import Protection, protection_of
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
-from dp_publish.forecast.paper_figures import paper_figures
 from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.rows.calibration import calibrate, share_mu
@@ -270,31 +268,3 @@ def test_an_epsilon_with_exceptions_is_protected_by_just_that() -> None:
     epsilon = GaussianDP(1.0).pure_epsilon
     assert pure.trade_off.odds_factor(0.01) == pytest.approx(math.exp(epsilon))
     assert pure.trade_off.right_of_two == pytest.approx(GaussianTradeOff(1.0).right_of_two)
-
-
-ROOT = Path(__file__).parents[4]
-
-
-N_ROWS, SIGMA, N_ATTACKS = 1000, 1.0, 2000
-
-
-ARGUMENTS = ["n_rows", "width", "sigma", "mean_square", "smallest"]
-
-
-def test_theorems_as_printed() -> None:
-    """For 1,000 cells spread evenly in [-1, 1] and sigma = 1, theorem 4.1 prints 0.31, and the truth is 2."""
-    figures = paper_figures(N_ROWS, 2.0, SIGMA, mean_square=1 / 3, smallest=0.5)
-
-    assert figures.theorem_4_1 == pytest.approx(0.31, abs=0.002)
-    assert figures.section_5_1 == pytest.approx(0.008)
-    assert figures.theorem_4_4 == pytest.approx((0.008 + 0.001) / (math.sqrt(2000) * 0.0005))
-    assert figures.true_mu == 2.0
-
-
-@pytest.mark.parametrize(("name", "value"), [*((name, 0) for name in ARGUMENTS[:-1]), ("smallest", -1.0)])
-def test_every_argument_must_be_positive(name: str, value: float) -> None:
-    """Zero is refused for each argument but the smallest value, by name, and less than zero for that."""
-    given = {"n_rows": 10, "width": 1.0, "sigma": 1.0, "mean_square": 1.0, "smallest": 1.0, name: value}
-
-    with pytest.raises(ParameterError, match=name):
-        paper_figures(**given)  # type: ignore[arg-type]

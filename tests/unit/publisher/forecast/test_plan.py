@@ -132,7 +132,6 @@ def test_plan_says_where_rows_are_too_few_and_names_the_alternative(people: Path
         "Second moments alone would still need 691 rows: publish fewer columns, narrow their bounds, declare" in strict
     )
     assert "standard deviations are 0.14 of the width (--spread, or spread in the policy)" in text
-    assert "The source paper's figures, which are no guarantee" in text
     assert "(--release covariance)" in text
 
 
@@ -176,16 +175,6 @@ def test_second_moments_are_planned_where_rows_do_not_go(planned: Callable[..., 
     assert "Rows are never released with noise like this" in text
     assert "would be refused" not in text
     assert (own["mu"], own["error_in_rows"], own["seen_in_rows"], own["rows_needed"]) == (0.001, None, None, {})
-
-
-def test_the_papers_figure_is_for_rows_alone(people: Path, command: Run) -> None:
-    """Theorems 4.1 and 4.4 speak of noisy rows, so that a covariance plan prints neither."""
-    rows = json.loads(command("dp-publish", "plan", people, "--json").stdout)
-    moments = json.loads(command("dp-publish", "plan", people, "--json", "--release", "covariance").stdout)
-    text = unfolded(command("dp-publish", "plan", people, "--release", "covariance").stdout)
-    assert set(rows["paper_figures_not_a_guarantee"]) == {"at_mu", "theorem_4_1", "theorem_4_4", "section_5_1"}
-    assert set(moments["paper_figures_not_a_guarantee"]) == {"at_mu"}
-    assert "source paper" not in text
 
 
 @pytest.mark.parametrize(

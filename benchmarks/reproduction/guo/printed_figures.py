@@ -3,8 +3,7 @@
 Theorems 4.1 and 4.4 of Guo et al. (2025) speak of the covariance of noisy rows, and the rows themselves are what is
 published: whoever holds them tests a single cell with mu = width / sigma, whatever the number of rows is. Theorem 4.1
 is false of the covariance as well: it takes one entry at a time, and a cell moves as many as there are columns. So no
-bundle states these figures; `dp-publish plan` shows them, from an assumed spread of the values, since the constants C
-and K are functions of the private data.
+bundle states these figures, whose constants C and K are functions of the private data.
 
 References
 ----------
@@ -14,12 +13,9 @@ Guo, Wu, Weng, Liao & Chen (2025), Graph structure learning with privacy guarant
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dp_bundle.base.errors import ParameterError
-from dp_publish.forecast.assumptions import assumed_spreads
-from dp_publish.policy.model import Policy
 
 
 @dataclass(frozen=True)
@@ -81,25 +77,3 @@ def paper_figures(n_rows: int, width: float, sigma: float, *, mean_square: float
         section_5_1=delta_f / sigma,
         true_mu=width / sigma,
     )
-
-
-def largest_figures(
-    n_rows: int, policy: Policy, kinds: Mapping[str, str], sigma: Mapping[str, float], spread: float
-) -> dict[str, float]:
-    """Return the printed theorems for the columns they speak of, the largest mu of each, and section 5.1's epsilon.
-
-    C and K depend on the values. Measured from the middle of the bounds, C is taken from the assumed spread; K is at
-    most the spread over n, which gives the least that theorem 4.4 can print.
-    """
-    found: dict[str, float] = {}
-    spreads = assumed_spreads(policy, kinds, spread)
-    for name, kind in kinds.items():
-        bounds = policy.column(name).bounds
-        if bounds is None:
-            continue
-        width = bounds[1] - bounds[0]
-        deviation = spreads[name] * width
-        figures = paper_figures(n_rows, width, sigma[name], mean_square=deviation**2, smallest=deviation)
-        for label in ("theorem_4_4" if kind == "integer" else "theorem_4_1", "section_5_1"):
-            found[label] = max(getattr(figures, label), found.get(label, 0.0))
-    return found
