@@ -6,6 +6,7 @@ fit is no value.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -129,17 +130,18 @@ def _truths(words: pa.Array) -> pa.Array:
 
 
 def _numbers(words: pa.Array, decimal: str, missing: tuple[str, ...]) -> pa.Array:
-    """Return numbers; where all cells are some, and none is missing, as fast as they are read."""
-    try:
-        if not missing and decimal == ".":
-            return pc.cast(pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words), pa.float64())
-    except pa.ArrowInvalid:
-        pass
-    cells = trim(pc.cast(words, pa.string()))
-    cells = pc.if_else(is_gap(cells, missing), pa.scalar(None, pa.string()), cells)
-    cells = pc.replace_substring(cells, ",", ".") if decimal == "," else cells
-    fits = pc.match_substring_regex(cells, _PATTERNS[Look.POINT])
-    return pc.cast(pc.if_else(pc.fill_null(fits, False), cells, pa.scalar(None, pa.string())), pa.float64())
+    """Return numbers, and null of cells that are none or infinite; fast where all cells are numbers."""
+    cells = None
+    if not missing and decimal == ".":
+        with contextlib.suppress(pa.ArrowInvalid):  # a cell that Arrow does not read, though the pattern may
+            cells = pc.cast(pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words), pa.float64())
+    if cells is None:
+        cells = trim(pc.cast(words, pa.string()))
+        cells = pc.if_else(is_gap(cells, missing), pa.scalar(None, pa.string()), cells)
+        cells = pc.replace_substring(cells, ",", ".") if decimal == "," else cells
+        fits = pc.match_substring_regex(cells, _PATTERNS[Look.POINT])
+        cells = pc.cast(pc.if_else(pc.fill_null(fits, False), cells, pa.scalar(None, pa.string())), pa.float64())
+    return pc.if_else(pc.is_finite(cells), cells, pa.scalar(None, pa.float64()))
 
 
 def _matching(words: pa.Array, pattern: str, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
@@ -154,7 +156,8 @@ def _dates(cells: pa.Array, format: str) -> pa.Array:  # noqa: A002  as pandas c
 
 
 def _instants(cells: pa.Array) -> pa.Array:
-    """Return moments; without a zone, UTC is meant, and a day that does not exist is none."""
+    """Return moments, to a microsecond; without a zone, UTC is meant, and a day that does not exist is none."""
+    cells = pc.replace_substring_regex(cells, r"(\.\d{6})\d+", r"\1")  # by more, pandas would take all for nanoseconds
     return pa.array(_parsed(cells, "ISO8601", utc=True).dt.as_unit("us"), pa.timestamp("us", "UTC"), from_pandas=True)
 
 

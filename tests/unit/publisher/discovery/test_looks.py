@@ -41,6 +41,23 @@ def test_declared_words_for_gaps_are_gaps() -> None:
 
 
 @pytest.mark.parametrize(
+    ("look", "cells"),
+    [
+        (Look.POINT, ["inf", "Inf", "-Infinity", "nan", "1e400", "+5", " 7 ", "1.", ".5", "0x1F", "1e5", "abc", ""]),
+        (Look.TIME, ["9999-12-31 00:00", "1500-01-01T00:00:00", "2024-01-01 00:00:00.1234567", "NA", "abc"]),
+    ],
+)
+def test_no_cell_decides_what_another_is(look: Look, cells: list[str]) -> None:
+    """Cells become the same alone, beside one that fits, and all together, infinite ones gaps."""
+    convert = converter(look, ".", ())
+    together = convert(pa.array(cells)).to_pylist()
+    fits = "1" if look is Look.POINT else "2024-01-01 00:00"
+    assert [convert(pa.array([cell])).to_pylist()[0] for cell in cells] == together
+    assert [convert(pa.array([cell, fits])).to_pylist()[0] for cell in cells] == together
+    assert not {float("inf"), float("-inf")} & {*together}
+
+
+@pytest.mark.parametrize(
     ("look", "decimal", "cells", "values"),
     [
         (Look.WHOLE, ".", ["1", " 2.5 ", "", "NA", "x", "3,5"], [1.0, 2.5, None, None, None, None]),
