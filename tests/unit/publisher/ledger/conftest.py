@@ -2,8 +2,6 @@
 
 import contextlib
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +31,3 @@ def execute(path: Path, *statements: str, values: tuple[str, ...] = ()) -> list[
 def lines(ledger: Ledger) -> list[tuple[int, str, str]]:
     """Return the log as it is in the file."""
     return execute(ledger.path, "SELECT line, content, sha256 FROM log ORDER BY line")
-
-
-def run_at_once(n_processes: int, code: str, *words: str) -> list[int | None]:
-    """Run so many processes, which all begin at the same moment, and return their exit codes, sorted."""
-    script = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from dp_publish.ledger.budget import Cost\n"
-        "from dp_publish.ledger.ledger import Ledger\n"
-        f"sys.stdin.readline()\n{code}"
-    )
-    command = [sys.executable, "-c", script, *words]
-    running = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in range(n_processes)]
-    for process in running:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    for process in running:
-        process.communicate(timeout=120)
-    return sorted(process.returncode for process in running)

@@ -31,15 +31,6 @@ def test_budget_is_filled_exactly_and_not_passed(ledger: Ledger) -> None:
     assert ledger.entries("cider") == []
 
 
-def test_cancelled_releases_free_their_budget(ledger: Ledger) -> None:
-    """What was cancelled costs nothing."""
-    ledger.cancel(ledger.reserve("wine", ROW, budget_mu=5.0))
-    again = ledger.reserve("wine", ROW, budget_mu=5.0)
-    assert (again.lineage.number, again.cumulative.releases) == (2, 1)
-    ledger.cancel(again)
-    assert ledger.total("wine", "row") is None
-
-
 @pytest.mark.parametrize(("before", "cost"), [(NOTHING, ROW), (ROW, NOTHING), (ROW, ENTITY)])
 def test_budget_allows_nothing_beside_a_release_without_its_guarantee(before: Cost, cost: Cost, ledger: Ledger) -> None:
     """Where one release does not protect the unit, no budget for that unit holds."""
@@ -61,44 +52,13 @@ def test_budget_is_not_passed_by_changing_the_unit(ledger: Ledger) -> None:
         ledger.reserve("wine", row, budget_mu=1.5)
     before = lines(ledger)
     for budget in (None, 1.5, {"cell": 1.5}, {"cell": 9.0, "row": 1.5}):
-        with pytest.raises(BudgetExceededError, match="per row") as caught:
+        with pytest.raises(BudgetExceededError) as caught:
             ledger.reserve("wine", cell, budget_mu=budget)
         assert (caught.value.unit, caught.value.requested_mu) == ("row", 3.2)
     assert lines(ledger) == before
-    assert ledger.budgets("wine") == {"row": 1.5}
-
     raised = ledger.reserve("wine", cell, budget_mu={"cell": 2.0, "row": 4.0})
-    assert raised.budgets == ledger.budgets("wine") == {"cell": 2.0, "row": 4.0}
-    assert ledger.budgets("beer") == {}
-
-
-def test_budget_once_given_stays_on_the_books(ledger: Ledger) -> None:
-    """A later policy that does not mention the budget keeps to it, and one that gives another replaces it."""
-    one = Cost("row", {"cell": 1.0, "row": 1.0}, continuous=True)
-    ledger.reserve("wine", one, budget_mu=1.0)
-    with pytest.raises(BudgetExceededError):
-        ledger.reserve("wine", one)
-    assert Ledger().reserve("wine", one, budget_mu=1.5).budgets == {"row": 1.5}
-
-
-@pytest.mark.parametrize(("first", "second", "unit"), [(ROW, CELL, "row"), (CELL, ROW, "cell"), (ENTITY, ROW, "row")])
-def test_every_unit_in_which_something_was_promised_needs_a_budget(
-    first: Cost, second: Cost, unit: str, ledger: Ledger
-) -> None:
-    """Books without budgets take none in one unit alone, and a release in a new unit names one for that unit."""
-    if first is ENTITY:
-        ledger.reserve("wine", first, budget_mu=50.0)
-        with pytest.raises(BudgetExceededError, match="entity:who"):
-            ledger.reserve("wine", second, budget_mu=50.0)
-        with pytest.raises(MissingBudgetError, match="row"):
-            ledger.reserve("wine", Cost("row", ENTITY.mu, continuous=True))
-        return
-    ledger.reserve("wine", first)
-    with pytest.raises(MissingBudgetError, match=unit) as caught:
-        ledger.reserve("wine", second, budget_mu=50.0)
-    assert (caught.value.exit_code, caught.value.unit) == (5, unit)
-    assert len(ledger.entries()) == 1
-    assert ledger.reserve("wine", second, budget_mu={"row": 50.0, "cell": 50.0}).lineage.number == 2
+    assert raised.budgets == {"cell": 2.0, "row": 4.0}
+    assert [*ledger.books().budgets] == ["wine"]
 
 
 def test_a_budget_limits_what_is_excepted(ledger: Ledger) -> None:
@@ -106,15 +66,29 @@ def test_a_budget_limits_what_is_excepted(ledger: Ledger) -> None:
     cost = Cost("row", {"row": 0.01}, continuous=True, excepted_delta=4e-4)
     for _ in range(2):
         assert ledger.reserve("wine", cost, budget_mu=5.0).cumulative.mu is not None
-    with pytest.raises(BudgetExceededError, match=r"0\.0012"):
+    with pytest.raises(BudgetExceededError):
         ledger.reserve("wine", cost, budget_mu=5.0)
     ledger.reserve("cider", replace(cost, excepted_delta=0.01))
-    with pytest.raises(BudgetExceededError, match="nothing is left"):
+    with pytest.raises(BudgetExceededError) as caught:
         ledger.reserve("cider", ROW, budget_mu=50.0)
+    assert caught.value.spent_mu is None
     half = replace(cost, excepted_delta=0.6)
     assert ledger.reserve("beer", half).cumulative.mu is not None
     total = ledger.reserve("beer", half).cumulative
     assert (total.mu, total.rho, total.excepted_delta) == (None, None, 1.0)
+
+
+@pytest.mark.parametrize(("first", "second", "unit"), [(ROW, CELL, "row"), (CELL, ROW, "cell")])
+def test_every_unit_in_which_something_was_promised_needs_a_budget(
+    first: Cost, second: Cost, unit: str, ledger: Ledger
+) -> None:
+    """Books without budgets take none in one unit alone, and a release in a new unit names one for that unit."""
+    ledger.reserve("wine", first)
+    with pytest.raises(MissingBudgetError) as caught:
+        ledger.reserve("wine", second, budget_mu=50.0)
+    assert (caught.value.exit_code, caught.value.unit) == (5, unit)
+    assert len(ledger.entries()) == 1
+    assert ledger.reserve("wine", second, budget_mu={"row": 50.0, "cell": 50.0}).lineage.number == 2
 
 
 def test_rows_are_charged_to_a_budget_for_changes(ledger: Ledger) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.s3 import FaultyProxy
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, PrivacyError
-from dp_bundle.files.opening import open_store
+from dp_bundle.files.opening import FolderStore, open_store
 from dp_bundle.files.places import Store
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.ledger import Ledger, open_ledger
@@ -38,8 +38,7 @@ def test_books_are_those_of_a_local_ledger(folder: Path, tmp_path: Path) -> None
     ledger.backup(tmp_path / "backup.sqlite")
     local = Ledger(tmp_path / "backup.sqlite")
     assert [(entry.number, entry.state) for entry in ledger.entries()] == [(1, "published"), (3, "reserved")]
-    assert (ledger.entries(), ledger.budgets("wine")) == (local.entries(), {"row": 3.0})
-    assert ledger.total("wine", "row") == local.total("wine", "row")
+    assert (ledger.entries(), ledger.books().budgets) == (local.entries(), {"wine": {"row": 3.0}})
     with pytest.raises(FileExistsError):
         ledger.backup(tmp_path / "backup.sqlite")
 
@@ -51,14 +50,6 @@ def test_books_are_those_of_a_local_ledger(folder: Path, tmp_path: Path) -> None
     assert len(marks) == len(paths)
     lineage = ledger.reserve("wine", ROW).lineage
     assert (lineage.ledger_head, lineage.previous) == (ledger.books().head, "a" * 64)
-
-
-def _shift(folder: Path) -> None:
-    (folder / "00000004.txt").unlink()
-    for number in (5, 6):
-        path = folder / f"0000000{number}.txt"
-        if path.exists():
-            path.rename(folder / f"0000000{number - 1}.txt")
 
 
 def _mix(folder: Path) -> None:
@@ -86,7 +77,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "broken hash": (_edit("00000003.txt", b"\n{", b"0\n{"), "event 3"),
     "no event": (lambda folder: (folder / "00000005.txt").write_bytes(b"\xff"), "event 5"),
     "cut short": (lambda folder: (folder / "00000006.txt").unlink(), "lacks events"),
-    "closed up": (_shift, "lacks events"),
     "two ledgers": (_mix, "event 4"),
     "something else": (lambda folder: (folder / "notes.txt").write_text("x"), "notes.txt"),
     "another version": (_edit("00000000.txt", b"version 1", b"version 2"), "version"),
@@ -101,13 +91,12 @@ def test_every_damage_is_refused(case: str, folder: Path, tmp_path: Path) -> Non
     """
     damage, message = DAMAGES[case]
     damage(folder)
-    with pytest.raises(DpGraphError, match=message) as caught:
+    with pytest.raises(DpGraphError, match=message):
         open_ledger(f"{folder}/").entries()
-    assert "\n" not in str(caught.value)
     if case not in ("rewritten", "broken hash", "no event"):
         with pytest.raises(DpGraphError):
             open_ledger(f"{folder}/").reserve("wine", ROW)
-    if case not in ("rewritten last", "cut short", "closed up"):
+    if case not in ("rewritten last", "cut short"):
         with pytest.raises(DpGraphError):
             Ledger(log=SharedLog(open_store(folder), tmp_path / "new.log")).entries()
 
@@ -134,92 +123,55 @@ def test_other_machines_go_on(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "ours.log").read_text() == (tmp_path / "theirs.log").read_text()
 
 
-class Replacing:
-    """Storage that ignores the condition, as some servers do that speak S3."""
-
-    uri = "s3://replacing"
-
-    def __init__(self) -> None:
-        self.contents: dict[str, bytes] = {}
-
-    def names(self, folder: str = "") -> list[str]:  # noqa: ARG002
-        """Return all names."""
-        return sorted(self.contents)
-
-    def read(self, name: str, start: int = 0, length: int | None = None) -> bytes:  # noqa: ARG002
-        """Return a content."""
-        if name not in self.contents:
-            raise FileNotFoundError(name)
-        return self.contents[name]
-
-    def create(self, name: str, content: bytes) -> bytes:
-        """Replace a content."""
-        self.contents[name] = content
-        return content
-
-
-def test_storage_that_replaces_is_refused(tmp_path: Path) -> None:
-    """Where an object can be replaced by one that was to be created only, no ledger is begun."""
-    store = Replacing()
-    with pytest.raises(DpGraphError, match="replaces"):
-        Ledger(log=SharedLog(store, tmp_path / "copy.log")).reserve("wine", ROW)  # type: ignore[arg-type]
-    assert list(store.contents) == ["00000000.txt"]
-
-
-def _eight_at_once(new_ledger: Callable[[int], Ledger]) -> list[int]:
-    """Reserve with eight ledgers at once where five fit, and return the numbers of those that did."""
-
-    def reserve(index: int) -> int | None:
-        try:
-            return new_ledger(index).reserve("wine", ROW, budget_mu=BUDGET).lineage.number
-        except BudgetExceededError:
-            return None
-
-    with ThreadPoolExecutor(8) as pool:
-        numbers = list(pool.map(reserve, range(8)))
-    return sorted(number for number in numbers if number is not None)
-
-
-def _check_five(numbers: list[int], ledger: Ledger) -> None:
-    total = ledger.total("wine", "row")
-    assert numbers == [1, 2, 3, 4, 5]
-    assert [entry.number for entry in ledger.entries("wine")] == [1, 2, 3, 4, 5]
-    assert total.mu == pytest.approx(BUDGET)
-
-
 def _on(store: Store, tmp_path: Path) -> Callable[[int], Ledger]:
     """Return what makes the ledger of each of several machines."""
     return lambda index: Ledger(log=SharedLog(store, tmp_path / f"machine-{index}" / "ledger.log"))
 
 
 @pytest.mark.parametrize("place", ["file", "folder", pytest.param("bucket", marks=pytest.mark.slow)])
-def test_eight_at_once(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Of eight reservations with room for five, exactly five fit, of one machine or of several with a shared ledger."""
-    if place == "file":
-        _check_five(_eight_at_once(lambda _: Ledger()), Ledger())
-        return
-    bucket = f"s3://{request.getfixturevalue('s3').bucket}/ledger" if place == "bucket" else ""
-    new_ledger = _on(open_store(bucket or tmp_path / "shared"), tmp_path)
-    _check_five(_eight_at_once(new_ledger), new_ledger(0))
+def test_eight_at_once(place: str, tmp_path: Path, home: Path, request: pytest.FixtureRequest) -> None:
+    """Of eight reservations with room for five, exactly five fit, of one machine or of several with a shared ledger.
 
+    A bucket fails in every way, and loses each first creation's answer.
+    """
+    store = tmp_path / "shared"
+    if place == "bucket":
+        request.getfixturevalue("s3").break_everything()
+        store = f"s3://{request.getfixturevalue('s3').bucket}/ledger"
+    new_ledger = (lambda _: Ledger()) if place == "file" else _on(open_store(store), tmp_path)
 
-@pytest.mark.slow
-def test_eight_at_once_in_a_failing_bucket(s3: FaultyProxy, tmp_path: Path) -> None:
-    """The same where a tenth of all requests fail in each of three ways, and each first creation's answer is lost."""
-    s3.break_everything()
-    new_ledger = _on(open_store(f"s3://{s3.bucket}/ledger"), tmp_path)
-    _check_five(_eight_at_once(new_ledger), new_ledger(0))
-    assert s3.faults["lost"] >= 6
-    assert min(s3.faults[fault] for fault in ("unavailable", "reset", "cut")) > 0
+    def reserve(index: int) -> int:
+        try:
+            return new_ledger(index).reserve("wine", ROW, budget_mu=BUDGET).lineage.number
+        except BudgetExceededError:
+            return 0
+
+    with ThreadPoolExecutor(8) as pool:
+        numbers = sorted(pool.map(reserve, range(8)))
+    ledger = new_ledger(0)
+    assert numbers == [0, 0, 0, 1, 2, 3, 4, 5]
+    assert [entry.number for entry in ledger.entries("wine")] == [1, 2, 3, 4, 5]
+    assert ledger.books().account("wine").mu("row") == pytest.approx(BUDGET)
 
 
 def test_a_lost_answer_books_once(s3: FaultyProxy, tmp_path: Path) -> None:
-    """If the answer to every creation is lost, a release is still reserved, sealed and published exactly once."""
+    """If the answer to every creation is lost, a release is still reserved and published exactly once."""
     s3.lose_answers = True
     ledger = _on(open_store(f"s3://{s3.bucket}/ledger"), tmp_path)(0)
-    reservation = ledger.reserve("wine", ROW)
-    ledger.seal(reservation, "a" * 64, Path("1.tar"))
-    ledger.commit(reservation, "a" * 64, Path("1.tar"))
+    ledger.commit(ledger.reserve("wine", ROW), "a" * 64, Path("1.tar"))
     assert [(entry.number, entry.state) for entry in ledger.entries()] == [(1, "published")]
-    assert len(ledger.books().lines) == 3
-    assert s3.faults["lost"] == 4
+    assert (len(ledger.books().lines), s3.faults["lost"]) == (2, 3)
+
+
+def test_storage_that_replaces_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an object can be replaced by one that was to be created only, no ledger is begun."""
+    create = FolderStore.create
+
+    def replace(store: FolderStore, name: str, content: bytes) -> bytes:
+        if name in store.names():
+            store.delete(name)
+        return create(store, name, content)
+
+    monkeypatch.setattr(FolderStore, "create", replace)
+    with pytest.raises(DpGraphError, match="replaces"):
+        open_ledger(f"{tmp_path}/books/").reserve("wine", ROW)
