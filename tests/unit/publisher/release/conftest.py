@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.stopped_jobs import Stopping
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.bundle.reading import open_bundle
@@ -62,6 +61,11 @@ def one_column() -> Policy:
     return private({"x": {"bounds": [0, 1]}}, mu=1.0)
 
 
+def states() -> list[str]:
+    """Return what the ledger has of every release."""
+    return [entry.state for entry in Ledger().entries()]
+
+
 def rows_of(receipt: Receipt) -> pd.DataFrame:
     """Verify a bundle and read all of it."""
     with open_bundle(receipt.path) as opened:
@@ -104,11 +108,3 @@ def publish_here(one_column: Policy, tmp_path: Path, key: Ed25519PrivateKey) -> 
         return publish(source, policy, out=out if "/" in str(out) else tmp_path / out, key=key, **others)
 
     return make
-
-
-@pytest.fixture
-def stopping(
-    small_parts: None, with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> Stopping:
-    """Return a release of the table with gaps, in ten parts, with a job."""
-    return Stopping(with_gaps, key, monkeypatch, tmp_path / "d.job", tmp_path / "d.tar")

@@ -2,57 +2,60 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from tests.unit.publisher.release.conftest import Publish
-from tests.unit.publisher.release.covariance_policies import BOUNDS, STRENGTHS, make_policy, read
+from tests.conftest import make_policy as policy_with
+from tests.unit.publisher.release.conftest import Publish, nothing_happened, states
 
-from dp_bundle.base.errors import MissingValuesError
+from dp_bundle.base.errors import DataError, MissingValuesError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.bundle.reading import open_bundle
+from dp_publish import Policy, Receipt
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
+from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import covariance as covariance_release
 from dp_publish.sampling.keystream import insecure_keystream
 
+BOUNDS = {"height": {"bounds": [120, 220]}, "weight": {"bounds": [20, 140]}, "visits": {"bounds": [0, 30]}}
+UNIT = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1]}}
+STRENGTHS: dict[str, dict[str, Any]] = {
+    "gaussian": {"mu": 1.0},
+    "wishart-difference": {"epsilon": 1.0},
+    "eigenvectors": {"epsilon": 1.0},
+}
 
-def exact_sum(table: pd.DataFrame, constant: float) -> np.ndarray:
-    """Return the sum of (z, c)(z, c)^T over the table's rows, computed afresh."""
-    low, high = np.array(list(BOUNDS.values()), dtype=float).T
-    z = (table[list(BOUNDS)].to_numpy(float).clip(low, high) - (low + high) / 2) / ((high - low) / 2)
-    v = np.column_stack([z, np.full(len(z), constant)])
-    return v.T @ v
+
+def make_policy(columns: dict[str, Any] = BOUNDS, **privacy: Any) -> Policy:
+    """Return a policy for a covariance release."""
+    document = {"dataset": {"name": "people"}, "privacy": {"release": "covariance", **privacy}, "columns": columns}
+    return Policy.model_validate(document)
+
+
+def read(receipt: Receipt) -> np.ndarray:
+    """Verify a bundle and return its matrix."""
+    with open_bundle(receipt.path) as opened:
+        assert opened.release == receipt.release
+        return opened.second_moments()
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
-@pytest.mark.parametrize("mechanism", ["gaussian", "wishart-difference", "eigenvectors"])
+@pytest.mark.parametrize("mechanism", STRENGTHS)
 def test_every_mechanism_is_released_and_verifies(
     mechanism: str, neighbours: str, table: pd.DataFrame, publish_here: Publish
 ) -> None:
-    """Each mechanism's bundle verifies under both neighbour relations and holds the sums within their noise."""
-    policy = make_policy(mechanism=mechanism, neighbours=neighbours, **STRENGTHS[mechanism])
-    receipt = publish_here(table, policy)
-    matrix, made = read(receipt), receipt.release
-    moments, guarantee = made.second_moments, made.guarantee
-
-    assert (made.kind, moments.mechanism, guarantee.neighbours) == ("covariance", mechanism, neighbours)
-    assert [column.noise for column in made.columns] == [None] * 3
+    """Each mechanism's bundle verifies under both neighbour relations, and only one of them tells how many rows."""
+    made = publish_here(table, make_policy(mechanism=mechanism, neighbours=neighbours, **STRENGTHS[mechanism]))
+    matrix, release = read(made), made.release
+    of_rows = len(table) * release.second_moments.constant**2
+    assert (release.kind, release.second_moments.mechanism) == ("covariance", mechanism)
     assert matrix.shape == (4, 4)
-    if moments.distribution is not None:
-        noise = matrix - exact_sum(table, moments.constant) - moments.bias * np.eye(4)
-        noise[3, 3] += moments.bias if neighbours == "replace-one" else 0.0
-        assert np.abs(noise[np.triu_indices(4, 1)]).max() < 12 * math.sqrt(moments.off_diagonal_variance)
-        assert np.abs(np.diag(noise)).max() < 12 * math.sqrt(moments.diagonal_variance)
-    if neighbours == "replace-one":
-        assert made.n_rows == len(table)
-        assert matrix[3, 3] == len(table) * moments.constant**2
-        assert guarantee.public == ("the number of the rows",)
-    else:
-        assert guarantee.public == ()
-        assert matrix[3, 3] != len(table) * moments.constant**2
+    is_public = neighbours == "replace-one"
+    assert release.guarantee.public == (("the number of the rows",) if is_public else ())
+    assert (matrix[3, 3] == of_rows) == is_public
 
 
 def test_auto_chooses_by_the_number_of_rows_only_where_that_is_public(
@@ -60,76 +63,47 @@ def test_auto_chooses_by_the_number_of_rows_only_where_that_is_public(
 ) -> None:
     """With replaced rows the count decides and is said; where rows come and go no row is read to choose."""
     gaps = {"height": {"bounds": [0, 300], "missing": "drop"}, "weight": {"bounds": [0, 300]}, "visits": {"drop": True}}
-    for number, given, columns in (
-        (400, table, {**gaps, "visits": {"bounds": [0, 9]}}),
-        (390, table.assign(height=table["height"].where(table.index > 9)), gaps),
-    ):
-        public = publish_here(given, make_policy(columns, epsilon=1.0), out=f"{number}.tar")
-        assert f"for {number} rows and {len(columns) - (number == 390)} columns" in public.remark
+    table = table.assign(height=table["height"].where(table.index > 9))
+    public = publish_here(table, make_policy(gaps, epsilon=1.0))
+    assert "for 390 rows and 2 columns" in public.remark
     monkeypatch.setattr(covariance_release.CovarianceMaker, "_count_rows", lambda _: pytest.fail("rows were counted"))
-    for privacy, name in (
-        ({"epsilon": 1.0}, "wishart-difference"),
-        ({"mu": 1.0}, "gaussian"),
-    ):
-        policy = make_policy(neighbours="add-remove", **privacy)
-        hidden = publish_here(table, policy, out=f"{len(Ledger().entries())}-b.tar")
+    for strength, name in (({"epsilon": 1.0}, "wishart-difference"), ({"mu": 1.0}, "gaussian")):
+        hidden = publish_here(table, make_policy(gaps, neighbours="add-remove", **strength), out=f"{name}.tar")
         assert hidden.release.second_moments.mechanism == name
 
 
-def test_missing_values_are_treated_as_the_policy_says(tmp_path: Path, publish_here: Publish) -> None:
-    """Dropped rows and filled cells are counted for the publisher, fill the middle, and a refusal costs nothing."""
-    frame = pd.DataFrame({"a": [0.5, None, 1.0, 1.0], "b": pd.array([1, 2, None, 4], dtype="Int64")})
+def test_what_was_done_to_rows_is_counted(publish_here: Publish) -> None:
+    """Dropped rows, filled cells, and values outside bounds, even infinite ones, which count as if at them."""
+    frame = pd.DataFrame({"a": [0.5, None, 9.0, 1.0, -np.inf], "b": pd.array([1, 2, None, 4, 8], dtype="Int64")})
     columns = {"a": {"bounds": [0, 1], "missing": "drop"}, "b": {"bounds": [0, 8], "missing": "midpoint"}}
     receipt = publish_here(frame, make_policy(columns, mu=1e4, mechanism="gaussian"))
-    matrix = read(receipt)
-
-    assert receipt.release.n_rows == 3
-    assert (receipt.report.n_rows, receipt.report.n_dropped, receipt.report.filled) == (3, 1, {"b": 1})
-    rows = np.array([[0.0, -0.75], [1.0, 0.0], [1.0, 0.0]])
-    np.testing.assert_allclose(matrix[:2, :2], rows.T @ rows, atol=4e-3)
-    refusing = make_policy({"a": {"bounds": [0, 1]}, "b": {"drop": True}}, mu=1.0)
-    with pytest.raises(MissingValuesError, match="'a'"):
-        publish_here(frame, refusing, out="b.tar")
-    assert [entry.state for entry in Ledger().entries()] == ["published"]
-    assert not (tmp_path / "b.tar").exists()
-
-
-def test_rows_outside_are_clipped_and_counted(publish_here: Publish) -> None:
-    """Values outside bounds, even infinite ones, count as if at them; with l2_radius long rows are shortened."""
-    frame = pd.DataFrame({"x": [0.5, 9.0, -np.inf], "y": [0.5, 1.0, 1.0]})
-    columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1]}}
-    receipt = publish_here(frame, make_policy(columns, mu=1e4, mechanism="gaussian"))
-    np.testing.assert_allclose(read(receipt)[:2, :2], [[2, 0], [0, 2]], atol=4e-3)
-    assert receipt.report.n_clipped_rows == 2
-    small = make_policy(columns, mu=1e4, mechanism="gaussian", l2_radius=1.0)
-    receipt = publish_here(frame, small, out="b.tar")
-    np.testing.assert_allclose(read(receipt)[:2, :2], [[1, 0], [0, 1]], atol=4e-3)
-    assert receipt.release.second_moments.radius == 1.0
+    report = receipt.report
+    assert (receipt.release.n_rows, report.n_rows, report.n_dropped, report.filled) == (4, 4, 1, {"b": 1})
+    assert report.n_clipped_rows == 2
+    rows = np.array([[0.0, -0.75], [1.0, 0.0], [1.0, 0.0], [-1.0, 1.0]])
+    np.testing.assert_allclose(read(receipt)[:2, :2], rows.T @ rows, atol=4e-3)
 
 
 def test_manifest_does_not_depend_on_private_values(tmp_path: Path, publish_here: Publish) -> None:
-    """Tables of one size, otherwise as different as can be, get equal manifests; so do tables of different size
-    where that is protected, but for the estimate.
-    """
-    columns = {"x": {"bounds": [0, 1]}, "y": {"bounds": [0, 1]}}
-    frames = [pd.DataFrame({"x": np.zeros(50), "y": np.zeros(50)}), pd.DataFrame(np.inf, range(50), ["x", "y"])]
-    frames.append(frames[1].head(20))
-    for neighbours, chosen in (("replace-one", frames[:2]), ("add-remove", frames)):
+    """Tables as different as can be get equal manifests; their number of rows does not show where it is protected."""
+    frames = [pd.DataFrame(0.0, range(50), ["x", "y"]), pd.DataFrame(np.inf, range(50), ["x", "y"])]
+    hiding = {"neighbours": "add-remove", "mechanism": "gaussian"}
+    for policy, count in (
+        (policy_with({"x": [0, 1], "y": [0, 1]}, mu=1.0), {}),
+        (make_policy(UNIT, mu=1.0, mechanism="gaussian"), {}),
+        (make_policy(UNIT, mu=1.0, **hiding), {"n_rows": True}),
+    ):
         found = []
-        for index, frame in enumerate(chosen):
-            ledger = Ledger(tmp_path / f"{neighbours}{index}.sqlite")
-            policy = make_policy(columns, mu=1.0, neighbours=neighbours, mechanism="gaussian")
-            out = tmp_path / f"{neighbours}{index}.tar"
-            made = publish_here(frame, policy, out=out, ledger=ledger).release
-            hidden = {"n_rows"} if neighbours == "add-remove" else set()
-            times = {"lineage": {"created", "ledger_head"}}
-            found.append(made.model_dump(exclude={**times, **dict.fromkeys(hidden, True)}))
+        for index, frame in enumerate([*frames, *([frames[1].head(20)] if count else [])]):
+            where = tmp_path / f"{len(list(tmp_path.iterdir()))}-{index}"
+            made = publish_here(frame, policy, out=f"{where}.tar", ledger=Ledger(Path(f"{where}.sqlite"))).release
+            found.append(made.model_dump(exclude={"lineage": {"created", "ledger_head"}, **count}))
         assert all(document == found[0] for document in found)
 
 
 def test_estimated_errors_follow_from_the_release_alone(publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the table was, the same noisy matrix and the same random bits give the same estimate of its errors."""
-    honest, released, fresh = Eigenvectors.draw, [], [True]
+    honest, fresh, released, stated = Eigenvectors.draw, [True], [], []
 
     def draw(mechanism: Any, sums: Any, rng: Any) -> Any:
         if not fresh:
@@ -139,13 +113,70 @@ def test_estimated_errors_follow_from_the_release_alone(publish_here: Publish, m
         return released[0]
 
     monkeypatch.setattr(Eigenvectors, "draw", draw)
-    columns = {name: {"bounds": [-1, 1]} for name in "abc"}
-    policy, stated = make_policy(columns, epsilon=50.0, mechanism="eigenvectors"), []
-    for index, frame in enumerate((pd.DataFrame(np.eye(3)), pd.DataFrame(np.zeros((3, 3))))):
+    policy = make_policy({name: {"bounds": [-1, 1]} for name in "abc"}, epsilon=50.0, mechanism="eigenvectors")
+    for index, values in enumerate((np.eye(3), np.zeros((3, 3)))):
         fresh[:] = [True]
-        table = frame.set_axis(list("abc"), axis=1)
-        receipt = publish_here(table, policy, out=f"{index}.tar", keystream=insecure_keystream(5))
-        moments = receipt.release.second_moments
-        stated.append((moments.estimated_diagonal_error, moments.estimated_off_diagonal_error))
+        table = pd.DataFrame(values, columns=list("abc"))
+        made = publish_here(table, policy, out=f"{index}.tar", keystream=insecure_keystream(5)).release.second_moments
+        stated.append((made.estimated_diagonal_error, made.estimated_off_diagonal_error))
     assert stated[0][0] is not None
     assert stated[0] == stated[1]
+
+
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[Exception]]] = [
+    ({"height": {"bounds": [120, 220]}}, {"mu": 1.0, "mechanism": "gaussian"}, PolicyError),
+    ({"(constant)": {"bounds": [0, 1]}}, {"mu": 1.0}, PolicyError),
+    (BOUNDS, {"mu": 1.0, "l2_radius": 2.0}, PolicyError),
+    *((BOUNDS, {"mu": mu}, ParameterError) for mu in (1e7, 1e-300)),
+    (BOUNDS, {"epsilon": 5e-324}, ParameterError),
+    (BOUNDS, {"unit": {"entity": "name", "max_rows": 10}, "rho": 1e-300}, ParameterError),
+    (BOUNDS, {"epsilon": 1.0, "delta": 1e-300, "mechanism": "wishart"}, PrivacyError),
+    (BOUNDS, {"epsilon": 1.0, "delta": 1e-320, "mechanism": "sulq"}, ParameterError),
+    *(
+        ({"empty": {"bounds": [0, 1], "missing": "drop"}}, {"mu": 1.0, "mechanism": m}, DataError)
+        for m in ("auto", "gaussian")
+    ),
+    ({"empty": {"bounds": [0, 1]}, "weight": {"bounds": [0, 1]}}, {"mu": 1.0}, MissingValuesError),
+]
+
+
+@pytest.mark.parametrize(("columns", "privacy", "error"), REFUSED, ids=str)
+def test_what_cannot_be_released_is_refused_before_it_costs(
+    columns: dict[str, Any],
+    privacy: dict[str, Any],
+    error: type[Exception],
+    table: pd.DataFrame,
+    tmp_path: Path,
+    publish_here: Publish,
+) -> None:
+    """Missing bounds, impossible radii, strengths and names, gaps, and tables without rows leave nothing."""
+    frame = table.assign(**{"(constant)": 1.0, "empty": np.nan})
+    others = {"(constant)": {"drop": True}, "empty": {"drop": True}} if "height" in columns else {"*": {"drop": True}}
+    given = {name: {**section, "drop": False} for name, section in columns.items()} if "*" in others else columns
+    with pytest.raises(error):
+        publish_here(frame, make_policy({**others, **given}, **privacy))
+    assert nothing_happened(tmp_path, set())
+
+
+def test_a_sampler_that_gives_up_is_paid_for(
+    table: pd.DataFrame, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How often the eigenvectors' sampler gives up may depend on the data, so that its failure counts as spent."""
+
+    def give_up(*_: object, **__: object) -> None:
+        raise PrivacyError("the sampler gave up")
+
+    monkeypatch.setattr(Gaussian, "draw", give_up)
+    monkeypatch.setattr(Eigenvectors, "draw", give_up)
+    for mechanism, left in (("gaussian", []), ("eigenvectors", ["reserved"])):
+        with pytest.raises(PrivacyError, match="gave up"):
+            publish_here(table, make_policy(mu=1.0, mechanism=mechanism))
+        assert states() == left
+
+
+def test_nobody_in_the_table_is_protected_too(publish_here: Publish) -> None:
+    """Where rows may come and go, a table without rows is published like one with a single row."""
+    empty = pd.DataFrame({"x": [], "y": []}, dtype=float)
+    assert publish_here(empty, make_policy(UNIT, mu=1.0, neighbours="add-remove")).release.n_rows >= 1
+    with pytest.raises(DataError, match="no rows"):
+        publish_here(empty, make_policy(UNIT, mu=1.0), out="b.tar")

@@ -27,7 +27,7 @@ N_ROWS = 10_050  # 34 parts of 300 rows, the last of 150
 VALUES = np.arange(N_ROWS, dtype=float)  # by which every row is known
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make row groups of 100 rows and parts of three of them, and let there be four cores."""
     monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
@@ -66,7 +66,6 @@ def write_table(path: Path, form: str) -> Any:
     return path / "raw"
 
 
-@pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("form", ["memory", "arrow", "one group", "files", "folders"])
 def test_every_row_is_published_once_in_its_place(
     form: str, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
@@ -84,7 +83,6 @@ def test_every_row_is_published_once_in_its_place(
     assert (done[-1], receipt.report.n_rows) == (N_ROWS, N_ROWS)
 
 
-@pytest.mark.usefixtures("_small_parts")
 def test_every_range_draws_bits_of_its_own(publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each range of rows has a keystream of its own, and none of them begins like another."""
     streams: list[bytes] = []
@@ -102,14 +100,10 @@ def test_every_range_draws_bits_of_its_own(publish_here: Publish, monkeypatch: p
     assert len(set(streams)) == len(streams) == 16
 
 
-@pytest.mark.usefixtures("_small_parts")
-@pytest.mark.parametrize("recorded", [False, True])
-def test_noise_of_ranges_is_independent(recorded: bool, tmp_path: Path, publish_here: Publish) -> None:
+def test_noise_of_ranges_is_independent(tmp_path: Path, publish_here: Publish) -> None:
     """In a table of their signs, row by row and for every shift of a row, no two parts go together."""
-    job = {"job": tmp_path / "job"} if recorded else {}
     policy = private({"x": {"bounds": [0, N_ROWS]}}, unit="row", mu=1.0)
-    source = write_table(tmp_path, "one group")
-    receipt = publish_here(source, policy, **job)
+    receipt = publish_here(write_table(tmp_path, "one group"), policy)
 
     signs = np.sign(rows_of(receipt)["x"].to_numpy() - VALUES)[:9900].reshape(33, 300)
     for shift in range(3):
@@ -119,17 +113,12 @@ def test_noise_of_ranges_is_independent(recorded: bool, tmp_path: Path, publish_
         assert stats.chi2.sf(np.triu(together, 1).sum(), 33 * 16) > 1e-6
 
 
-@pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("alone", ["keystream", "drop", "text"])
 def test_one_thread_publishes_where_rows_or_bits_have_an_order(
     alone: str, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bits that are given, rows that are dropped, and text files are for one thread: no range is made."""
-
-    def refuse(*_words: object) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(writing, "plan_for_cores", refuse)
+    monkeypatch.setattr(writing, "plan_for_cores", lambda *_: pytest.fail("ranges were made"))
     source: Any = pa.table({"x": VALUES})
     if alone == "text":
         source = tmp_path / "raw.csv"
@@ -140,29 +129,19 @@ def test_one_thread_publishes_where_rows_or_bits_have_an_order(
     assert receipt.release.n_rows == N_ROWS
 
 
-@pytest.mark.usefixtures("_small_parts")
-def test_counts_of_all_threads_are_added(publish_here: Publish) -> None:
-    """What was done to raw values in any range is reported."""
-    raw = np.full(N_ROWS, 5.0)
-    raw[::50], raw[7::100] = np.nan, 1e9
-    receipt = publish_here(pa.table({"x": raw}), policy_for("midpoint"))
-    assert (receipt.report.filled, receipt.report.clipped) == ({"x": 201}, {"x": 101})
-
-
-@pytest.mark.usefixtures("_small_parts")
-@pytest.mark.parametrize("row", [0, N_ROWS - 1])
-def test_one_failing_thread_leaves_nothing_and_costs_nothing(row: int, tmp_path: Path, publish_here: Publish) -> None:
-    """A gap in any range ends all of them: no file, no cost, no thread left."""
+def test_one_failing_thread_leaves_nothing_and_costs_nothing(tmp_path: Path, publish_here: Publish) -> None:
+    """A gap in any range ends all of them: no file, no cost, no thread left; counts of all are added otherwise."""
     before, values = set(threading.enumerate()), VALUES.copy()
-    values[row] = np.nan
+    values[::50], values[7::100] = np.nan, 1e9
     with pytest.raises(MissingValuesError, match="'x'") as caught:
         publish_here(pa.table({"x": values}), policy_for())
     assert "nothing is booked" in caught.value.__notes__[0]
     assert nothing_happened(tmp_path, set())
     assert set(threading.enumerate()) <= before
+    report = publish_here(pa.table({"x": values}), policy_for("midpoint")).report
+    assert (report.filled, report.clipped) == ({"x": 201}, {"x": 101})
 
 
-@pytest.mark.usefixtures("_small_parts")
 def test_table_that_shrinks_is_refused(tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer rows than were counted are an error of the data, not a shorter release."""
     path = tmp_path / "raw.parquet"
@@ -180,21 +159,12 @@ def test_table_that_shrinks_is_refused(tmp_path: Path, publish_here: Publish, mo
     assert nothing_happened(tmp_path, {path})
 
 
-@pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize("sizes", [(10_050,), (331,) * 30 + (120,), (5_000, 50, 5_000), (1,) * 10_050])
 def test_ranges_are_whole_parts_that_follow_each_other(sizes: tuple[int, ...]) -> None:
     """However the raw table is cut, ranges begin where parts do, and cover all rows once."""
-    values, starts = np.arange(sum(sizes), dtype=float), np.cumsum((0, *sizes))
-
-    def read(wanted: range, _names: list[str], _rows: int) -> Any:
-        for index in wanted:
-            yield pa.record_batch({"x": values[starts[index] : starts[index + 1]]})
-
-    rows = RowRanges(sizes, read)
+    rows = RowRanges(sizes, lambda *_: iter(()))
     for n_ranges in (2, 5, 16, 100):
         planned = writing.plan_ranges(rows, 1, n_ranges)
         assert len(planned) <= n_ranges
         assert all(each.start == each.first_part * 300 for each in planned)
         assert [one.stop for one in planned] == [*(other.start for _, other in pairwise(planned)), 10_050]
-        found = [batch.column(0) for each in planned for batch in rows.read(["x"], 100, each.start, each.stop)]
-        assert np.array_equal(np.concatenate(found), values)

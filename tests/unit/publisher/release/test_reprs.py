@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from tests.unit.publisher.release.conftest import Publish, private
 
-from dp_bundle.base.errors import DataError
+from dp_bundle.base.errors import DpGraphError
 from dp_publish import Policy, Receipt
 from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.data.missing import RowReport
@@ -50,29 +50,16 @@ def test_a_receipt_shows_what_is_public(receipt: Receipt) -> None:
     report = receipt.report
     counts = [report.clipped["x"], report.filled["x"], report.n_over_cap, report.n_entities]
     assert report.n_entities == N_PEOPLE
-    bare = shown(receipt)
-    for random in (
-        receipt.path,
-        receipt.manifest_sha256,
-        repr(receipt.blake2b),
-        receipt.release.lineage.created,
-        receipt.release.lineage.ledger_head,
-    ):
+    bare, lineage = shown(receipt), receipt.release.lineage
+    for random in (receipt.path, receipt.manifest_sha256, receipt.blake2b, lineage.created, lineage.ledger_head):
         bare = bare.replace(str(random), "")
     assert not {str(count) for count in counts} & {*re.findall(r"(?<![\d.])\d+(?![\d.])", bare)}
     assert "secretcolumn" not in shown(receipt)
     assert receipt.manifest_sha256 in repr(receipt)
-    assert repr(receipt.release) in repr(receipt)
     assert receipt.left_out == ("who", "secretcolumn")
-
-
-def test_a_report_shows_no_count(receipt: Receipt) -> None:
-    """Each is reached by its name alone, in a report as in a copy of it."""
-    for report in (receipt.report, pickle.loads(pickle.dumps(receipt)).report):  # noqa: S301
-        assert report == receipt.report
-        assert not re.search(r"\d", shown(report))
-    assert not re.search(r"\d", shown(RowReport(n_rows=5, clipped={"secret": 7})))
-    assert "secret" not in shown(RowReport(clipped={"secret": 7}))
+    copied = pickle.loads(pickle.dumps(receipt))  # noqa: S301
+    for each in (report, copied.report, RowReport(clipped={"secret": 7})):
+        assert not re.search(r"\d|secret", shown(each))
 
 
 def test_what_reads_a_table_shows_no_value(one_column: Policy, tmp_path: Path) -> None:
@@ -94,33 +81,18 @@ def test_what_reads_a_table_shows_no_value(one_column: Policy, tmp_path: Path) -
     assert [field.name for field in fields(ExactMoments) if field.repr] == ["scaling"]
 
 
-_WORD = "unseenword"
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "frame"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize(
     "said",
-    [
-        {"kind": "integer", "bounds": [0, 9]},
-        {"kind": "date"},
-        {"kind": "time"},
-        {"kind": "ordered", "levels": ["a", "b"]},
-    ],
+    [{"kind": "continuous", "bounds": [0, 9]}, {"kind": "date"}, {"kind": "ordered", "levels": ["a", "2026-01-31"]}],
     ids=lambda said: said["kind"],
 )
 def test_an_error_quotes_no_value_with_its_causes(
     suffix: str, said: dict[str, Any], tmp_path: Path, publish_here: Publish
 ) -> None:
     """A traceback, which a notebook saves as well, shows what an error came from."""
-    words = ["2026-01-31", _WORD] if said["kind"] in ("date", "time") else ["a", _WORD]
-    frame = pd.DataFrame({"x": pd.Series(words, dtype=object), "n": [0.5, 0.5]})
-    source: Any = frame
-    if suffix != "frame":
-        source = tmp_path / f"t.{suffix}"
-        (frame.to_csv if suffix == "csv" else frame.to_parquet)(source, index=False)
-        if suffix == "parquet" and said["kind"] == "integer":
-            return  # text in Parquet is no number, and left out
-    policy = private({"x": said, "n": {"bounds": [0, 1]}}, unit="cell", mu=1.0)
-    with pytest.raises(DataError) as refused:
-        publish_here(source, policy)
-    assert _WORD not in "".join(traceback.format_exception(refused.value))
+    frame = pd.DataFrame({"x": pd.Series(["2026-01-31", "unseenword"], dtype=object), "n": [0.5, 0.5]})
+    (frame.to_csv if suffix == "csv" else frame.to_parquet)(tmp_path / f"t.{suffix}", index=False)
+    with pytest.raises(DpGraphError) as refused:
+        publish_here(tmp_path / f"t.{suffix}", private({"x": said, "n": {"bounds": [0, 1]}}, unit="cell", mu=1.0))
+    assert "unseenword" not in "".join(traceback.format_exception(refused.value))

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.conftest import Publish, Sent, private
+from tests.unit.publisher.release.conftest import Publish, Sent
 from tests.unit.publisher.release.workers.conftest import (
     CAPPED,
     EXACT,
@@ -30,11 +29,9 @@ from tests.unit.publisher.release.workers.conftest import (
     staged,
 )
 
-from dp_bundle.base.errors import MissingValuesError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files.opening import open_store
 from dp_publish import Receipt
-from dp_publish.ledger.ledger import Ledger
 from dp_publish.release.workers import staged_table
 from dp_publish.release.workers.cluster import Cluster
 from dp_publish.release.workers.distributed import ClusterJob
@@ -124,19 +121,6 @@ def test_quotas_are_not_drawn_again(
     assert staged(cluster) == []
 
 
-def test_an_error_before_any_noise_costs_nothing(cluster: Cluster, tmp_path: Path, by_workers: Publish) -> None:
-    """A row that is nobody's is found while rows are counted: the release is taken back, and its job is gone."""
-    table = pa.table({"n": np.arange(5.0), "who": pa.array(["a", "b", None, "a", "b"])})
-    pq.write_table(table, tmp_path / "raw.parquet")
-    policy = private({"n": {"bounds": [0, 9]}}, sigma=1.0, unit={"entity": "who", "max_rows": 1})
-    for job in (None, tmp_path / "a.job"):
-        with pytest.raises(MissingValuesError, match="who"):
-            by_workers(policy, tmp_path / "raw.parquet", job=job)
-    assert Ledger().entries() == []
-    assert staged(cluster) == []
-    assert not (tmp_path / "a.job").exists()
-
-
 def test_tasks_of_passes_hold_no_seed_and_no_key(cluster: Cluster, by_workers: Publish, key: Ed25519PrivateKey) -> None:
     """What goes through a scheduler has no bytes but numbers that were released, or that follow from the policy."""
     by_workers(CAPPED)
@@ -151,16 +135,3 @@ def test_tasks_of_passes_hold_no_seed_and_no_key(cluster: Cluster, by_workers: P
             assert opcode.name not in ("BINBYTES", "BINBYTES8", "BYTEARRAY8") or len(argument) < 16
     assert functions == {"_with_its_place", "publish_part"}
     assert len(sent) > 15
-
-
-def test_workers_read_folders_named_by_keys(source: Path, by_workers: Publish) -> None:
-    """A column of the folders' names is there, and the files' own are found by name and in one type."""
-    table, folder = pq.read_table(source), source.parent / "raw"
-    for key in range(-(-N_ROWS // 64)):
-        some = table.slice(64 * key, 64).drop_columns("n")
-        if key % 2:
-            some = some.set_column(0, "m", some["m"].cast(pa.int16())).select(some.column_names[::-1])
-        (folder / f"n={key:02}").mkdir(parents=True)
-        pq.write_table(some, folder / f"n={key:02}" / "0.parquet")
-    rows, _ = published(by_workers(policy_for(NUMBERED, sigma=0.05), folder).path)
-    assert rows.tolist() == [*range(N_ROWS)]
