@@ -19,5 +19,5 @@ def corpus(target: str) -> dict[str, tuple[bytes, targets.Seed]]:
     if target == "manifest":
         return {name: (seed.payload, seed) for name, seed in seeds.items()}
     honest = {name: (seed.member, seed) for name, seed in seeds.items()}
-    label = triangle_of_one_label(triangle.release.labels, triangle.member)
+    label = triangle_of_one_label(triangle.release.labels)
     return honest | {name: (make(), one) for name, make in PARTS.items()} | {"one label": (label, triangle)}

@@ -5,11 +5,11 @@ Every maker returns a file whose other parts fit, so that nothing but the check 
 
 import io
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from tests.fuzz.compact import BINARY, I32, I64, LIST, STRUCT, Fields, Values, read, varint, write
+import pyarrow.parquet as pq
+from tests.fuzz.compact import BINARY, I32, I64, LIST, STRUCT, Fields, Values, read, write
 
 from dp_bundle.data.rows import PartWriter, part_schema
 from dp_bundle.manifest.columns import Column, Noise
@@ -224,31 +224,14 @@ PARTS: dict[str, Callable[[], bytes]] = {
 }
 
 
-def triangle_of_one_label(labels: list[str], content: bytes) -> bytes:
+def triangle_of_one_label(labels: list[str]) -> bytes:
     """Return a covariance whose every label is one long text, as large as a dictionary of all labels may be."""
     n_entries = len(labels) * (len(labels) + 1) // 2
-    text = b"x" * (sum(4 + len(label.encode()) for label in labels) - 4)
-    dictionary = len(text).to_bytes(4, "little") + text
-    own: Any = Fields({1: (I32, 1), 2: (I32, 0)})
-    indices = bytes([1]) + varint(n_entries << 1) + b"\0"  # one run of zeros, one bit wide
-    pages = [page(2, len(dictionary), dictionary, own), page(0, len(indices), indices, values_of(n_entries, 8))]
-    numbers = (np.arange(n_entries) * 2.0**-20).tobytes()
-    columns = [pages, pages, [page(0, len(numbers), numbers, values_of(n_entries))]]
-
-    _, footer = split(content)
-    position = 4
-    for index, found in enumerate(columns):
-        about: Fields = footer.at(FOOTER_GROUPS, 0, GROUP_CHUNKS, index, CHUNK_ABOUT)
-        size = sum(map(len, found))
-        is_text = len(found) > 1
-        for number in (CODEC, DICTIONARY_START, 13, SIZES_KEPT):
-            about.pop(number, None)
-        about.update({CODEC: (I32, 0), SIZE: (I64, size), STORED: (I64, size)})
-        about.put(2, LIST, Values(I32, [3, 0, 8] if is_text else [3, 0]))
-        about.put(DATA_START, I64, position + (len(found[0]) if is_text else 0))
-        if is_text:
-            about.put(DICTIONARY_START, I64, position)
-        position += size
-    group: Fields = footer.at(FOOTER_GROUPS, 0)
-    group.update({2: (I64, position - 4), 6: (I64, position - 4)})
-    return join(b"PAR1" + b"".join(b"".join(found) for found in columns), footer)
+    text = pa.array(["x" * (sum(4 + len(label.encode()) for label in labels) - 4)])
+    names = pa.DictionaryArray.from_arrays(np.zeros(n_entries, dtype=np.int32), text)
+    required = [pa.field(name, names.type, nullable=False) for name in ("row", "column")]
+    schema = pa.schema([*required, pa.field("value", pa.float64(), nullable=False)])
+    table, file = pa.table([names, names, np.arange(n_entries) * 2.0**-20], schema=schema), io.BytesIO()
+    options = {"use_dictionary": ["row", "column"], "dictionary_pagesize_limit": 2**30, "store_schema": False}
+    pq.write_table(table, file, write_statistics=False, row_group_size=2**20, version="2.6", **options)
+    return file.getvalue()

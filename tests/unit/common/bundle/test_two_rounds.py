@@ -1,19 +1,15 @@
 """Bundles of two rounds: what is written is read, and what contradicts the manifest or itself is refused."""
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.two_rounds import Rounds, manifest_of, members_of, release_in_two_rounds, write_rounds
+from tests.two_rounds import Rounds, release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError, DpGraphError
-from dp_bundle.bundle.inspection import describe_bundle
-from dp_bundle.bundle.writing import write_bundle
-from dp_bundle.data.matrix import write_triangle
 from dp_bundle.portals.export import export_csv
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
@@ -55,51 +51,6 @@ def test_one_round_has_no_first() -> None:
         for read in (bundle.first_round, bundle.transform, bundle.margins):
             with pytest.raises(BundleFormatError):
                 read()
-
-
-def _read(rounds: Rounds, members: list[io.BytesIO], key: Ed25519PrivateKey, path: Path) -> None:
-    """Write a bundle of these members and read all three matrices."""
-    with path.open("wb") as file:
-        write_bundle(file, manifest_of(rounds, NAMES), list(members), key)
-    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-        bundle.second_moments(), bundle.first_round(), bundle.transform()
-
-
-def _triangle(values: np.ndarray, labels: list[str]) -> io.BytesIO:
-    file = io.BytesIO()
-    write_triangle(values, labels, file)
-    return file
-
-
-def test_a_first_round_that_its_noise_cannot_have_given_is_refused(
-    rounds: Rounds, key: Ed25519PrivateKey, tmp_path: Path
-) -> None:
-    """The first round's matrix lies on its grid, has finite entries, and counts the public number of rows."""
-    step = rounds.granularities[0]
-    for place, value, message in (
-        ((0, 1), step / 2, "first-round.parquet holds a value that is no multiple"),
-        ((0, 0), np.nan, "first-round.parquet holds a value that is not a number"),
-        ((3, 3), 1.0, "first-round.parquet has another number of rows"),
-    ):
-        changed = rounds.matrices[0].copy()
-        changed[place] += value
-        members = members_of(rounds, NAMES)
-        members[1] = _triangle(changed, [*NAMES, "(constant)"])
-        with pytest.raises(BundleFormatError, match=message):
-            _read(rounds, members, key, tmp_path / "other.tar")
-
-
-def test_inspection_shows_the_range_that_was_left_to_each_column(path: Path) -> None:
-    """A person reads from where to where values were kept, in the column's unit, and how that was found."""
-    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-        shown = describe_bundle(bundle, None)
-        clip, column = bundle.release.second_moments.column_clip, bundle.release.columns[0]
-    first = column.standards[0]
-    low, high = (first.center + sign * clip * first.scale for sign in (-1, 1))
-
-    line = next(each for each in shown.splitlines() if each.startswith(f"    {column.name}"))
-    assert line.split(maxsplit=1)[1].startswith(f"{low:.6g} to {high:.6g}")
-    assert "(found privately" in line
 
 
 def test_all_three_matrices_come_out_as_csv(path: Path, rounds: Rounds, tmp_path: Path) -> None:

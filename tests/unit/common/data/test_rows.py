@@ -1,7 +1,7 @@
 """The data members: any tool reads what was written, and their layout tells nothing of the source."""
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
@@ -152,33 +152,6 @@ def test_empty_batches_write_nothing() -> None:
     assert write([values(0), values(0)]) == []
     with pytest.raises(BundleFormatError, match="0 rows"):
         load([], 1)
-
-
-def bomb(table: pa.Table, **settings: object) -> io.BytesIO:
-    """Write a table as nobody should."""
-    file = io.BytesIO()
-    pq.write_table(table, file, store_schema=False, version="2.6", write_statistics=False, **settings)
-    return file
-
-
-def _zeros(n_rows: int) -> pa.Table:
-    zeros = [pa.array(np.zeros(n_rows, float if column.kind == "continuous" else int)) for column in COLUMNS]
-    return pa.Table.from_arrays(zeros, schema=parts.part_schema(COLUMNS))
-
-
-@pytest.mark.parametrize(
-    ("make", "n_rows", "named"),
-    [
-        (lambda: bomb(_zeros(2000), row_group_size=1), 2000, "footer"),
-        (lambda: bomb(_zeros(2**17), row_group_size=2**17), 2**24, "values"),
-        (lambda: bomb(_zeros(2**17), row_group_size=2**17), 2**16, "rows"),
-    ],
-)
-def test_bombs_are_refused_unread(make: Callable[[], io.BytesIO], n_rows: int, named: str) -> None:
-    """What would make a decoder work for nothing is refused by its headers."""
-    file = make()
-    with pytest.raises(BundleFormatError, match=named):
-        load([file], n_rows)
 
 
 def test_noise_too_weak_to_tell_values_apart_is_refused_where_it_would_make_a_bomb() -> None:

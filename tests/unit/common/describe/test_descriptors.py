@@ -1,25 +1,19 @@
 """The manifest in other people's words: the right digests, fields and promises, and nothing else."""
 
-import hashlib
-import io
 import json
 import re
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dp_bundle import open_bundle
-from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import (
-    describe_bounds,
     describe_guarantee,
-    describe_noise,
     round_up,
 )
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
@@ -81,16 +75,6 @@ def test_croissant_identifiers_are_unique_and_without_spaces(release: Release) -
     assert found[3:] == ["plain", "über"]
 
 
-def test_bounds_say_how_they_were_obtained(release: Release) -> None:
-    """Declared, found privately, or none: each column's limits are told from the others."""
-    column = release.columns[0]
-    found = column.model_copy(update={"bounds_obtained": "private-histogram"})
-    free = column.model_copy(update={"bounds": None, "bounds_obtained": "none"})
-    assert describe_bounds(column) == "120 to 220"
-    assert describe_bounds(found) == "120 to 220 (found privately)"
-    assert describe_bounds(free) == "not clipped"
-
-
 @given(st.floats(1e-12, 1e9), st.integers(3, 8))
 @example(796451200.0019531, 7)  # 2.5 parts in 10^12 above a round number
 def test_shown_parameters_are_rounded_up(value: float, digits: int) -> None:
@@ -110,29 +94,6 @@ def test_sentences_round_every_parameter_up(release: Release) -> None:
     text = " ".join(describe_guarantee(variant(release, guarantee=stated)))
     found = {name: float(number) for name, number in re.findall(r"(mu|rho|epsilon) = ([\d.]+)", text)}
     assert found == {"mu": 1.23457, "rho": 0.762075, "epsilon": 4.385}
-
-
-class _AfterAnother(io.BytesIO):
-    """A part that is read only if the one before it is closed."""
-
-    def __init__(self, content: bytes, before: io.BytesIO) -> None:
-        super().__init__(content)
-        self._before = before
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Read."""
-        assert self._before.closed
-        return super().read(size)
-
-
-def test_a_part_in_the_archive_gives_its_room_back(release: Release) -> None:
-    """A part is closed before the next is read, so that two copies of all data never lie on one disk."""
-    first = io.BytesIO(b"one")
-    second = _AfterAnother(b"two", first)
-    digests = [hashlib.sha256(content).hexdigest() for content in (b"one", b"two")]
-    write_bundle(io.BytesIO(), release, [first, second], Ed25519PrivateKey.generate(), digests, close_parts=True)
-
-    assert second.closed
 
 
 GOLDEN = Path(__file__).parents[3] / "golden"
@@ -156,17 +117,3 @@ def test_bounds_beyond_every_calendar_are_left_out(kind: str) -> None:
         "from 1970-01-01T00:00:00 to 1970-01-02T00:00:00." if kind == "time" else "from 1970-01-01 to 2206-07-23."
     )
     assert describe_sources(changed.model_copy(update={"columns": (within,)}))[0].endswith(expected)
-
-
-def test_probabilities_are_of_each_other_level() -> None:
-    """What randomised response is said to do adds up to one over all levels."""
-    for name, others in (("size=small", 4), ("red", 1)):
-        (column,) = [column for column in _release("mixed").columns if column.name == name]
-        said = re.fullmatch(
-            r"randomised response, a level stays with probability (\S+) and becomes (each other one|the other) "
-            r"with (\S+)",
-            describe_noise(column),
-        )
-        assert said is not None
-        assert (said[2] == "the other") == (others == 1)
-        assert float(said[1]) + others * float(said[3]) == pytest.approx(1, abs=1e-5)

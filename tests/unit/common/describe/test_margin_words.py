@@ -7,12 +7,10 @@ import pandas as pd
 import pytest
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.describe.sentences import describe_margins
 from dp_bundle.portals.export import export_csv
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 GOLDEN = Path(__file__).parents[3] / "golden"
-SIZE = "a histogram of each column, and how 10 columns (for 7 of the table) go together (second moments), over 178 rows"
 
 
 @pytest.fixture(scope="module")
@@ -20,20 +18,6 @@ def bundle() -> Iterator[Bundle]:
     """Return the stored release by normal scores."""
     with open_bundle(GOLDEN / "bundle-copula.tar", UnsafeTrustAnyone()) as opened:
         yield opened
-
-
-def test_sentences_say_noise_and_gaps_of_histograms(bundle: Bundle) -> None:
-    """The standard deviation and the variance of a count are those of the manifest; gaps are in a cell of their own."""
-    margins = bundle.release.margins
-    assert margins is not None
-    (found,) = describe_margins(margins, bundle.release.columns)
-    assert f"standard deviation {margins.sigma:.6g}" in found
-    assert f"variance {margins.variance:.6g}" in found
-    assert "each cell of 7 columns" in found
-    assert "Rows without a value are in a cell of their own." in found
-    whole = tuple(column for column in bundle.release.columns if column.block != "hue")
-    assert "without a value" not in describe_margins(margins, whole)[0]
-    assert describe_margins(None, whole) == []
 
 
 def test_export_writes_the_histograms_too(bundle: Bundle, tmp_path: Path) -> None:

@@ -116,21 +116,6 @@ def test_member_cut_off_after_the_scan_is_noticed(memory: int) -> None:
         list(MemberReader(held(memory), member).chunks())
 
 
-def test_scan_does_not_read_content(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scan reads headers, padding and the end, and no member's content, however large."""
-    contents = archive([("data/large", b"z" * 5_000_000)])
-    os.pwrite(memory, contents, 0)
-    read, pread = [], os.pread
-
-    def counted(descriptor: int, size: int, offset: int) -> bytes:
-        read.append(size)
-        return pread(descriptor, size, offset)
-
-    monkeypatch.setattr(os, "pread", counted)
-    scan(memory)
-    assert sum(read) < 50_000
-
-
 @pytest.mark.parametrize(
     ("compress", "unpack"), [(gzip.compress, "gunzip"), (bz2.compress, "bunzip2"), (lzma.compress, "unxz")]
 )

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tests.discrete_noise import exact_mu
 
 from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, cells_of
-from dp_bundle.manifest.guarantee import release_mu, release_rho
-from dp_bundle.privacy.normal import gaussian_delta
+from dp_bundle.manifest.guarantee import release_mu
 
 STEPS = 2**32
 SIGMAS = (0.3, 0.45, 0.8, 1.3, 2.1, 3.4, 5.0)
@@ -30,14 +28,6 @@ def integers(name: str, bounds: tuple[float, float], sigma: float, **more: Any) 
 def block(name: str, n_levels: int, sigma: float) -> list[Column]:
     """Return a category's columns with noise of this sigma."""
     return [integers(f"{name}={level}", (0.0, 1.0), sigma, block=name) for level in range(n_levels)]
-
-
-def replaced(name: str, n_levels: int, steps: int) -> list[Column]:
-    """Return a category's columns, or those of two levels, under randomised response."""
-    noise = RandomizedResponse(distribution="randomized-response", n_levels=n_levels, replaced=steps / STEPS)
-    names = [name] if n_levels == 2 else [f"{name}={level}" for level in range(n_levels)]
-    common = {"kind": "integer", "bounds": (0.0, 1.0), "bounds_obtained": "declared", "noise": noise}
-    return [Column(name=each, block=None if n_levels == 2 else name, **common) for each in names]
 
 
 def _cell_values(columns: list[Column]) -> Iterator[list[tuple[float, ...]]]:
@@ -98,19 +88,6 @@ def test_mu_is_that_of_the_farthest_neighbouring_rows(drawn: list[tuple[str, int
     assert len(cells_of(columns)) == len(drawn)
 
 
-def test_category_counted_as_one_column_costs_too_little() -> None:
-    """A category's cell costs sqrt(2) of one of its columns, however many levels it has; two levels are one column."""
-    one = exact_mu(1, 2.0)
-    assert one > 0.5
-    for n_levels in (3, 12, 50):
-        assert release_mu("cell", block("edu", n_levels, 2.0)) == pytest.approx(math.sqrt(2) * one, rel=1e-12)
-        assert release_rho("cell", block("edu", n_levels, 2.0)) == pytest.approx(0.25)
-        assert release_mu("row", block("edu", n_levels, 2.0) + block("work", 4, 2.0)) == pytest.approx(2 * one)
-        assert release_rho("row", block("edu", n_levels, 2.0) + block("work", 4, 2.0)) == pytest.approx(0.5)
-    assert release_mu("cell", [integers("flag", (0.0, 1.0), 2.0)]) == pytest.approx(one, rel=1e-12)
-    assert release_rho("cell", [integers("flag", (0.0, 1.0), 2.0)]) == pytest.approx(0.125)
-
-
 def _errors(response: RandomizedResponse) -> list[tuple[float, float]]:
     """Return the corners of the exact trade-off between two levels, by the likelihood ratio of every outcome."""
     rest = response.n_levels - 2
@@ -147,23 +124,6 @@ def test_mu_of_randomised_response_is_the_smallest_below_its_trade_off(response:
     alpha, beta = response.p_other, 1 - response.p_same
     assert _normal_curve(response.mu, alpha) == pytest.approx(beta, rel=1e-5)
     assert _normal_curve(0.99 * response.mu, alpha) > beta
-
-
-@pytest.mark.parametrize(("n_levels", "share"), [(2, 0.25), (3, 0.125), (8, 0.5), (16, 0.875)])
-def test_curve_of_randomised_response_is_below_that_of_mu(n_levels: int, share: float) -> None:
-    """The delta that dp-accounting's distribution has is nowhere above that of mu, alone and composed."""
-    response = RandomizedResponse(distribution="randomized-response", n_levels=n_levels, replaced=share)
-    exact = privacy_loss_distribution.from_randomized_response(
-        share, n_levels, value_discretization_interval=1e-4, pessimistic_estimate=False
-    )
-    epsilons = np.linspace(0, 4, 81)
-    for times in (1, 3):
-        composed = exact.self_compose(times)
-        mu = math.sqrt(times) * response.mu
-        for epsilon in epsilons:
-            assert composed.get_delta_for_epsilon(float(epsilon)) <= gaussian_delta(mu, float(epsilon)) + 1e-12
-    smaller = [gaussian_delta(0.9 * response.mu, float(epsilon)) for epsilon in epsilons]
-    assert any(exact.get_delta_for_epsilon(float(e)) > delta for e, delta in zip(epsilons, smaller, strict=True))
 
 
 @pytest.mark.parametrize(("n_levels", "steps"), [(2, 2**30), (3, 2**31), (7, 3 * 2**28)])

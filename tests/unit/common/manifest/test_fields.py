@@ -15,7 +15,6 @@ from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.catalog.label import worded_label
 from dp_bundle.manifest.statement import Statement, manifest_schema
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import sign_envelope
@@ -41,17 +40,6 @@ def test_bundle_with_further_fields_is_read_and_shows_them(tmp_path: Path, comma
     assert '  keywords    "[\\"wine\\", \\"chemistry\\"]"' in shown
     printed = json.loads(command("dp-bundle", "inspect", path, "--json").stdout)
     assert printed["release"]["dataset"]["spatial"] == FURTHER["spatial"]
-
-
-def test_inspection_says_all_that_is_not_protected() -> None:
-    """It says what the label says, of each of the golden bundles."""
-    for path in sorted(GOLDEN.glob("bundle-*.tar")):
-        with open_bundle(path, UnsafeTrustAnyone()) as opened:
-            lines = describe_bundle(opened, None).splitlines()
-            promised = worded_label(opened.release)["unprotected"] if opened.release.guarantee else []
-        at = next(index for index, line in enumerate(lines) if line.startswith("  so far"))
-        said = [line[14:] for line in lines[at - len(promised) : at]]
-        assert said == promised, path.name
 
 
 def test_unknown_fields_elsewhere_are_refused() -> None:

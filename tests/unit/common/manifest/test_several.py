@@ -6,24 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.base.quoting import percent_at_most
 from dp_bundle.describe.sentences import describe_unprotected
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several, steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
-from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import set_noise, share_mu
 from dp_publish.rows.guarantee import guarantee_of_rows
-from dp_publish.rows.private_bounds import count_values
 
 DOCS = Path(__file__).parents[4] / "docs"
 KINDS = dict.fromkeys("abc", "continuous")
@@ -67,14 +61,6 @@ def test_noise_on_rows_adds_up_by_squares(number: int) -> None:
         assert cost.rho == pytest.approx(0.5 * number)
 
 
-def test_what_is_found_moves_with_every_row() -> None:
-    """K rows move the counts that bounds are searched in k times as far as one can."""
-    for number in (1, 7, 60):
-        low, high = (pa.record_batch({name: [value] * number for name in KINDS}) for value in (0.0, 1.0))
-        one, other = (count_values([batch], 3)[0] for batch in (low, high))
-        assert np.abs(one - other).sum() == 2 * 3 * number
-
-
 def test_bounds_cost_more_than_the_root() -> None:
     """So that sqrt(k) alone would promise too much."""
     found: dict[str, Any] = {}
@@ -97,16 +83,6 @@ def test_second_moments_lose_as_many_times_as_much() -> None:
     assert pure.excepted_delta == pytest.approx(1e-9 * sum(math.exp(step) for step in range(7)))
     assert cost_of_several(*moments(**stated), 1000).excepted_delta == 1.0
     assert cost_of_several(*moments(**stated), 1).excepted_delta == pytest.approx(1e-9)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 250), st.floats(1e-3, 3))
-def test_exceptions_add_up_step_by_step(number: int, epsilon: float) -> None:
-    """By both forms of the geometric sum."""
-    if number * epsilon < 600:
-        exact = math.fsum(math.exp(step * epsilon) for step in range(number))
-        assert steps_of_exception(epsilon, number) == pytest.approx(exact, rel=1e-9)
-    assert steps_of_exception(30.0, 2) == pytest.approx(1 + math.exp(30))
 
 
 @pytest.mark.parametrize("degrees", [8, 20])
@@ -154,30 +130,3 @@ def test_pages_have_the_figures() -> None:
     assert f"at epsilon = 1 is {math.ceil(steps_of_exception(1.0, 10)):,} times as much for k = 10" in limits
     strength = " ".join((DOCS / "how-to" / "choose-a-strength.md").read_text().split())
     assert f"up to {growth(bounds, 10):.1f} times that for 10 rows, with bounds to be found" in strength
-
-
-@pytest.mark.slow
-def test_decision_has_the_figures() -> None:
-    """Both tables of decision 38 are what the noise costs."""
-    text = (DOCS / "adr" / "0038-mu-of-discrete-noise.md").read_text()
-    first, second = re.findall(r"(?:^\|[^\n]*\n)+", text, flags=re.MULTILINE)
-
-    def numbers(table: str) -> list[list[float]]:
-        return [[float(cell) for cell in line.strip("| \n").split("|")] for line in table.splitlines()[2:]]
-
-    for sigma, *factors in numbers(second):
-        assert factors == [round(exact_mu(steps, sigma) * sigma / steps, 4) for steps in (1, 2, 5, 20)]
-    for mu, *factors in numbers(first):
-        for steps, factor in zip((1, 2, 5, 20, 100), factors, strict=True):
-            found = exact_mu(steps, factor * steps / mu)
-            assert found == pytest.approx(mu, rel=2e-4)
-
-
-def test_three_columns_of_bits_are_guessed_as_often_as_the_decision_says() -> None:
-    """By all outcomes, with the noise of mu = 4.7."""
-    sigma, places = discrete_gaussian_sigma(1, 4.7 / math.sqrt(3)), np.arange(-15, 17)
-    laws = [np.exp(-0.5 * ((places - shift) / sigma) ** 2) for shift in (0, 1)]
-    null, other = (np.einsum("i,j,k", law, law, law) / law.sum() ** 3 for law in laws)
-    text = (DOCS / "adr" / "0038-mu-of-discrete-noise.md").read_text()
-    assert f"{100 * (0.5 + 0.25 * float(np.abs(null - other).sum())):.1f} % of cases" in text
-    assert f"where {percent_at_most(float(stats.norm.cdf(4.7 / 2)))} are stated" in text

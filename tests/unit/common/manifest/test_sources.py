@@ -10,6 +10,7 @@ from tests.unit.common.manifest.statements import read_release, replaced
 
 from dp_bundle.manifest.columns import Noise, RandomizedResponse, cells_of
 from dp_bundle.manifest.release import Release
+from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas
 from dp_bundle.privacy.normal import gaussian_delta
 
 Document = dict[str, Any]
@@ -148,19 +149,10 @@ def test_totals_count_a_case_as_less_than_its_cell() -> None:
 def test_discrete_curve_counts_two_columns_of_a_category() -> None:
     """The curve that one of a category's columns would have is refused for the category; that of two is read."""
     document = category()
-    point = {"epsilon": 0.5}
-    loss_of = [(k, math.exp(-k * k / (2 * SIGMA**2))) for k in range(-60, 61)]
-    weight = math.fsum(each for _, each in loss_of)
-
-    def delta(n_columns: int) -> float:
-        """Sum over all draws of noise on so many columns that move by one step."""
-        losses = [((2 * k + 1) / (2 * SIGMA**2), chance / weight) for k, chance in loss_of]
-        joint = losses if n_columns == 1 else [(a + b, p * q) for a, p in losses for b, q in losses]
-        return math.fsum(p * max(0.0, -math.expm1(point["epsilon"] - loss)) for loss, p in joint)
-
-    document["guarantee"]["epsilon_delta"] = [{**point, "delta": delta(2) * (1 + 1e-6)}]
+    one, two = (least_deltas([0.5], {DiscreteLoss(1, SIGMA): n_columns})[0] for n_columns in (1, 2))
+    document["guarantee"]["epsilon_delta"] = [{"epsilon": 0.5, "delta": two}]
     read_release(document)
-    document["guarantee"]["epsilon_delta"] = [{**point, "delta": delta(1) * (1 + 1e-6)}]
+    document["guarantee"]["epsilon_delta"] = [{"epsilon": 0.5, "delta": one}]
     with pytest.raises(ValidationError, match="epsilon is smaller"):
         read_release(document)
 
