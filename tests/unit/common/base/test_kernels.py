@@ -114,15 +114,6 @@ def test_kernels_that_others_may_have_written_are_not_run(module: Path, planted:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_kernels_of_another_user_are_not_run(module: Path, planted: Path, tmp_path: Path) -> None:
-    """Nor is a file that belongs to another user, whatever its mode."""
-    (index,) = planted.rglob("*.nbi")
-    os.chown(index, 65534, 65534)
-    assert _run(module, NUMBA_CACHE_DIR=str(planted), TMPDIR=str(tmp_path)) == "compiling True\n"
-
-
-@pytest.mark.slow
 def test_settings_in_the_current_folder_choose_no_cache(
     module: Path, planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,11 +1,13 @@
 """A release in several parts, as tars and as folders."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from tests.conftest import make_policy
+from tests.web import WebServer
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle.packing import unpack_bundle
@@ -38,3 +40,13 @@ def multipart(tmp_path_factory: pytest.TempPathFactory) -> Path:
             with open_bundle(place / f"{name}.tar", UnsafeTrustAnyone()) as bundle:
                 unpack_bundle(bundle, place / name)
     return place
+
+
+@pytest.fixture
+def web(multipart: Path) -> Iterator[WebServer]:
+    """Serve both releases, each as a folder and as a tar."""
+    server = WebServer()
+    for name in ("a", "a.tar", "b", "b.tar"):
+        server.serve_folder(multipart / name, f"/{name}")
+    yield server
+    server.close()

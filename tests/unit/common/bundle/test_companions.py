@@ -1,7 +1,6 @@
 """The signature beside a bundle: carried with it if it is its own, whatever else somebody puts there."""
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -35,26 +34,6 @@ def sums(path: Path) -> dict[str, str]:
     for name, digest in found.items():
         assert hashlib.sha256((path.parent / name).read_bytes()).hexdigest() == digest
     return found
-
-
-@pytest.mark.parametrize("portal", ["static", "zenodo", "ckan", "dataverse"])
-def test_stage_carries_it_and_lists_it(portal: str, folder: Path, tmp_path: Path) -> None:
-    """The very bytes stand beside the tar, and in whatever the portal gets as a list of files."""
-    out = tmp_path / "staged"
-    with open_bundle(folder / "heights.tar", UnsafeTrustAnyone()) as bundle:
-        stage_bundle(bundle, portal, out)
-    place = out if portal == "static" else out / "files"
-    name = "heights.tar.minisig"
-    assert (place / name).read_bytes() == (folder / name).read_bytes()
-    if portal == "static":
-        assert name in sums(out / "SHA256SUMS")
-    elif portal == "ckan":
-        (entry,) = [
-            each for each in json.loads((out / "package.json").read_text())["resources"] if each["name"] == name
-        ]
-        assert entry["format"] == "minisign"
-    elif portal == "dataverse":
-        assert name in [each["filename"] for each in json.loads((out / "files.json").read_text())]
 
 
 def test_catalog_offers_it_with_its_checksum(folder: Path, tmp_path: Path, home: Path) -> None:

@@ -1,7 +1,7 @@
 """Bundles elsewhere, as a folder or a tar, on S3 and behind a web server: the same bytes, or a refusal."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,11 @@ from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import (
     BundleError,
     BundleFormatError,
-    ClosedBundleError,
 )
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import estimate_moments
-
-
-@pytest.fixture
-def web(multipart: Path) -> Iterator[WebServer]:
-    """Serve the folder as `/a`, its tar as `/a.tar` and the later release as `/b.tar`."""
-    server = WebServer()
-    for name in ("a", "a.tar", "b.tar"):
-        server.serve_folder(multipart / name, f"/{name}")
-    yield server
-    server.close()
 
 
 @pytest.fixture
@@ -133,14 +122,6 @@ def test_a_cache_smaller_than_the_bundle_is_enough(web: WebServer, monkeypatch: 
     monkeypatch.setenv("DPGRAPH_CACHE_GB", "0")
     with open_bundle(f"{web.url}/a", UnsafeTrustAnyone()) as bundle:
         assert moments_of(bundle)[0] == 600_000
-
-
-def test_a_closed_bundle_is_not_read(web: WebServer) -> None:
-    """A closed remote bundle raises as a local one does."""
-    bundle = open_bundle(f"{web.url}/a", UnsafeTrustAnyone())
-    bundle.close()
-    with pytest.raises(ClosedBundleError):
-        bundle.open("README.md")
 
 
 def test_commands_take_uris(

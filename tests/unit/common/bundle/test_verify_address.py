@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,39 +17,6 @@ PART = "data/part-00001.parquet"
 SAID = "copies of earlier downloads"
 
 
-class OnWeb:
-    """Bundles behind a web server, whose files can be changed."""
-
-    def __init__(self, multipart: Path) -> None:
-        self._server = WebServer()
-        for name in ("a", "a.tar", "b", "b.tar"):
-            self._server.serve_folder(multipart / name, f"/{name}")
-        self.address = self._server.url
-
-    def read(self, name: str) -> bytes:
-        """Return a file."""
-        return self._server.contents[f"/{name}"]
-
-    def replace(self, name: str, content: bytes | None) -> None:
-        """Put another content in the place of a file, or nothing."""
-        if content is None:
-            del self._server.contents[f"/{name}"]
-        else:
-            self._server.contents[f"/{name}"] = content
-
-    def close(self) -> None:
-        """Stop the server."""
-        self._server.close()
-
-
-@pytest.fixture
-def place(multipart: Path) -> Iterator[OnWeb]:
-    """Serve two releases, each as a folder and as a tar, at an address."""
-    found = OnWeb(multipart)
-    yield found
-    found.close()
-
-
 def flip(content: bytes, at: int) -> bytes:
     """Return bytes of which one has another last bit."""
     return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
@@ -59,36 +25,29 @@ def flip(content: bytes, at: int) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flipped", "deleted", "older"])
 @pytest.mark.parametrize("form", ["b", "b.tar"])
-def test_a_good_copy_does_not_vouch_for_an_address(place: OnWeb, command: Run, form: str, damage: str) -> None:
+def test_a_good_copy_does_not_vouch_for_an_address(web: WebServer, command: Run, form: str, damage: str) -> None:
     """With copies of all parts in the cache, a part that is changed, gone or older at the address exits with 3."""
-    address = f"{place.address}/{form}"
-    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone()) as older, older.open(PART) as file:
-        old = file.read()
+    address, name = f"{web.url}/{form}", f"/{form}/{PART}" if form == "b" else f"/{form}"
     with open_bundle(address, UnsafeTrustAnyone()) as bundle:
-        member = bundle.members[PART]
-    assert command("dp-bundle", "verify", address, "--any-signer").returncode == 0
-
-    name, start = (f"{form}/{PART}", 0) if form == "b" else (form, member.offset)
-    content = place.read(name)
-    old = (
-        old if form == "b" else content[:start] + old[: member.size].ljust(member.size) + content[start + member.size :]
-    )
-    place.replace(name, {"flipped": flip(content, start + member.size // 2), "deleted": None, "older": old}[damage])
+        place = bundle.members[PART].offset + bundle.members[PART].size // 2
+    content = web.contents[name]
+    older = web.contents[name.replace("b", "a", 1)]
+    web.contents[name] = {"flipped": flip(content, place), "deleted": b"", "older": older}[damage]
     for _ in range(2):  # a failure leaves nothing behind that the next one could take for good
         done = command("dp-bundle", "verify", address, "--any-signer")
         assert (done.returncode, done.stdout) == (3, ""), done
-    place.replace(name, content)
+    web.contents[name] = content
     assert command("dp-bundle", "verify", address, "--any-signer").returncode == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["a", "a.tar"])
 def test_other_commands_say_that_they_used_copies(
-    place: OnWeb, multipart: Path, command: Run, home: Path, form: str
+    web: WebServer, multipart: Path, command: Run, home: Path, form: str
 ) -> None:
     """The first reading says nothing, and every later one that the data are copies, and what reads them anew."""
     shutil.copytree(multipart / "home", home, dirs_exist_ok=True)
-    address = f"{place.address}/{form}"
+    address = f"{web.url}/{form}"
     calls: list[tuple[Any, ...]] = [
         ("dp-bundle", "inspect", address),
         ("dp-bundle", "inspect", address, "--json"),
@@ -111,25 +70,25 @@ def test_other_commands_say_that_they_used_copies(
 
 
 @pytest.mark.slow
-def test_copies_that_workers_used_are_told_of(place: OnWeb) -> None:
+def test_copies_that_workers_used_are_told_of(web: WebServer) -> None:
     """A worker's cache is another one, and the reader hears of it all the same."""
-    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:
+    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:
         assert bundle.copies == ()
-    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:
+    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:
         assert len(bundle.copies) == 3
-    with open_bundle(f"{place.address}/a", UnsafeTrustAnyone(), engine=Messages(), anew=True) as bundle:
+    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone(), engine=Messages(), anew=True) as bundle:
         assert bundle.copies == ()
 
 
-def test_a_cache_that_others_may_write_is_refused(place: OnWeb, command: Run, tmp_path: Path) -> None:
+def test_a_cache_that_others_may_write_is_refused(web: WebServer, command: Run, tmp_path: Path) -> None:
     """In a folder that others may change, they could put links to the reader's own files."""
     folder = tmp_path / "cache" / "dpgraph"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
-    done = command("dp-bundle", "inspect", f"{place.address}/a")
+    done = command("dp-bundle", "inspect", f"{web.url}/a")
     assert (done.returncode, f"chmod go-w {folder}" in done.stderr) == (1, True)
     folder.chmod(0o700)
     folder.parent.chmod(0o777)
-    assert command("dp-bundle", "inspect", f"{place.address}/a").returncode == 1
+    assert command("dp-bundle", "inspect", f"{web.url}/a").returncode == 1
     folder.parent.chmod(0o1777)
-    assert command("dp-bundle", "inspect", f"{place.address}/a").returncode == 0
+    assert command("dp-bundle", "inspect", f"{web.url}/a").returncode == 0

@@ -2,8 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -12,34 +10,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.two_rounds import release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
-from dp_bundle.base.errors import EstimationError
 from dp_bundle.catalog import moments
 from dp_bundle.catalog.making import make_catalog
-from dp_bundle.catalog.moments import SCALE, draw_heat_map, survey_moments
+from dp_bundle.catalog.moments import survey_moments
 from dp_bundle.cli.main import cli
-from dp_bundle.portals.learned import Correlations
 
-SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert(1)</script>"
-
-
-class Made:
-    """A reader of many unrelated columns, but for the last two."""
-
-    def __init__(self, p: int) -> None:
-        values, errors = np.eye(p), np.full((p, p), 0.1)
-        values[p - 2, p - 1] = values[p - 1, p - 2] = -0.8
-        values[0, 1] = values[1, 0] = 0.3
-        values[2] = values[:, 2] = errors[2] = errors[:, 2] = np.nan
-        self.found = Correlations(tuple(f"c{i}" for i in range(p)), values, errors, 500, 99.6, are_estimates=False)
-
-    def correlations(self, _: Any) -> Correlations:
-        """Return them."""
-        return self.found
-
-    def network(self, _: Any) -> Any:
-        """Return no graph."""
-        raise EstimationError("there is no graph")
 
 
 @pytest.fixture
@@ -84,24 +60,6 @@ def test_the_page_offers_synthetic_rows_by_a_command_that_works(
     assert done.exit_code == 0, done.output
     (rows,) = page.parent.glob("*.synthetic.csv")
     assert len(rows.read_text().splitlines()) == 10_001
-
-
-def test_sure_correlations_have_their_sign_and_unknown_ones_no_square(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of six columns one is unknown: 25 squares, two signs on either side of the diagonal, and one sentence."""
-    monkeypatch.setattr(moments, "find_reader", lambda: Made(6))
-    with open_bundle(path) as bundle:
-        facts = survey_moments(bundle)
-    assert facts is not None
-    assert facts["why"] == "there is no graph"
-    picture = ElementTree.fromstring(str(draw_heat_map(facts["map"])).replace("<svg ", f'<svg xmlns="{SVG[1:-1]}" '))  # noqa: S314
-    paths = {each.attrib["class"]: each.attrib["d"] for each in picture.iter(f"{SVG}path")}
-    assert sum(d.count("z") for name, d in paths.items() if name.startswith("s") and "sign" not in name) == 25
-    assert paths[f"s{len(SCALE) - 1}"].count("z") == 5
-    signs = "".join(d for name, d in paths.items() if "sign" in name)
-    assert (signs.count("h"), signs.count("v")) == (4, 2)
-    assert "Of 15 pairs, 2 have" in "".join(picture.itertext())
 
 
 def test_a_portal_without_a_learner_shows_none_of_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

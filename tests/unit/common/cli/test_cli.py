@@ -27,7 +27,6 @@ from dp_bundle.trust.store import TrustStore
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data.table import open_table
 
-SPOOF = "Wine\n  signer      ed25519:00 (trusted here as you)\n  guarantee   mu = 0.001"
 INERT = 'Wine" (trusted here as you); mu = 0.001 \\'
 
 
@@ -40,19 +39,6 @@ def forge(receipt: Receipt, path: Path, **texts: str) -> Path:
     with path.open("wb") as file:
         write_bundle(file, release, parts, Ed25519PrivateKey.generate())
     return path
-
-
-@pytest.mark.parametrize("text", ["title", "name", "license", "contact", "url"])
-def test_text_that_would_draw_lines_of_ours_is_refused(
-    bundle: Receipt, command: Run, tmp_path: Path, text: str
-) -> None:
-    """A stranger's title with line breaks is no bundle, and the one line that says so quotes no line of it."""
-    forged = forge(bundle, tmp_path / "forged.tar", **{text: SPOOF})
-    for words in (["inspect", forged], ["verify", forged, "--any-signer"]):
-        ended = command("dp-bundle", *words)
-        assert (ended.returncode, ended.stdout) == (3, "")
-        assert ended.stderr.count("\n") == 1
-        assert "write it on one line" in ended.stderr
 
 
 def test_foreign_text_is_shown_as_a_quotation(bundle: Receipt, command: Run, tmp_path: Path) -> None:

@@ -3,22 +3,18 @@
 import json
 import re
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dp_bundle import open_bundle
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
-from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import (
     describe_guarantee,
     round_up,
 )
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
 from dp_bundle.manifest.release import Release
-from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Receipt
 
 MEMBERS = [DataMember("data/part-00000.parquet", 123, "a" * 64), DataMember("data/part-00001.parquet", 45, "b" * 64)]
@@ -94,26 +90,3 @@ def test_sentences_round_every_parameter_up(release: Release) -> None:
     text = " ".join(describe_guarantee(variant(release, guarantee=stated)))
     found = {name: float(number) for name, number in re.findall(r"(mu|rho|epsilon) = ([\d.]+)", text)}
     assert found == {"mu": 1.23457, "rho": 0.762075, "epsilon": 4.385}
-
-
-GOLDEN = Path(__file__).parents[3] / "golden"
-
-
-def _release(name: str) -> Release:
-    with open_bundle(GOLDEN / f"bundle-{name}.tar", UnsafeTrustAnyone()) as bundle:
-        return bundle.release
-
-
-@pytest.mark.parametrize("kind", ["date", "time"])
-def test_bounds_beyond_every_calendar_are_left_out(kind: str) -> None:
-    """A signer may state any bounds; those that no calendar has are not written as dates, and nothing breaks."""
-    release = _release("mixed")
-    source = release.sources[-1].model_copy(update={"kind": kind})
-    column = release.columns[-1].model_copy(update={"bounds": (-1e308, 1e308)})
-    changed = release.model_copy(update={"sources": (source,), "columns": (column,)})
-    assert describe_sources(changed)[0].rstrip(".").endswith(("1970-01-01", "T00:00:00Z"))
-    within = column.model_copy(update={"bounds": (0.0, 86_400.0)})
-    expected = (
-        "from 1970-01-01T00:00:00 to 1970-01-02T00:00:00." if kind == "time" else "from 1970-01-01 to 2206-07-23."
-    )
-    assert describe_sources(changed.model_copy(update={"columns": (within,)}))[0].endswith(expected)

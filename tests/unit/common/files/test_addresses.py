@@ -4,8 +4,7 @@ import pytest
 from tests.conftest import Run
 from tests.s3 import FaultyProxy
 
-from dp_bundle.base.errors import ParameterError, StoreError
-from dp_bundle.files.opening import open_store
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.files.places import located
 
 
@@ -38,17 +37,3 @@ def test_a_bucket_that_is_not_there_is_said(s3: FaultyProxy, command: Run, name:
     done = command("dp-bundle", "verify", f"s3://{s3.bucket}/{name}", "--any-signer")
     assert (done.returncode, "no such bucket" in done.stderr) == (3, False), done
     assert ("there is nothing at this address" if name == "x.tar" else "is missing at") in done.stderr
-
-
-@pytest.mark.parametrize("endpoint", ["http://[::1", "https://[::1/x"])
-def test_an_endpoint_that_is_no_address_is_said(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable that names the server is named."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(StoreError, match="AWS_ENDPOINT_URL"):
-        open_store("s3://bucket/x").read("a")
-
-
-def test_a_scheduler_that_is_no_address_is_said(command: Run) -> None:
-    """A malformed address of a scheduler is refused as an argument, too."""
-    done = command("dp-learn", "https://example.org/x.tar", "--engine", "dask", "--scheduler", "tls://[::1")
-    assert (done.returncode, "a fault" in done.stderr) == (2, False), done

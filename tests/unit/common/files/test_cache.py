@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,15 +72,6 @@ def test_another_content_is_refused_and_not_kept(tmp_path: Path) -> None:
     assert [path for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
 
 
-@pytest.mark.parametrize("other", [b"x" + CONTENT[1:], CONTENT[:-1]])
-def test_a_kept_content_that_changed_is_fetched_again(tmp_path: Path, other: bytes) -> None:
-    """Whoever changes a file in the cache, or cuts it short, changes nothing, and it is no copy."""
-    (tmp_path / SHA256).write_bytes(other)
-    own = Cache(tmp_path)
-    assert own.fetch("part", SHA256, len(CONTENT), Source().read).read_bytes() == CONTENT
-    assert own.copies == set()
-
-
 def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     """The cache holds what was used last, within its bound."""
     own = Cache(tmp_path, limit=2500)
@@ -92,14 +82,6 @@ def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".lock"} == set(digests[1:])
     assert own.fetch("part", digests[0], 1000, Source(contents[0]).read).exists()
     assert not (tmp_path / digests[1]).exists()
-
-
-def test_threads_that_want_one_content_download_it_once(tmp_path: Path) -> None:
-    """Whoever comes second waits, and finds it."""
-    source, own = Source(), Cache(tmp_path)
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(lambda _: own.fetch("part", SHA256, len(CONTENT), source.read), range(4)))
-    assert sum(size for _, size in source.asked) == len(CONTENT)
 
 
 def test_its_place_and_bound_are_chosen_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,10 +105,3 @@ def test_links_in_it_are_not_followed(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError, match="symbolic links"):
         Cache(folder).fetch("part", SHA256, len(CONTENT), Source().read)
     assert victim.read_bytes() == CONTENT[:700]
-
-
-def test_a_pipe_in_it_is_not_waited_for(tmp_path: Path) -> None:
-    """Something else than a regular file is an error at once."""
-    os.mkfifo(tmp_path / SHA256)
-    with pytest.raises(StoreError, match="no regular file"):
-        Cache(tmp_path).fetch("part", SHA256, len(CONTENT), Source().read)

@@ -98,16 +98,6 @@ def test_source_that_shrinks_is_noticed() -> None:
         write_archive(io.BytesIO(), [("a", Shrinking(b"12345"))])
 
 
-def test_member_window_never_leaves_the_member(memory: int) -> None:
-    """Seeking and reading behave as on a file that holds the member alone."""
-    members = load(memory, archive(CONTENTS))
-    window, file = MemberReader(held(memory), members[3]), io.BytesIO(CONTENTS[3][1])
-    for offset, whence, size in [(0, 0, 10), (-5, 2, 100), (3, 1, 2), (5000, 0, 7), (0, 2, 1), (100, 0, -1)]:
-        assert window.seek(offset, whence) == file.seek(offset, whence)
-        assert window.read(size) == file.read(size)
-        assert window.tell() == file.tell()
-
-
 def test_member_cut_off_after_the_scan_is_noticed(memory: int) -> None:
     """A file that shrinks while it is read ends in an error and not in an endless loop."""
     member = load(memory, archive(CONTENTS))[3]

@@ -11,9 +11,8 @@ from tests.conftest import Run, make_policy
 from tests.two_rounds import release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
-from dp_bundle.base.errors import DpGraphError
 from dp_bundle.portals.export import export_combined
-from dp_publish import Receipt, publish
+from dp_publish import publish
 
 FILES = ["t-combined.json", "t-correlations.csv", "t-standard-errors.csv"]
 
@@ -58,11 +57,3 @@ def test_columns_that_noise_drowns_are_empty(tmp_path: Path, table: pd.DataFrame
     assert values["visits"].isna().all()
     assert values.loc["height", "weight"] > 0.5
     assert json.loads((tmp_path / "t-combined.json").read_text())["drowned_columns"] == ["visits"]
-
-
-def test_nothing_is_written_where_a_file_is_in_the_way(bundle: Receipt, tmp_path: Path) -> None:
-    """The refusal names the file, and no other is left."""
-    (tmp_path / "t-standard-errors.csv").write_text("mine")
-    with open_bundle(bundle.path) as opened, pytest.raises(DpGraphError, match=r"t-standard-errors\.csv already"):
-        export_combined(opened, tmp_path / "t.csv")
-    assert [path.name for path in tmp_path.glob("t-*")] == ["t-standard-errors.csv"]

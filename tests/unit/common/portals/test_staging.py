@@ -69,18 +69,6 @@ def test_nothing_is_replaced_and_nothing_is_left_half(described: Receipt, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "home") == [changed.name, "taken"]
 
 
-def test_commands_refuse_what_does_not_verify(described: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
-    """A tampered tar, and one of an unknown signer, are neither staged nor described."""
-    assert command("dp-bundle", "stage", described.path, tmp_path / "a", "--for", "zenodo").returncode == 3
-    content = bytearray(described.path.read_bytes())
-    content[len(content) // 2] ^= 1
-    (tmp_path / "bad.tar").write_bytes(content)
-    staged = command("dp-bundle", "stage", tmp_path / "bad.tar", tmp_path / "a", "--for", "static", "--any-signer")
-    told = command("dp-bundle", "describe", tmp_path / "bad.tar", "--as", "dcat", "--any-signer")
-    assert (staged.returncode, told.returncode, told.stdout) == (3, 3, "")
-    assert not (tmp_path / "a").exists()
-
-
 def test_describe_prints_or_writes_every_form(described: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
     """Each form is one document, the same on stdout and in a new file, which is never replaced."""
     for form in FORMS:

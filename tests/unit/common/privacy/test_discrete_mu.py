@@ -6,7 +6,6 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -14,7 +13,6 @@ from tests.discrete_noise import exact_mu
 
 from dp_bundle.privacy.discrete_curve import DiscreteLoss
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu, discrete_gaussian_sigma, largest_mu_for_rho
-from dp_bundle.privacy.normal import gaussian_delta
 
 SIGMAS = (0.05, 0.1, 0.2, 0.3, 0.31, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 7.0)
 
@@ -75,24 +73,6 @@ def test_sigma_is_the_least_that_gives_mu(steps: int, mu: float) -> None:
     assert mu * (1 - 1e-12) <= discrete_gaussian_mu(steps, sigma) <= mu
     assert steps / mu <= sigma <= 2 * steps / mu
     assert discrete_gaussian_mu(steps, 0.999 * sigma) > mu
-
-
-@pytest.mark.parametrize("sigma", [0.3, 0.36848, 0.5, 1.0, 2.5])
-@pytest.mark.parametrize("number", [1, 3, 10])
-def test_curve_of_columns_together_is_below_that_of_mu(sigma: float, number: int) -> None:
-    """The delta that dp-accounting has for them, rounded to its optimistic side, nowhere exceeds that of mu."""
-    reach = math.ceil(13 * sigma) + 1
-    one = pld.from_discrete_gaussian_mechanism(
-        sigma, value_discretization_interval=1e-3, pessimistic_estimate=False, truncation_bound=reach
-    )
-    exact = one.self_compose(number) if number > 1 else one
-    mu, ratio = math.sqrt(number) * DiscreteLoss(1, sigma).mu, math.sqrt(number) / sigma
-    epsilons = [float(epsilon) for epsilon in np.linspace(0, ratio**2 / 2 + 4 * ratio, 30)]
-    deltas = [float(exact.get_delta_for_epsilon(epsilon)) for epsilon in epsilons]
-    assert all(delta <= gaussian_delta(mu, e) + 1e-12 for delta, e in zip(deltas, epsilons, strict=True))
-    assert any(delta > gaussian_delta(ratio, e) * (1 + 1e-3) for delta, e in zip(deltas, epsilons, strict=True)) or (
-        sigma > 2
-    )
 
 
 @settings(max_examples=150, deadline=None)

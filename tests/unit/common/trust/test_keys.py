@@ -1,6 +1,5 @@
 """Key pairs by name, in the state folder."""
 
-import os
 import shutil
 import stat
 import subprocess
@@ -150,47 +149,21 @@ def test_every_folder_on_the_way_counts(home: Path, tmp_path: Path) -> None:
             load_key(place)
         (tmp_path / "shared").chmod(0o1777)
         load_key(place)
-    outer = tmp_path / "outer"
-    outer.mkdir()
-    (outer / "hop").symlink_to(path)
-    (tmp_path / "first").symlink_to(outer / "hop")
-    outer.chmod(0o777)
-    with pytest.raises(KeyStoreError, match=f"chmod go-w {outer}$"):
-        load_key(tmp_path / "first")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
-def test_a_link_or_folder_of_another_user_is_refused(home: Path, tmp_path: Path) -> None:
-    """In a folder like /tmp, where everybody may make links, the owner of a link decides where it leads."""
-    new_key_pair()
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o1777)
-    (shared / "link").symlink_to(private_key_path())
-    load_key(shared / "link")
-    os.chown(shared / "link", 12345, 12345, follow_symlinks=False)
-    with pytest.raises(KeyStoreError, match="belongs to another user"):
-        load_key(shared / "link")
-    os.chown(home / "keys", 12345, 12345)
-    with pytest.raises(KeyStoreError, match="belongs to another user"):
-        load_key()
 
 
 def test_a_foreign_public_half_is_refused(home: Path) -> None:
     """Who is handed the file beside a key would wait for signatures that never come: neither is used or shown."""
     new_key_pair()
-    new_key_pair("office")
     foreign = new_key_pair("thief")
-    for name in ("publisher", "office"):
-        shutil.copy(public_key_path("thief"), public_key_path(name))
-        own = public_key_of(load_private_key(private_key_path(name)))
-        said = f"{foreign.fingerprint}.*is not the public half.*{own.fingerprint}.*rm {public_key_path(name)}$"
-        uses = (load_public_key, load_key, lambda n: load_key(private_key_path(n)), lambda _: own_key_name(foreign))
-        for use in uses:
-            with pytest.raises(KeyStoreError, match=said):
-                use(name)
-        public_key_path(name).unlink()
-        assert load_public_key(name) == own
     shutil.copy(public_key_path("thief"), public_key_path())
-    with pytest.raises(KeyStoreError, match="not the public half"):
-        signing_key()
+    for use in (
+        load_public_key,
+        load_key,
+        lambda: load_key(private_key_path()),
+        lambda: own_key_name(foreign),
+        signing_key,
+    ):
+        with pytest.raises(KeyStoreError, match=f"{foreign.fingerprint}.*rm {public_key_path()}$"):
+            use()
+    public_key_path().unlink()
+    assert load_public_key() == public_key_of(load_private_key(private_key_path()))

@@ -1,6 +1,5 @@
 """Whom the reader trusts, and what he has seen."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -208,24 +207,3 @@ def test_store_that_others_may_write_is_refused(place: str, mode: int, store: Tr
         use()
     path.chmod(0o700)
     use()
-
-
-@pytest.mark.parametrize("name", ["key", "seen.json"])
-def test_what_is_no_file_of_sensible_size_is_not_read(name: str, store: TrustStore, tmp_path: Path) -> None:
-    """A pipe in the place of an entry does not make a reader wait, nor does a giant fill the memory."""
-    store.add(ONE, "one")
-    path = store.folder / (f"{ONE.raw.hex()}.json" if name == "key" else name)
-
-    def use() -> None:
-        store.require(ONE)
-        store.admit(ONE, sighting(1))
-
-    path.unlink(missing_ok=True)
-    os.mkfifo(path, 0o700)
-    with pytest.raises(BundleError, match="unreadable"):
-        use()
-    path.unlink()
-    with path.open("wb") as file:
-        file.truncate(2**40)
-    with pytest.raises(BundleError, match="unreadable"):
-        use()
