@@ -175,31 +175,6 @@ def test_a_passphrase_can_come_through_a_pipe(tmp_path: Path) -> None:
     assert b"ENCRYPTED" in (tmp_path / "home" / "keys" / "publisher.key").read_bytes()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "keys rotate publisher publisher",
-        "keys revoke publisher --since 2999-01-01",
-        "keys revoke publisher --out taken",
-        "keys revoke publisher --out none/file",
-        "keys revoke publisher --from wine=0",
-        "trust --until 2999-01-01",
-        "trust --remove",
-    ],
-)
-def test_wrong_arguments_decide_nothing(
-    words: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each is refused, and keys, decisions and files stay as they were."""
-    monkeypatch.chdir(tmp_path)
-    new_key_pair("publisher")
-    (tmp_path / "taken").touch()
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(DpGraphError):
-        cli.main(words.split(), standalone_mode=False)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-
-
 WITH_PUBLIC_HALVES = [
     "keys list",
     "keys list --json",

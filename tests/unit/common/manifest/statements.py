@@ -1,7 +1,6 @@
 """Sound statements, made up or of stored bundles, and others that differ from them in a few entries."""
 
 import contextlib
-import copy
 import json
 import math
 from collections.abc import Callable
@@ -13,8 +12,6 @@ from pydantic import ValidationError
 
 from dp_bundle import open_bundle
 from dp_bundle.bundle.writing import MANIFEST_NAME
-from dp_bundle.manifest.columns import Noise
-from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.privacy.noise import discrete_laplace_variance
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
@@ -22,49 +19,6 @@ from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.signing import Envelope, verify_envelope
 
 GOLDEN = Path(__file__).parents[3] / "golden"
-COLUMNS = [
-    {
-        "name": "height",
-        "kind": "continuous",
-        "bounds": [0.0, 6.0],
-        "bounds_obtained": "declared",
-        "noise": Noise.rounded_gaussian(2.0, 2**-7).model_dump(),
-    },
-    {
-        "name": "weight",
-        "kind": "continuous",
-        "bounds": [-4.0, 4.0],
-        "bounds_obtained": "declared",
-        "noise": Noise.rounded_gaussian(2.0, 2**-7).model_dump(),
-    },
-]
-SOUND: dict[str, Any] = {
-    "_type": "https://in-toto.io/Statement/v1",
-    "subject": [{"name": "README.md", "digest": {"sha256": "0" * 64}}],
-    "predicateType": "dpgraph:release/v8",
-    "predicate": {
-        "format_version": "8",
-        "dataset": {"name": "people"},
-        "lineage": {"number": 2, "created": "2026-01-02T03:04:05Z", "previous": "a" * 64},
-        "n_rows": 10,
-        "columns": COLUMNS,
-        "guarantee": {
-            "unit": "row",
-            "mu": 5.0,
-            "rho": 12.5,
-            "epsilon_delta": [{"epsilon": 40.0, "delta": 1e-6}],
-            "accountant": "gaussian-dp",
-            "public": ["the number and the order of the rows"],
-        },
-        "cumulative": {"unit": "row", "releases": 2, "mu": 6.0, "rho": 18.0, "other_units_rho": {"cell": 18.0}},
-        "software": "dpgraph 0",
-    },
-}
-
-
-def changed(*changes: tuple[str, Any]) -> dict[str, Any]:
-    """Return the sound statement with the entries at these dotted places replaced, or removed where None is given."""
-    return replaced(copy.deepcopy(SOUND), *changes)
 
 
 def replaced(document: dict[str, Any], *changes: tuple[str, Any]) -> dict[str, Any]:
@@ -76,12 +30,6 @@ def replaced(document: dict[str, Any], *changes: tuple[str, Any]) -> dict[str, A
             inner = inner[folder]
         inner[last] = value(inner[last]) if callable(value) else value
     return document
-
-
-def total(unit: str = "row", mu: float | None = 100.0, rho: float | None = 5000.0, **more: Any) -> dict[str, Any]:
-    """Return totals that say the same of every unit."""
-    others = dict.fromkeys({"cell", "row"} - {unit}, rho) if rho is not None else {}
-    return {"unit": unit, "releases": 1, "mu": mu, "rho": rho, "other_units_rho": others, **more}
 
 
 def spell(document: Any) -> bytes:
@@ -107,11 +55,6 @@ def payload(name: str) -> bytes:
 def read(document: dict[str, Any]) -> Statement:
     """Read a statement from its bytes."""
     return Statement.from_bytes(respell(document))
-
-
-def read_release(document: dict[str, Any]) -> Release:
-    """Read a release as a manifest's predicate is read."""
-    return Release.model_validate_json(json.dumps(document))
 
 
 Changes = dict[str, Any]

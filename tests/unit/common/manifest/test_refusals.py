@@ -27,7 +27,9 @@ from tests.unit.common.manifest.statements import (
 )
 
 from dp_bundle.base.errors import BundleFormatError
+from dp_bundle.manifest.columns import cells_of
 from dp_bundle.manifest.statement import Statement
+from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
 
 
@@ -35,6 +37,7 @@ def _point(epsilon: float, delta: float) -> Changes:
     return {f"{G}.epsilon_delta": [{"epsilon": epsilon, "delta": delta}]}
 
 
+LESS = times(1 - 1e-6)
 _EACH = [f"{P}.columns.{index}" for index in range(3)]
 _NO_BOUNDS = {f"{each}.bounds": None for each in _EACH} | {f"{each}.bounds_obtained": "none" for each in _EACH}
 _NO_STANDARDS = {f"{each}.standards": [] for each in _EACH} | {f"{each}.standard_obtained": None for each in _EACH}
@@ -104,7 +107,14 @@ REFUSED: list[tuple[str, str, Changes]] = [
     ("in no column", "found", {f"{P}.discovery.n_counted": 0}),
     ("exactly where there are any", "found", {f"{P}.discovery.levels_sigma": None}),
     ("accounted for by mu", "covariance", {f"{P}.discovery": _DISCOVERY, f"{G}.discovery_mu": 1e-3}),
+    ("rho is smaller", "mixed", {f"{G}.rho": LESS}),
+    ("rho is smaller", "changes", {f"{G}.rho": LESS}),
+    ("mu is smaller", "gaps", {f"{G}.mu": LESS}),
+    ("rho is smaller", "gaps", {f"{G}.rho": LESS}),
+    ("mu is smaller", "found", {f"{G}.mu": LESS}),
     # totals
+    *(("total per row", kind, {f"{T}.other_units_rho.row": LESS}) for kind in ("mixed", "changes", "gaps")),
+    ("total per cell", "changes", {f"{T}.other_units_rho.cell": LESS}),
     ("mu and no rho", "covariance", {f"{T}.rho": None}),
     ("total mu is smaller", "covariance", {f"{T}.mu": times(0.7)}),
     ("total delta is smaller", "eigenvectors", {f"{T}.excepted_delta": 0.0}),
@@ -174,3 +184,19 @@ def test_each_broken_rule_is_refused(said: str, kind: str, changes: Changes) -> 
     with pytest.raises(BundleFormatError, match=said) as caught:
         read(stated(kind, changes))
     assert "\n" not in str(caught.value)
+
+
+def test_discrete_curve_counts_two_columns_of_a_category() -> None:
+    """The curve that one of a category's columns would have is refused for the category; that of two is read."""
+    category = {f"{P}.columns": lambda columns: columns[8:12], f"{P}.sources": lambda sources: sources[1:2]}
+    sigma = stated("mixed", category)["predicate"]["columns"][0]["noise"]["sigma"]
+    one, two = (least_deltas([20.0], {DiscreteLoss(1, sigma): n_columns})[0] for n_columns in (1, 2))
+    read(stated("mixed", category | _point(20.0, two)))
+    with pytest.raises(BundleFormatError, match="epsilon is smaller"):
+        read(stated("mixed", category | _point(20.0, one)))
+
+
+def test_a_number_and_its_gaps_are_one_cell() -> None:
+    """A value and a gap lose as much as two values do: the whole mu of the release, which has no further cells."""
+    release = read(stated("gaps", {})).predicate
+    assert [cell.mu for cell in cells_of(release.columns)] == pytest.approx([5.0] * 5, rel=1e-9)

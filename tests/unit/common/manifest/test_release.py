@@ -8,17 +8,16 @@ import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.common.manifest.statements import COLUMNS, SOUND, changed, read, spell, total
+from tests.unit.common.manifest.statements import C, G, read, spell, stated
 
 from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.manifest.columns import Column, Noise
-from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.statement import Statement
 
 
 def test_statements_round_trip() -> None:
     """A statement read back is the one written: JSON with sorted keys and no spaces, in UTF-8, by in-toto's names."""
-    statement = read(changed(("predicate.dataset.title", "naïve \u2603")))
+    statement = read(stated("gaps", {"predicate.dataset.title": "naïve \u2603"}))
     content = statement.to_bytes()
     document = json.loads(content)
 
@@ -42,15 +41,15 @@ UNPRINTED = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control and format characters, sur
 def test_any_numbers_and_names_round_trip(sigma: float, low: float, width: float, name: str) -> None:
     """Floats come back to the last bit and names letter by letter."""
     noise = Noise.rounded_gaussian(sigma, math.ldexp(0.5, math.frexp(sigma / 256)[1]))
-    column = {**COLUMNS[0], "name": name, "bounds": (low, low + width), "noise": noise}
-    mu = Column.model_validate(column).cell_mu
+    changes = {f"{C}.name": name, f"{C}.bounds": (low, low + width), f"{C}.noise": noise.model_dump()}
+    document = stated("gaps", changes)
+    column = document["predicate"]["columns"][0]
+    mu = Column.model_validate_json(json.dumps(column)).cell_mu
     strength = {"mu": mu, "rho": mu * mu / 2}
-    changes = {f"guarantee.{each}": value for each, value in strength.items()} | {"cumulative": total(**strength)}
-    changes |= {"columns": [column], "guarantee.epsilon_delta": []}
-    document = changed(*((f"predicate.{place}", value) for place, value in changes.items()))["predicate"]
-    statement = Statement(
-        subject=(), predicateType="dpgraph:release/v8", predicate=Release.model_validate(document, strict=False)
-    )
+    document["predicate"] |= {"columns": [column], "sources": []}
+    document["predicate"]["guarantee"] |= {**strength, "epsilon_delta": []}
+    document["predicate"]["cumulative"] |= {**strength, "other_units_rho": {"row": mu * mu / 2}}
+    statement = Statement.model_validate_json(json.dumps(document))
 
     assert Statement.from_bytes(statement.to_bytes()) == statement
 
@@ -95,9 +94,9 @@ BROKEN: dict[str, list[Any]] = {
 @pytest.mark.parametrize(("place", "value"), [(place, value) for place, values in BROKEN.items() for value in values])
 def test_each_broken_rule_is_refused(place: str, value: Any) -> None:
     """A sound statement with one entry wrong is a format error that fits on a line."""
-    assert read(SOUND).predicate.n_rows == 10
+    assert read(stated("gaps", {})).predicate.n_rows == 178
     with pytest.raises(BundleFormatError, match="not sound") as caught:
-        read(changed((place, value)))
+        read(stated("gaps", {place: value}))
     assert "\n" not in str(caught.value)
 
 
@@ -110,11 +109,11 @@ def test_stated_curve_may_touch_the_exact_one() -> None:
             return mpmath.ncdf(-a) - mpmath.exp(epsilon) * mpmath.ncdf(-b)
 
         exact = float(mpmath.findroot(lambda epsilon: mpmath.log(delta(epsilon)) - mpmath.log(1e-6), 36))
-    place = "predicate.guarantee.epsilon_delta.0.epsilon"
+    place = f"{G}.epsilon_delta.2.epsilon"
 
-    assert read(changed((place, exact))).predicate.guarantee is not None
+    assert read(stated("gaps", {place: exact})).predicate.guarantee is not None
     with pytest.raises(BundleFormatError, match="epsilon"):
-        read(changed((place, exact * (1 - 1e-4))))
+        read(stated("gaps", {place: exact * (1 - 1e-4)}))
 
 
 @pytest.mark.parametrize(
