@@ -122,21 +122,14 @@ class WebServer:
 
 
 def make_certificate(path: Path) -> Path:
-    """Write a certificate for this machine, with its key, and return the file of the authority that signed it."""
-    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
-    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("authority", "this machine")]
+    """Write a certificate for this machine, with its key, and return the file of the certificate alone."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
     now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-    made = []
-    for name, key, is_authority in zip(names, keys, (True, False), strict=True):
-        certificate = (
-            x509.CertificateBuilder(names[0], name, key.public_key(), x509.random_serial_number(), now - day, now + day)
-            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-            .sign(keys[0], hashes.SHA256())
-        )
-        made.append(certificate.public_bytes(serialization.Encoding.PEM))
-    form = serialization.PrivateFormat.PKCS8
-    path.write_bytes(keys[1].private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()) + made[1])
-    authority = path.with_suffix(".ca")
-    authority.write_bytes(made[0])
-    return authority
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+    own = builder.add_extension(here, critical=True).sign(key, hashes.SHA256())
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    certificate = path.with_suffix(".ca")
+    certificate.write_bytes(own.public_bytes(serialization.Encoding.PEM))
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain) + certificate.read_bytes())
+    return certificate

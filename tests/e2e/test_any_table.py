@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sklearn import datasets
 
-from dp_bundle import open_bundle
-from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_learn.covariance.sources import CovarianceSource, bundle_source
-from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.slow
@@ -58,13 +51,6 @@ def likert(n: int) -> pd.DataFrame:
     z[:, 1:] += 0.5 * z[:, :-1]
     answers = pd.DataFrame(np.digitize(z, [-1.2, -0.4, 0.4, 1.2]) + 1, columns=[f"q{number}" for number in range(12)])
     return answers.mask(np.random.default_rng(3).random(answers.shape) < 0.02)
-
-
-def normal(n: int, p: int) -> pd.DataFrame:
-    """Return related columns of numbers."""
-    z = np.random.default_rng(4).standard_normal((n, p))
-    z[:, 1:] += 0.5 * z[:, :-1]
-    return pd.DataFrame(z, columns=[f"v{number}" for number in range(p)])
 
 
 def _german(frame: pd.DataFrame, path: Path) -> None:
@@ -111,73 +97,3 @@ def test_the_first_command_helps(name: str, tmp_path: Path, command: Run, monkey
     learned = command("dp-learn", bundle)
     assert learned.returncode == 0
     assert not re.search(r"clipped where [^;]*in \"?(sex|region)", learned.stdout)  # of 0 and 1 no clip changes any
-
-
-def _declared(frame: pd.DataFrame, names: Sequence[str]) -> dict[str, Any]:
-    """Return what a careful publisher would declare: kinds, levels, and bounds three times as wide as the values."""
-    columns: dict[str, Any] = {name: {"drop": True} for name in frame if name not in names}
-    for name in names:
-        if frame[name].dtype == "string":
-            columns[name] = {"kind": "category", "categories": WORDS[name]}
-            continue
-        low, high = np.nanpercentile(frame[name], [0.5, 99.5])
-        gaps = "indicator" if frame[name].isna().mean() > 0.01 else "midpoint"
-        columns[name] = {"bounds": [low - (high - low), high + (high - low)], "missing": gaps}
-    return columns
-
-
-def _error(frame: pd.DataFrame, columns: dict[str, Any], names: list[str], out: Path) -> float:
-    """Return the mean square error of the correlations between some columns, of one release at mu = 1."""
-    described = {"dataset": {"name": "t"}, "privacy": {"release": "covariance", "mu": 1.0}, "columns": columns}
-    policy = Policy.model_validate(described)
-    publish(frame, policy, out=out, key=Ed25519PrivateKey.generate(), ledger=Ledger(out.with_suffix(".ledger")))
-    with open_bundle(out, UnsafeTrustAnyone()) as bundle:
-        source = bundle_source(bundle)
-        assert isinstance(source, CovarianceSource)
-        labels = [column.name for column in bundle.release.columns]
-        places = [labels.index(name) for name in names]
-        covariance = source.released.debiased[np.ix_(places, places)]
-    deviations = np.sqrt(np.maximum(np.diagonal(covariance), 1e-12))
-    found = np.clip(covariance / np.outer(deviations, deviations), -1, 1)
-    above = np.triu_indices(len(names), 1)
-    return float(np.mean((found - frame[names].corr().to_numpy())[above] ** 2))
-
-
-@pytest.mark.parametrize(
-    "name", ["survey", *(pytest.param(name, marks=pytest.mark.long) for name in ("diabetes", "likert"))]
-)
-def test_nothing_declared_is_as_good_as_a_policy_by_hand(name: str, tmp_path: Path) -> None:
-    """The error of correlations is at most 1.25 times that of bounds three times too wide, over ten releases each."""
-    frame = {
-        "diabetes": lambda: datasets.load_diabetes(scaled=False, as_frame=True).frame,
-        "survey": lambda: survey(3000).astype(dict.fromkeys(WORDS, "string")),
-        "likert": lambda: likert(1500),
-    }[name]()
-    drop = {"respondent_id", "visited", "employer", "constant"}
-    names = [column for column in frame if column not in drop]
-    numbers = [column for column in names if frame[column].dtype != "string" and frame[column].isna().mean() < 0.1]
-    open_columns = {column: {"drop": True} for column in frame if column in drop}
-    by_hand = _declared(frame, names)
-    errors = [
-        [_error(frame, columns, numbers, tmp_path / f"{kind}{draw}.tar") for draw in range(10)]
-        for kind, columns in (("found", open_columns), ("declared", by_hand))
-    ]
-    found, declared = np.sqrt(np.mean(errors, axis=1))
-    assert found <= 1.25 * declared, (found, declared)
-
-
-@pytest.mark.parametrize("word", [False, True])
-def test_a_single_column_is_refused_with_a_strength_that_does(
-    word: bool, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A plan names it as the refusal does; what would need a second column is not advised."""
-    monkeypatch.chdir(tmp_path)
-    (survey(1200)[["region"]] if word else normal(1200, 2)[["v0"]]).to_csv("one.csv", index=False)
-    refused = command("dp-publish", "one.csv")
-    assert (refused.returncode, "--release covariance" in refused.stderr) == (2, False)
-    strength = re.findall("give a weaker guarantee, from about mu = ([0-9.]+) on", refused.stderr)[0]
-    assert (
-        f"Or give a weaker guarantee, from about mu = {strength} on."
-        in command("dp-publish", "plan", "one.csv", "--look").stdout
-    )
-    assert command("dp-publish", "one.csv", "--mu", strength).returncode == 0

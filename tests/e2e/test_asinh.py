@@ -1,22 +1,17 @@
 """Columns on the scale of asinh from the policy to the graph: every page says so, and no other scale is claimed."""
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import Run
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.base.errors import SchemaError
 from dp_bundle.describe.readme import make_readme
 from dp_bundle.portals.portal_json import schema_org_document
-from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_source
 from dp_publish import Policy, publish
 
 ON_SCALE = "On the scale of asinh((x - center) / scale)"
@@ -65,21 +60,3 @@ def test_every_page_says_on_what_scale_a_column_is(tmp_path: Path, key: Ed25519P
     }
     refused = command("dp-learn", "town.tar", "--estimator", "lda", "--target", "income")
     assert "not one on the scale of asinh" in refused.stderr
-
-
-def test_one_scale_alone_is_pooled(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Columns whose centers were found in each table are refused by name; those declared alike are pooled."""
-    declared = {"center": 1.0, "scale": 0.8}
-    with contextlib.ExitStack() as stack:
-        found, plain, *alike = (
-            stack.enter_context(published(tmp_path / f"{seed}.tar", policy_for(f"town {seed}", **income), key, seed))
-            for seed, income in enumerate([{}, {"transform": None}, declared, declared])
-        )
-        with pytest.raises(SchemaError, match=r"column 'income' is asinh.* in .* and asinh.*on one scale only"):
-            bundle_source(found, like=alike[0])
-        with pytest.raises(SchemaError, match=r"column 'income' is as it is in .* and asinh"):
-            bundle_source(plain, like=found)
-        pooled = Sample([bundle_source(bundle, like=alike[0]) for bundle in alike]).pooled
-    rows = pd.concat([skewed(2), skewed(3)])
-    variance = np.var(np.arcsinh((rows["income"] - 1.0) / 0.8))
-    assert pooled.covariance[0, 0] == pytest.approx(variance, rel=0.1)

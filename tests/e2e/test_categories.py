@@ -87,23 +87,3 @@ def test_what_goes_together_is_found(privacy: str, table: Path, command: Run) ->
     assert "positive, or without a sign" in page
     fitted = re.search(r"The fitted graph has (\d+) links", page)
     assert fitted is None or int(fitted[1]) <= 10, "pairs of columns, and not of their levels, are counted"
-
-
-@pytest.mark.parametrize(
-    ("target", "columns"), [pytest.param("job=nurse", "job=", marks=pytest.mark.long), ("pay", "pay")]
-)
-def test_a_cell_predicts_nothing_of_itself(target: str, columns: str, table: Path, command: Run) -> None:
-    """Neither other levels of the target's category nor its gaps are among what predicts it."""
-    folder = table.parent
-    frame = pd.read_parquet(table)
-    frame.loc[frame["job"] == "smith", "pay"] = None
-    frame.to_parquet(table)
-    policy = POLICY.format(privacy='unit = "cell"\nmu = 4.0') + 'missing = "indicator"\n'
-    (folder / "people.policy.toml").write_text(policy)
-    assert command("dp-publish", "people.parquet", "--out", "people.tar").returncode == 0
-    learned = command("dp-learn", "people.tar", "--estimator", "regression", "--target", target, "--out", "line")
-    assert learned.returncode == 0, learned.stderr
-    predictors = pd.read_csv(folder / "line" / "coefficients.csv")["column"].tolist()
-    assert not [name for name in predictors if name.startswith(columns)]
-    assert "born" in predictors
-    assert ("pay=(no value)" in predictors) == (target != "pay")

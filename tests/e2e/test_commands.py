@@ -93,29 +93,6 @@ def test_filled_gaps_are_told_wherever_a_bundle_is_read(
     assert summary["bundles"][0]["gaps"][0].startswith(warning)
 
 
-@pytest.mark.slow
-def test_release_that_was_read_before_may_be_read_again(people: Path, command: Run) -> None:
-    """After a newer release an older one passes only if it was read before or lies beside the newer, and says so."""
-    learn = ("--alpha", "0.1", "--out", "found")
-    for number in (1, 2, 3):
-        assert command("dp-publish", people, "--out", f"{number}.tar").returncode == 0
-    for number in (1, 3):
-        assert command("dp-learn", f"{number}.tar", *learn).returncode == 0
-
-    again = command("dp-learn", "1.tar", *learn)
-    assert again.returncode == 0
-    assert "note: this is release 1 of people, which was read here before; release 3" in again.stderr
-    assert "note: " in command("dp-bundle", "verify", "1.tar").stderr
-    for _ in range(2):
-        refused = command("dp-learn", "2.tar", *learn)
-        assert refused.returncode == 3
-        assert "--allow-older" in refused.stderr
-    assert command("dp-learn", "2.tar", "3.tar", *learn).stderr == ""
-    assert command("dp-learn", "2.tar", *learn).returncode == 3
-    assert command("dp-learn", "2.tar", "--allow-older", *learn).returncode == 0
-    assert "note: this is release 2" in command("dp-learn", "2.tar", *learn).stderr
-
-
 def test_unsolvable_alpha_exits_4_with_the_smallest(tmp_path: Path, command: Run) -> None:
     """A penalty below the smallest solvable one is refused, and the one that is named works."""
     rng = np.random.default_rng(3)

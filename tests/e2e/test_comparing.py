@@ -97,50 +97,6 @@ def test_a_category_is_compared_as_one_node(key: Ed25519PrivateKey, command: Run
     assert (table.q_value <= 0.05).sum() == 1
 
 
-def test_a_release_that_noise_hides_is_named(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
-    """Where releases hide all columns between them, each is named with what it hides, and so is one that hides all."""
-    clear = release(tmp_path / "clear.tar", key, BEFORE)
-    bounds = {name: [-5.0, 5.0] for name in NAMES}
-    for name, wide in (("a", NAMES[:3]), ("b", NAMES[2:]), ("all", NAMES)):
-        policy = make_policy(bounds | {each: [-500.0, 500.0] for each in wide}, name=name, unit="cell", mu=10.0)
-        publish(draw(BEFORE, 3000, 7), policy, out=tmp_path / f"{name}.tar", key=key)
-    done = command("dp-learn", "compare", tmp_path / "a.tar", tmp_path / "b.tar")
-    assert done.returncode == 4
-    assert f"{tmp_path / 'a.tar'} hides v0, " in done.stderr
-    assert f"{tmp_path / 'b.tar'} hides v2, " in done.stderr
-    done = command("dp-learn", "compare", clear, tmp_path / "all.tar")
-    assert done.returncode == 4
-    assert done.stderr.startswith(f"error: {tmp_path / 'all.tar'}: the noise drowns")
-
-
-def test_no_p_value_is_zero(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
-    """A difference of a hundred standard errors has the smallest number that is told apart from zero."""
-    noise = np.random.default_rng(9).normal(size=(30_000, 3))
-    for name, sign in (("a", -1.0), ("b", 1.0)):
-        table = pd.DataFrame({"x": noise[:, 0], "y": sign * noise[:, 0] + 0.5 * noise[:, 1], "z": noise[:, 2]})
-        policy = make_policy({each: [-8.0, 8.0] for each in table}, name=name, unit="cell", mu=40.0)
-        publish(table, policy, out=tmp_path / f"{name}.tar", key=key)
-    assert command("dp-learn", "compare", "a.tar", "b.tar", "--out", "out").returncode == 0
-    assert command("dp-learn", "a.tar", "--out", "one").returncode == 0
-    table, edges = pd.read_csv("out/differences.csv"), pd.read_csv("one/edges.csv")
-    for found in (table, edges):
-        assert found.p_value[0] == sys.float_info.min
-        assert found.q_value[0] >= found.p_value[0]
-        assert (found.p_value > 0.0).all()
-
-
-def test_second_moments_that_tell_nothing_of_tails_say_so(
-    arms: list[Path], key: Ed25519PrivateKey, command: Run, tmp_path: Path
-) -> None:
-    """One round has errors of Gaussian rows, which the command says of that release alone; two rounds know more."""
-    moments = {"unit": "row", "mu": 3.0, "release": "covariance", "mechanism": "gaussian"}
-    blind = release(tmp_path / "blind.tar", key, BEFORE, seed=5, **moments)
-    said = "release 2: the second moments do not tell how heavy the rows' tails are"
-
-    assert said in command("dp-learn", "compare", arms[0], blind, "--out", "1").stdout
-    assert "tails" not in command("dp-learn", "compare", *arms, "--out", "2").stdout
-
-
 def test_parts_of_a_dataset_are_compared_with_a_warning(key: Ed25519PrivateKey, command: Run, tmp_path: Path) -> None:
     """The same people may be in both, which the files cannot tell."""
     parts = [

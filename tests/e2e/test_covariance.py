@@ -58,25 +58,3 @@ def test_commands_take_it_like_rows_and_pool_both(
     assert mixed.returncode == 4
     assert "rows are pooled with a covariance release" in mixed.stderr
     assert command("dp-learn", "moments.tar", "--estimator", "ridge", "--out", "ridge").returncode == 0
-
-
-def test_two_rounds_tell_of_their_tails_and_variances(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
-    """Rows with heavy tails make sampling errors larger, in the summary and in words, with equal or noisy weights."""
-    rng = np.random.default_rng(6)
-    factor = np.linalg.cholesky(np.linalg.inv(np.eye(6) + 0.4 * (np.eye(6, k=1) + np.eye(6, k=-1))))
-    rows = rng.normal(size=(5000, 6)) @ factor.T * np.sqrt(5 / rng.chisquare(5, 5000))[:, None]
-    policy = policy_for(unit="row", release="covariance", mechanism="two-round", mu=3.0)
-    publish(pd.DataFrame(rows, columns=NAMES), policy, out=tmp_path / "heavy.tar", key=key)
-    plain = command("dp-learn", "heavy.tar")
-    weighted = command("dp-learn", "heavy.tar", "--weights", "noise", "--out", "weighted", "--json")
-
-    assert plain.returncode == 0, plain.stderr
-    assert "times those of Gaussian rows, for the rows' tails" in plain.stdout
-    assert " standard deviations, as estimated afterwards" in plain.stdout
-    assert "rows beyond the radius were shortened, so that variances may be low" in plain.stdout
-    summary = json.loads(weighted.stdout)
-    assert 1.2 < summary["kurtosis_factor"] < 3.0
-    assert summary["contradictions"] == []
-    assert summary["correlation_standard_error"]["without"] == pytest.approx(
-        np.sqrt(summary["kurtosis_factor"] / 4999), rel=1e-9
-    )

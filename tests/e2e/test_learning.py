@@ -60,44 +60,6 @@ def test_false_discovery_rate_lists_the_edges_with_their_errors(chain: Path, com
     assert "q_value" in next(iter(nx.read_graphml(tmp_path / "found" / "graph.graphml").edges(data=True)))[2]
 
 
-def test_the_penalty_does_not_shrink_weights_unless_that_is_asked_for(
-    chain: Path, command: Run, tmp_path: Path
-) -> None:
-    """The precision matrix is fitted without the penalty, and weights are shrunk by the noise alone."""
-    learned = command("dp-learn", chain, "--alpha", "0.2", "--out", "refitted")
-    shrunk = command("dp-learn", chain, "--alpha", "0.2", "--no-refit", "--out", "shrunk")
-    files = [tmp_path / name / "edges.csv" for name in ("refitted", "shrunk")]
-    tables = [pd.read_csv(file).set_index(["source", "target"]) for file in files]
-    strong = [table.loc[sorted(EDGES), "partial_correlation"].to_numpy() for table in tables]
-
-    assert "of the surest, shrunk for the noise, with desparsified estimates and 95 % intervals in" in learned.stdout
-    assert "the surest, shrunk by the penalty, with desparsified estimates" in shrunk.stdout
-    np.testing.assert_allclose(strong[0], -0.45, atol=0.1)
-    assert (np.abs(strong[1]) < 0.35).all()
-    for name, share, kind in (("refitted", 0.0, "shrunk"), ("shrunk", 1.0, "penalised")):
-        summary = json.loads((tmp_path / name / "summary.json").read_text())
-        assert (summary["penalty_share"], summary["edge_weights"]) == (share, kind)
-
-
-def test_pooled_bundles_say_how(chain: Path, tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
-    """Two releases of the same rows are pooled as such, and an older one is welcome beside the newer only."""
-    rng = np.random.default_rng(8)
-    table = pd.DataFrame(rng.normal(size=(N_ROWS, 6)), columns=NAMES)
-    policy = make_policy({name: [-6, 6] for name in NAMES}, name="chain", mu=20.0, unit="cell")
-    second = publish(table, policy, out=tmp_path / "second.tar", key=key).path
-    pooled = command("dp-learn", chain, second, "--out", "pooled", "--json")
-    summary = json.loads(pooled.stdout)
-    alone = command("dp-learn", chain)
-
-    assert pooled.returncode == 0, pooled.stderr
-    assert summary["same_rows"]
-    assert [bundle["weight"] for bundle in summary["bundles"]] == pytest.approx([0.5, 0.5], abs=0.01)
-    assert summary["n_rows"] == N_ROWS
-    assert alone.returncode == 3
-    assert "and release 2 with the manifest" in alone.stderr
-    assert command("dp-learn", second, second).returncode == 1
-
-
 def test_rows_that_contradict_their_manifest_are_reported(
     bundle: Receipt, tmp_path: Path, key: Ed25519PrivateKey, command: Run
 ) -> None:
@@ -124,16 +86,3 @@ def test_rows_that_contradict_their_manifest_are_reported(
     assert "400 of 400 in height" in summary["contradictions"][0]
     assert "warning: altered.tar contradicts" in command("dp-learn", "altered.tar", "--estimator", "ridge").stderr
     assert honest.stderr == ""
-
-
-def test_empty_graph_says_why(tmp_path: Path, key: Ed25519PrivateKey, command: Run) -> None:
-    """Independent columns give an empty graph, and the reason."""
-    rows = np.random.default_rng(1).normal(size=(2000, 5))
-    names = list("abcde")
-    policy = make_policy({name: [-6, 6] for name in names}, name="nothing", mu=100.0, unit="cell")
-    publish(pd.DataFrame(rows, columns=names), policy, out=tmp_path / "nothing.tar", key=key)
-    learned = command("dp-learn", "nothing.tar", "--select", "ebic")
-
-    assert learned.returncode == 0, learned.stderr
-    assert "0 of 10 possible edges" in learned.stdout
-    assert "no edge improves the fit enough to be worth its parameter" in learned.stdout

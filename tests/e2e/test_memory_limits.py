@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -143,12 +142,6 @@ def test_no_more_is_taken_than_was_said(
         assert needed / 6e6 < done.peak_mb < needed / 1e6, (words, done.peak_mb)
 
 
-def publish_numbers(folder: Path, key: Ed25519PrivateKey) -> None:
-    """Publish three columns of numbers, with which a solver may be named."""
-    policy = Policy.model_validate(tomllib.loads(policy_of(3, "rows").replace("mu = 1.0", "mu = 30.0")))
-    publish(table_of(3, 2_000), policy, out=folder / "n.tar", key=key)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["graphical-lasso", "neighborhood"])
 def test_learning_takes_no_more_than_was_said(estimator: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
@@ -179,18 +172,3 @@ def test_five_million_rows_in_500_mb(tmp_path: Path, key: Ed25519PrivateKey) -> 
     print(f"peak memory: publish {done[0].peak_mb:.0f} MB, learn {done[1].peak_mb:.0f} MB")  # noqa: T201  the result
     assert [each.code for each in done] == [0, 0]
     assert max(each.peak_mb for each in done) < 500
-
-
-@pytest.mark.slow
-def test_compiling_is_refused_where_it_would_need_too_much(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """What a machine has to compile is asked for when it has to, and the folder of results is not begun."""
-    publish_numbers(tmp_path, key)
-    kernels = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    refused = run(tmp_path, "dp-learn", "n.tar", "--solver", "cd", "--max-memory", "450MB", **kernels)
-    needed = format_size(learning_memory(3) + 500 * 10**6)
-    assert refused.said.splitlines()[-1] == (
-        f"error: compiling, which is to be done once on this machine, may need {needed} of memory, and the limit is "
-        f"450MB: nothing was begun; allow it with --max-memory {needed} where there is as much"
-    )
-    assert refused.code == 1
-    assert not (tmp_path / "n.graph").exists()

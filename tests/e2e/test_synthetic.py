@@ -55,9 +55,3 @@ def test_rows_come_out_of_a_bundle(table: pd.DataFrame, command: Run, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["seed"] == 4
     assert len(pd.read_csv(tmp_path / "s.csv")) == 100
-    done = command("dp-bundle", "synthesize", "visits.bundle.tar", "--out", "s.csv")
-    assert done.returncode == 1
-    assert "already: give another --out" in done.stderr
-    done = command("dp-bundle", "synthesize", "visits.bundle.tar", "--out", "s.xlsx")
-    assert done.returncode == 2
-    assert ".parquet or .csv" in done.stderr
