@@ -56,7 +56,6 @@ def open_page(
     files: Path | None = None,
     size: tuple[int, int] = DESKTOP,
     scheme: Literal["light", "dark"] = "light",
-    motion: Literal["reduce", "no-preference"] = "no-preference",
     scripts: bool = True,
 ) -> Iterator[Opened]:
     """Open a page from the disk in a context of its own, and close it.
@@ -71,8 +70,8 @@ def open_page(
         A folder that the page may read more files from. A page that has none may read itself alone.
     size : tuple of int, default (1280, 900)
         Width and height of the window in CSS pixels.
-    scheme, motion : str
-        The reader's preferences: a light or dark page, less movement or not.
+    scheme : str
+        The reader's preference: a light or dark page.
     scripts : bool, default True
         Let the page's scripts run.
     """
@@ -81,7 +80,7 @@ def open_page(
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
         color_scheme=scheme,
-        reduced_motion=motion,
+        reduced_motion="reduce",
         java_script_enabled=scripts,
         service_workers="block",
     )

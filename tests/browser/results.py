@@ -134,13 +134,6 @@ def _demo(name: str) -> Callable[[], Table]:
     return load
 
 
-def drowned_columns() -> Table:
-    """Return a chain of columns of which three have bounds so wide that noise drowns them."""
-    rng = np.random.default_rng(13)
-    table, bounds = _bounded(pd.DataFrame(_chain(rng, 600, 9), columns=[f"step {place}" for place in range(9)]))
-    return table, bounds | {f"step {place}": [-4000.0, 4000.0] for place in (2, 5, 8)}
-
-
 def hostile_columns() -> Table:
     """Return a chain of columns whose names are what a page must fear."""
     rng = np.random.default_rng(14)
@@ -160,7 +153,6 @@ def _bounded(table: pd.DataFrame) -> Table:
 
 RECIPES = {
     "breast cancer": Recipe(_demo("breast_cancer"), {"unit": "cell", "mu": 10.0}),
-    "drowned": Recipe(drowned_columns, {"unit": "cell", "mu": 10.0}),
     "scores": Recipe(_demo("breast_cancer"), {"release": "copula", "mu": 3.0}),
     "hostile": Recipe(hostile_columns, {"unit": "cell", "mu": 20.0}, ("--fdr", "0.05")),
 }

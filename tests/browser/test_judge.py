@@ -37,7 +37,6 @@ def test_sound_page_has_no_complaint(tmp_path: Path, open_silent: Callable[..., 
         ("<script>console.log('done')</script>", "console.log: done"),
         ("<script>nothing.there</script>", "script error: nothing is not defined"),
         ("<script>alert(1)</script>", "dialog: 1"),
-        ("<script src='https://example.org/x.js'></script>", "asked for https://example.org/x.js"),
         ("<img alt='dot' src='beside.png'>", "beside.png"),
         ("<script>fetch('https://example.org/').catch(() => 0)</script>", "asked for https://example.org/"),
         ("<script>new WebSocket('wss://example.org/')</script>", "asked for wss://example.org/"),
@@ -57,12 +56,10 @@ def test_what_a_page_says_and_asks_for_is_a_complaint(tmp_path: Path, browser: B
     [
         ("", "p { color: #aaa; background: #fff }", "color-contrast"),
         ("<input type='range'>", "", "label"),
-        ("<img src='data:,'>", "", "image-alt"),
-        ("<h4>Too deep</h4>", "", "heading-order"),
     ],
 )
 def test_axe_finds_a_planted_violation(tmp_path: Path, browser: Browser, body: str, style: str, rule: str) -> None:
-    """Low contrast, a control without a label, a figure without a text, and headings out of order are violations."""
+    """Low contrast and a control without a label are violations."""
     with open_page(browser, write(tmp_path, body, style)) as opened:
         assert [found.split(" ")[0] for found in axe_violations(opened.page)] == [rule]
 

@@ -1,5 +1,7 @@
 """The page of a plan in the browser: its slider, by keyboard too, on a desktop, a phone, paper, light and dark."""
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,15 +10,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import Page
+from scipy.optimize import brentq
+from scipy.stats import norm
 from tests.browser.judging import LOOKS, faults
 from tests.browser.opening import Opened
 from tests.browser.printing import print_page
+from tests.browser.results import Results
 
 from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.report import make_page
 from dp_publish.forecast.plan import make_plan
 
 pytestmark = pytest.mark.browser
+
+_SAID = (
+    "() => Object.fromEntries([...document.querySelectorAll('[data-say]')].map(e => [e.dataset.say, e.textContent]))"
+)
 
 
 @pytest.fixture(scope="module", params=["rows", "covariance"])
@@ -80,3 +89,36 @@ def test_a_plan_is_printed_with_its_figures(
     assert "mu = 2.2" in printed.text
     assert "do not pass this page on" in printed.text
     assert printed.n_pictures >= 4
+
+
+def epsilon_of(mu: float, delta: float) -> float:
+    """Return the epsilon of Gaussian differential privacy at a delta (Dong, Roth and Su 2022, corollary 1)."""
+
+    def excess(epsilon: float) -> float:
+        return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu)) - delta
+
+    return float(brentq(excess, 0.0, mu**2 / 2 + 8 * mu))
+
+
+def test_every_strength_of_the_plan_is_on_the_slider_with_its_numbers(
+    plan_page: Path, results: Results, open_silent: Callable[..., Opened]
+) -> None:
+    """At each strength that plan --json lists, the page tells its errors, and the epsilon and errors of an attacker."""
+    forecast = json.loads(results.run("dp-publish", "plan", str(plan_page.with_name("t.parquet")), "--json"))
+    page = open_silent(plan_page).page
+    page.get_by_role("slider", name="Strength of protection").focus()
+    page.keyboard.press("Home")
+    told = {}
+    while (said := page.evaluate(_SAID))["mu"] not in told:
+        told[said["mu"]] = said
+        page.keyboard.press("ArrowRight")
+
+    assert len(forecast["forecast"]) >= 5
+    for row in forecast["forecast"]:
+        said = told[f"{row['mu']:.4g}"]
+        for key, value in (("error-rows", row["error_in_rows"]), ("error-moments", row["error_in_moments"])):
+            assert float(said[key].replace(",", "")) == pytest.approx(value, rel=0.06)
+        if (epsilon := said["epsilon-1e-06"].replace(",", "")) and re.fullmatch(r"[\d.]+", epsilon):
+            assert float(epsilon) == pytest.approx(epsilon_of(row["mu"], 1e-6), rel=2e-3)
+        missed = 100.0 * norm.cdf(norm.isf(0.05) - row["mu"])
+        assert float(said["miss-0.05"].removesuffix(" %").split()[-1]) == pytest.approx(missed, rel=0.006, abs=0.05)

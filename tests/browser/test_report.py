@@ -71,7 +71,7 @@ def test_names_from_strangers_are_only_text(results: Results, open_silent: Calla
 
 def test_button_changes_the_colours_of_page_and_figures(results: Results, open_silent: Callable[..., Opened]) -> None:
     """The button gives the other scheme's colours, to the figures too, by the keyboard alone, and gives them back."""
-    page, wanted = (open_silent(results["drowned"].page, scheme=scheme).page for scheme in ("light", "dark"))
+    page, wanted = (open_silent(results["hostile"].page, scheme=scheme).page for scheme in ("light", "dark"))
     for each in (page, wanted):
         wait_for_figures(each)
     colours = """() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,

@@ -23,7 +23,7 @@ _ON_SCREEN = """([x, y]) => {
 }"""
 
 
-@pytest.fixture(params=["drowned", "breast cancer", "hostile"])
+@pytest.fixture(params=["breast cancer", "hostile"])
 def found(request: pytest.FixtureRequest, results: Results) -> Result:
     """Return a result with error bars or without, or with names that are hard to show."""
     return results[request.param]

@@ -63,7 +63,7 @@ def test_page_is_sound_in_light_and_on_a_phone_in_the_dark(
 ) -> None:
     """A page asks for nothing outside the site, has no violation, fits the window, and shows where the focus is."""
     for place, look in enumerate(LOOKS):
-        with open_page(browser, SITE / f"{name}.html", files=SITE, motion="reduce", **look) as opened:
+        with open_page(browser, SITE / f"{name}.html", files=SITE, **look) as opened:
             take_picture(opened.page, f"site {name} {place}")
             assert faults(opened.page, keyboard=not place) == []
             assert [complaint for complaint in opened.complaints if not complaint.startswith(THEME_SAYS)] == []
