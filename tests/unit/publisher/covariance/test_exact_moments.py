@@ -1,6 +1,6 @@
 """Second moments are exact, bounded, independent of batches and order, and lead back to mean and covariance."""
 
-import pickle
+import math
 from fractions import Fraction
 from functools import reduce
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import DataError, ParameterError
-from dp_bundle.data.recovery import mean_and_covariance
 from dp_publish.covariance.exact_moments import merge, moments_of_batch
 from dp_publish.covariance.scaling import GRID_BITS, Scaling, scaling_for
 
@@ -63,22 +62,6 @@ def test_sums_beyond_64_bits_do_not_overflow() -> None:
     assert total.steps[0, 0] == (1 << 26) << (2 * GRID_BITS) > 2**63
 
 
-def test_mean_and_covariance_come_back() -> None:
-    """Without noise, mean and covariance in data units are those of the rows, up to the grid's 2^-20."""
-    scaling, rows = scaling_for(BOUNDS), _rows(5_000)
-    moments = moments_of_batch(rows, scaling)
-    mean, covariance, n_rows = mean_and_covariance(
-        moments.matrix, scaling.centers, scaling.half_widths, scaling.constant
-    )
-    widths = scaling.half_widths
-
-    assert n_rows == pytest.approx(5_000, rel=1e-12)
-    assert moments.n_clipped == 0
-    np.testing.assert_allclose((mean - rows.mean(axis=0)) / widths, 0, atol=2e-6)
-    exact = np.cov(rows, rowvar=False, bias=True)
-    np.testing.assert_allclose((covariance - exact) / np.outer(widths, widths), 0, atol=4e-6)
-
-
 @pytest.mark.parametrize("p", [1, 2, 13, 108])
 def test_constant_minimises_the_largest_error(p: int) -> None:
     """No other constant up to R has a smaller factor (1 + x)^2 (p + 2 / x), up to the rounding of c."""
@@ -90,20 +73,14 @@ def test_constant_minimises_the_largest_error(p: int) -> None:
     assert scaling.constant <= scaling.radius
 
 
-@pytest.mark.parametrize(
-    "bounds", [[], [(1.0, 1.0)], [(2.0, 1.0)], [(0.0, float("inf"))], [(float("nan"), 1.0)], [(0.0, 1.0), (-1.0, -2.0)]]
-)
-def test_bounds_that_are_not_intervals_are_refused(bounds: list[tuple[float, float]]) -> None:
-    """Every column needs a finite interval, and there must be a column."""
-    with pytest.raises(ParameterError, match="bounds"):
-        scaling_for(bounds)
-
-
-@pytest.mark.parametrize("radius", [0.0, -1.0, 2.1, float("nan")])
-def test_radius_out_of_range_is_refused(radius: float) -> None:
-    """A radius is positive, and at most sqrt(p)."""
-    with pytest.raises(ParameterError, match="radius"):
-        scaling_for(BOUNDS, radius=radius)
+def test_scalings_out_of_range_are_refused() -> None:
+    """Every column needs a finite interval, there must be a column, and a radius is positive and at most sqrt(p)."""
+    for bounds in ([], [(1.0, 1.0)], [(0.0, math.inf)], [(math.nan, 1.0)], [(0.0, 1.0), (-1.0, -2.0)]):
+        with pytest.raises(ParameterError, match="bounds"):
+            scaling_for(bounds)
+    for radius in (0.0, 2.1, math.nan):
+        with pytest.raises(ParameterError, match="radius"):
+            scaling_for(BOUNDS, radius=radius)
 
 
 def test_unusable_tables_are_refused() -> None:
@@ -115,10 +92,3 @@ def test_unusable_tables_are_refused() -> None:
         moments_of_batch(np.ones((3, 5)), scaling)
     with pytest.raises(ParameterError, match="parts"):
         merge(moments_of_batch(_rows(3), scaling), moments_of_batch(_rows(3), scaling_for(BOUNDS, radius=1.0)))
-
-
-def test_sums_from_other_processes_merge() -> None:
-    """What another process sends is merged, as its scaling is equal though not the same object."""
-    scaling, rows = scaling_for(BOUNDS), _rows(40)
-    sent = [pickle.loads(pickle.dumps(moments_of_batch(part, scaling))) for part in np.array_split(rows, 3)]  # noqa: S301
-    assert np.array_equal(reduce(merge, sent).steps, moments_of_batch(rows, scaling).steps)

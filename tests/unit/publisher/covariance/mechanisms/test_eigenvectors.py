@@ -38,13 +38,6 @@ def test_envelope_solves_its_equation(d: int) -> None:
         assert ratio.max() <= 0.5 * d * math.log(d / b) - 0.5 * (d - b) + 1e-9
 
 
-@pytest.mark.parametrize("d", [3, 30, 120])
-def test_a_vector_takes_few_proposals(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one eigenvalue stands out, the worst spectrum known, about sqrt(d) / 0.858 proposals are needed."""
-    monkeypatch.setattr(bingham, "_MOST_PROPOSALS", 40 * math.isqrt(d) + 40)
-    _draw(np.append(np.zeros(d - 1), 1e6), 300)
-
-
 def test_bound_on_work_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampler that may not try enough gives nothing out."""
     monkeypatch.setattr(bingham, "_MOST_PROPOSALS", 0)

@@ -1,7 +1,5 @@
 """The noise of two rounds is forecast from public facts, and each part of the forecast is what happens."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,7 +9,7 @@ from dp_publish.accounting.strength import GaussianDP
 from dp_publish.covariance.mechanisms.two_round import TwoRound
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.covariance.two_rounds.places import Place
-from dp_publish.covariance.two_rounds.shares import radius_search, round_noise, share_lost, share_shortened
+from dp_publish.covariance.two_rounds.shares import round_noise, share_lost
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.places import center_scores
 
@@ -53,13 +51,6 @@ def test_noise_of_a_round_is_that_of_shortened_normal_rows(n_columns: int) -> No
     assert round_noise(n_columns, 1e-6, 0.5, (0.5, 1.0), 1e-9) == pytest.approx(2 * n_columns / kept, rel=0.03)
 
 
-@pytest.mark.parametrize(("mu", "n_rows", "n_columns"), [(1.0, 100, 5), (0.3, 5000, 40), (8.0, 10**7, 3)])
-def test_so_many_rows_are_shortened_as_the_search_aims_at(mu: float, n_rows: int, n_columns: int) -> None:
-    """The share in the forecast is the target of the search."""
-    target = radius_search(0.1, mu, n_rows, n_columns).target
-    assert target == math.floor(share_shortened(mu, n_rows, n_columns) * n_rows + 1e-9)
-
-
 def test_declared_columns_do_not_depend_on_their_bounds() -> None:
     """Where all centers and scales are declared, the spread does not matter; elsewhere few rows lose them."""
     declared, found = two_rounds(10, 1.0, declared=True), two_rounds(10, 1.0)
@@ -68,13 +59,3 @@ def test_declared_columns_do_not_depend_on_their_bounds() -> None:
     assert declared.correlation_noise(300, WIDE) < found.correlation_noise(300, WIDE)
     assert found.correlation_noise(300, NARROW) > 5 * found.correlation_noise(300, WIDE)
     assert found.correlation_noise(30_000, NARROW) == found.correlation_noise(30_000, WIDE)
-
-
-@pytest.mark.parametrize(("n_columns", "mu"), [(2, 10.0), (100, 1.0), (2048, 0.1)])
-def test_more_rows_never_err_more(n_columns: int, mu: float) -> None:
-    """The noise on a correlation falls with the number of rows, so that a number of rows can be solved for."""
-    for mechanism in (two_rounds(n_columns, mu), two_rounds(n_columns, mu, declared=True)):
-        for spread in (WIDE, NARROW):
-            rows = np.unique(np.geomspace(2, 1e9, 50).astype(int))
-            errors = [mechanism.correlation_noise(int(n), spread) / n for n in rows]
-            assert (np.diff(errors) <= 0).all()

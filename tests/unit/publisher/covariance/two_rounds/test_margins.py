@@ -25,7 +25,6 @@ from dp_publish.covariance.two_rounds.margins import (
     score_columns,
 )
 from dp_publish.covariance.two_rounds.places import Place
-from dp_publish.covariance.two_rounds.shares import share_out
 
 GRADE = RawColumn("grade", (1,), ("low", "middle", "high"))
 COLUMNS = (
@@ -83,18 +82,6 @@ def test_every_row_is_in_one_cell_of_every_column() -> None:
     assert gaps == [False, False, False, True]
     assert flat[-1] == len(ALL_ROWS) // 5  # those without pay
     assert np.split(flat, ends)[2].tolist() == [len(ALL_ROWS) // 3] * 3
-
-
-def test_cells_follow_from_public_facts() -> None:
-    """They rise, lie within bounds, and are the finer the more rows and the larger mu, between limits."""
-    n_cells = [
-        len(cells(mu, n)[0].counts) for mu, n in ((0.1, 10), (0.5, 1000), (0.5, 10**5), (9.0, 10**5), (9.0, 10**9))
-    ]
-    assert n_cells[0] < n_cells[1] < n_cells[2] < n_cells[3]
-    assert n_cells[4] == len(cells(99.0, 10**9)[0].counts)
-    for margin, place in zip(cells(9.0, 10**5), (PLACES[0], PLACES[1], None, PLACES[5]), strict=True):
-        assert (np.diff(margin.edges) > 0).all()
-        assert place is None or (place.low < margin.edges.min() and margin.edges.max() < place.high)
 
 
 def test_levels_and_few_whole_numbers_have_cells_of_their_own() -> None:
@@ -176,18 +163,6 @@ def test_a_row_becomes_the_same_in_every_pass() -> None:
         assert (one.earlier.moments.matrix == other.earlier.moments.matrix).all()
         pairs = zip(one.earlier.scored.margins, other.earlier.scored.margins, strict=True)
         assert all((own.counts == others.counts).all() for own, others in pairs)
-
-
-def test_steps_come_to_mu_with_histograms_among_them() -> None:
-    """A tenth of mu squared and more goes to the histograms, none to clips, and all steps come to all of it."""
-    for n_rows, searched, everywhere in ((50, 4, 2), (10**5, 4, 0), (10**5, 0, 0)):
-        shares = share_out(1.3, n_rows, 4, searched, everywhere, with_margins=True)
-        assert shares.clip == 0.0
-        assert 0.1 <= (shares.margins / 1.3) ** 2 * (1 + 1e-9) < 0.35
-        assert 1.3 * (1 - 1e-9) < shares.total <= 1.3
-        steps = [shares.margins, shares.choice, shares.choice, shares.lengths, shares.first, shares.second]
-        steps += [shares.place] * shares.n_places + [shares.range] * shares.n_ranges
-        assert math.hypot(*steps) == pytest.approx(shares.total)
 
 
 @pytest.mark.parametrize(

@@ -40,14 +40,6 @@ def test_least_clip_is_that_of_normal_columns() -> None:
     assert share * n == pytest.approx(target, rel=1e-9)
 
 
-def test_target_depends_on_public_facts() -> None:
-    """It is in proportion to columns over mu, from eight on, less in large tables, and a share of small ones."""
-    assert radius_search(0.1, 1.0, 1200, 30).target == 300
-    assert radius_search(0.1, 2.0, 160, 3).target == 40
-    assert radius_search(0.1, 1.0, 100, 30).target == 65
-    assert radius_search(0.1, 1.0, 10**6, 30).target == 180
-
-
 def test_choice_comes_near_its_target() -> None:
     """With strength enough it is the smallest radius that no more rows than aimed at exceed, and with none any."""
     exceeding = np.array([900, 500, 200, 130, 30, 0])
