@@ -91,13 +91,11 @@ def test_a_text_file_is_published_with_nothing_declared(published: Receipt) -> N
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (("guarantee", "discovery_mu"), 1e-4, "cost"),
         (("guarantee", "discovery_mu"), 0.0, "cost"),
         (("guarantee", "excepted_delta"), 0.0, "delta"),
         (("discovery", "counts_sigma"), 0.1, "cost more"),
         (("discovery", "threshold"), 3.0, "delta"),
         (("discovery", "levels"), ["age"], "not there"),
-        (("discovery", "kinds"), ["nobody"], "not there"),
         (("discovery", "n_listed"), 0, "any"),
         (("discovery", "n_rows"), 4001, "more rows"),
     ],
@@ -106,15 +104,8 @@ def test_a_discovery_that_is_not_paid_for_is_refused(
     published: Receipt, place: tuple[str, ...], value: object, message: str
 ) -> None:
     """A manifest that understates its cost or its delta, or claims columns that are not there, is none."""
-    stated = json.loads(published.release.model_dump_json())
-    *path, last = place
-    for name in path:
-        stated = stated[name]
-    whole = json.loads(published.release.model_dump_json())
-    inner = whole
-    for name in path:
-        inner = inner[name]
-    inner[last] = value
+    whole, (section, entry) = json.loads(published.release.model_dump_json()), place
+    whole[section][entry] = value
     with pytest.raises(ValidationError, match=message):
         Release.model_validate_json(json.dumps(whole))
 
@@ -166,7 +157,6 @@ def test_a_kind_follows_from_what_was_told(
     ("levels", "gaps", "categories", "other", "missing"),
     [
         ({"x": 6000, "y": 4000}, 0, ("x", "y"), "x", "other"),
-        ({"y": 6000, "x": 4000}, 0, ("x", "y"), "y", "other"),
         ({"y": 5000, "x": 5000}, 0, ("x", "y"), "x", "other"),
         ({"x": 5000, "y": 3000}, 0, ("x", "y", "other"), "other", "other"),
         ({"x": 5000, "y": 3000}, 2000, ("x", "y"), "x", "category"),

@@ -66,8 +66,6 @@ def test_no_cell_decides_what_another_is(look: Look, cells: list[str]) -> None:
         (Look.WORD, ".", [" a ", "NA", ""], ["a", "NA", None]),
         (Look.DOTTED, ".", ["05.10.2024", "31.02.2024", "x"], [datetime.date(2024, 10, 5), None, None]),
         (Look.DAY_FIRST, ".", ["05/10/2024", "13/10/2024"], [datetime.date(2024, 10, 5), datetime.date(2024, 10, 13)]),
-        (Look.MONTH_FIRST, ".", ["10/05/2024", "13/10/2024"], [datetime.date(2024, 10, 5), None]),
-        (Look.DATE, ".", ["2024-10-05", "2024-02-31", "5"], [datetime.date(2024, 10, 5), None, None]),
     ],
 )
 def test_cells_become_values_or_gaps(look: Look, decimal: str, cells: list[str], values: list[object]) -> None:

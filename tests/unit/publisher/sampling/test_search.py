@@ -12,7 +12,6 @@ from dp_publish.sampling.places import (
     FloatGrid,
     ScaleSearch,
     add_to_cells,
-    cells_for,
     center_scores,
     find_place,
 )
@@ -45,12 +44,6 @@ def test_enormous_strength_costs_less_than_it_may() -> None:
     mechanism = ExponentialMechanism(1e100)
     assert 10 < mechanism.cost < 1e100
     assert mechanism.choose(np.array([5, 1, 6]), insecure_keystream(1)) == 1
-
-
-@pytest.mark.parametrize(("n_columns", "cells"), [(1, 1 << 20), (16, 1 << 20), (17, 1 << 19), (20_000, 1 << 9)])
-def test_cells_are_a_power_of_two_within_the_memory(n_columns: int, cells: int) -> None:
-    """Few columns get 2^20 cells each, many share 2^24."""
-    assert cells_for(n_columns) == cells
 
 
 def test_values_beyond_the_bounds_are_in_the_end_cells_and_missing_ones_in_none() -> None:
