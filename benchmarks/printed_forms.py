@@ -14,9 +14,8 @@ from dp_publish.covariance.exact_moments import ExactMoments
 from dp_publish.covariance.mechanisms.base import Mechanism, NoisyMoments
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
-from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.spectral import SpectralMechanism
+from dp_publish.covariance.mechanisms.spectral import DOWN, SpectralMechanism, Tools
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_curve import check_epsilon_and_delta
 from dp_publish.sampling.keystream import Keystream
@@ -122,8 +121,18 @@ class PrintedUniformEigenvectors(PrintedEigenvectors):
         return np.ones(len(eigenvalues))
 
 
-class PrintedKapralovTalwar(_Printed, KapralovTalwar):
-    """Kapralov & Talwar's form with the printed exponent."""
+class PrintedKapralovTalwar(_Printed, SpectralMechanism):
+    """Kapralov & Talwar's (2013): every vector is drawn from the whole sphere, and lambda_i u_i u_i^T is subtracted."""
+
+    def put_together(self, eigenvalues: Floats, tools: Tools) -> tuple[Floats, Floats]:
+        """Return the sum of what was subtracted, which nothing shrinks."""
+        d = len(eigenvalues)
+        kappa = self.exponent * self.row_epsilon / (2 * d) * DOWN
+        total = np.zeros((d, d))
+        for eigenvalue in eigenvalues:
+            u = tools.vector(np.eye(d), total, kappa)
+            total = total + eigenvalue * np.outer(u, u)
+        return total, total
 
 
 def degrees_printed(n_coordinates: int, epsilon: float, delta: float) -> int:

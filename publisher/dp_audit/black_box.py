@@ -7,7 +7,7 @@ reduces a release to one score, and says "the second" above a threshold, or belo
 - wishart: the logarithm of the likelihood ratio, log det(X - A) - log det(X - B), infinite where X is impossible under
   one table.
 - wishart-difference: ||X - A||_* - ||X - B||_*, which the likelihood ratio follows where it is extreme.
-- eigenvectors, kapralov-talwar: the logarithm of how much more often releases like this one came from the second table
+- eigenvectors: the logarithm of how much more often releases like this one came from the second table
   in the first half of the runs; alike are those whose trace, spread of eigenvalues, and angle of the largest
   eigenvector to v fall into the same cell.
 
@@ -49,7 +49,6 @@ from dp_bundle.base.errors import PrivacyError
 from dp_bundle.manifest.matrix_noise import WishartDifferenceNoise, WishartNoise
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms.base import OneSum
-from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
 from dp_publish.covariance.mechanisms.spectral import SpectralMechanism
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
@@ -63,7 +62,6 @@ _WISHART_RUNS, _MOST_NORMALS = 4000, 1 << 29  # a few minutes' worth of normal n
 _N_CELLS = 6  # per feature
 _THRESHOLDS = 200
 _N_CHECKS = 2
-_MANY = 1 << 20  # rows
 
 
 def attack_from_outside(
@@ -105,7 +103,8 @@ def attack_from_outside(
     bound = epsilon_bound([score(part) for part in released], delta, alpha)
     checks = [_check_attack(bound, stated, delta, n)]
     if isinstance(small, SpectralMechanism):
-        checks.append(_check_first_vector(small, released, tables, stated, alpha, noise.granularity, keystream))
+        allowed = stated / 2 / small.neighbours.nuclear  # of the first vector's exponent
+        checks.append(check_directions(released, tables, allowed, stated, alpha, noise.granularity))
     if isinstance(small, Wishart) and isinstance(noise, WishartNoise):
         checks.append(check_wishart(released, tables, noise, small, alpha))
     if isinstance(noise, WishartDifferenceNoise):
@@ -245,25 +244,6 @@ def _features(released: _Floats, v: _Floats) -> _Floats:
     # what is equal but for float64's rounding must not be told apart by it
     digits = [eigenvalues.sum(axis=1), eigenvalues[:, -1] - eigenvalues[:, 0], near]
     return np.round(np.column_stack(digits), 9)
-
-
-def _check_first_vector(
-    mechanism: SpectralMechanism,
-    released: list[_Floats],
-    tables: list[ExactMoments],
-    stated: float,
-    alpha: float,
-    step: float,
-    keystream: Keystream,
-) -> Check:
-    """Check that the first vector has the density that its part of epsilon allows, as far as it can be read."""
-    epsilon = stated / 2
-    if isinstance(mechanism, KapralovTalwar):  # whose vectors are not orthogonal
-        one, epsilon = tables[0], stated / 4
-        many = replace(one, n_rows=one.n_rows * _MANY, products=one.products * _MANY, sums=one.sums * _MANY)
-        drawn = [mechanism.draw(many, keystream).matrix for _ in range(sum(map(len, released)) // 2)]
-        released, tables = [np.array(drawn)], [many]
-    return check_directions(released, tables, epsilon / mechanism.neighbours.nuclear, stated, alpha, step)
 
 
 def _check_attack(bound: float, stated: float, delta: float, n: int) -> Check:

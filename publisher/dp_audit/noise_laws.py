@@ -8,9 +8,6 @@
   one with twice the degrees of freedom, and the scale suffices for the movement of the sums.
 - eigenvectors: the first vector, which is the released matrix's largest, has the density exp(kappa u^T C u) on the
   circle, with kappa = epsilon / 4, or epsilon / 2 for add-remove neighbours. Its doubled angle is von Mises.
-- kapralov-talwar: so has its first vector, with kappa half as large. It cannot be read from the releases of two rows,
-  as the second vector is not orthogonal to it; but of a million times one row, it is the largest one up to an angle
-  that is a thousandth of its spread.
 
 References
 ----------

@@ -44,8 +44,6 @@ CASES: dict[str, Strength] = {
     "wishart-difference": PureDP(1.0),
     "wishart": ApproximateDP(1.0, 1e-6),
     "eigenvectors": PureDP(1.0),
-    "sulq": ApproximateDP(1.0, 1e-6),
-    "kapralov-talwar": PureDP(1.0),
 }
 FORMS = (GaussianDP(1.0), ConcentratedDP(0.5), PureDP(1.0), ApproximateDP(1.0, 1e-6))
 WITH_PUBLIC_ROWS = IN_STEPS = ("two-round",)

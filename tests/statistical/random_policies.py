@@ -10,8 +10,8 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _GAPS = ["midpoint", "drop", "indicator"]
 _RANGES = [(0.0, 1.0), (-4.0, 4.0), (10.0, 90.0), (-1e6, 3e6), (1e15, 1e15 + 64), (0.0, 1e-120), (-8e299, 8e299)]
 _WHOLE = [(0, 1), (0, 1), (0, 2), (0, 5), (-3, 4), (0, 40), (0, 1000), (-(2**40), 2**40)]
-_MOMENTS = ["gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors", "sulq"]
-_MOMENTS += ["kapralov-talwar", "auto", "gaussian", "two-round", "wishart-difference", "copula"]
+_MOMENTS = ["gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors"]
+_MOMENTS += ["auto", "gaussian", "two-round", "wishart-difference", "copula"]
 _COUNTED = ["number", "number", "count", "category", "boolean", "ordered", "date", "duration"]
 Entry = dict[str, Any]
 
@@ -151,10 +151,10 @@ class Policies:
         removes = rng.random() < 0.4 and unit != "cell" and mechanism not in ("two-round", "copula")
         mu = self._log(0.05, 20.0)
         strength: dict[str, Any] = {"mu": mu} if rng.random() < 0.6 else {"rho": mu * mu / 2}
-        if mechanism in ("wishart", "sulq"):
+        if mechanism == "wishart":
             unit = "row"
             strength = {"epsilon": self._log(0.3, 8.0), "delta": 10 ** -float(rng.uniform(3, 9))}
-        elif mechanism in ("laplace", "wishart-difference", "eigenvectors", "kapralov-talwar") and rng.random() < 0.7:
+        elif mechanism in ("laplace", "wishart-difference", "eigenvectors") and rng.random() < 0.7:
             strength = {"epsilon": self._log(0.1, 20.0)}
         elif rng.random() < 0.3:
             strength = {"epsilon": self._log(0.1, 20.0), "delta": 10 ** -float(rng.uniform(2, 12))}

@@ -20,6 +20,7 @@ from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, St
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.directions import PLACES, draw_direction
+from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight
 from dp_publish.covariance.scaling import Scaling, scaling_for
@@ -234,12 +235,6 @@ def _frobenius(scaling: Scaling) -> float:
     return math.sqrt(2) * (P + scaling.constant**2)
 
 
-def _sulq(scaling: Scaling) -> float:
-    d, epsilon, delta = P + 1, 1.0, 1e-6
-    log = math.log((d * d + d) / (delta * 2 * math.sqrt(2 * math.pi)))
-    return ((d + 1) / epsilon * math.sqrt(2 * log) + 1 / math.sqrt(epsilon)) * (P + scaling.constant**2)
-
-
 def _largest_l1(scaling: Scaling) -> float:
     square = P + scaling.constant**2
     spread = min(math.sqrt(P * (P + 3) / 2), P / math.sqrt(2) + 1)
@@ -269,22 +264,19 @@ MECHANISMS: dict[str, Callable[[], list[Drawn]]] = {
     "gaussian, one more row": lambda: entries(
         "gaussian", GaussianDP(math.sqrt(0.5)), _frobenius, GAUSSIAN, 1500, "add-remove"
     ),
-    "sulq": lambda: entries("sulq", ApproximateDP(1.0, 1e-6), _sulq, (GAUSSIAN[0], GAUSSIAN[0]), 1500),
     "laplace": lambda: entries("laplace", PureDP(1.0), _largest_l1, (discrete_laplace, discrete_laplace), 1500),
     "wishart": lambda: entries("wishart", ApproximateDP(3.0, 1e-4), lambda s: P + s.constant**2, WISHART, 800),
     "wishart-difference": lambda: entries("wishart-difference", PureDP(3.0), _difference, DIFFERENCE, 1000),
 }
 
 
-def one_eigenvalue(name: str) -> Drawn:
+def one_eigenvalue() -> Drawn:
     """Return the noise on the only eigenvalue: Laplace noise of scale 2 / (epsilon / 2)."""
     scaling = scaling_for([(-1.0, 1.0)], with_mean=False)
     moments = moments_of_batch(np.full((1000, 1), 0.7), scaling)
-    kind = mechanism_named(name)
-    assert kind is not None
 
     def draw(n: int, rng: Keystream) -> Any:
-        mechanism: Any = kind(scaling, Neighbours.REPLACE_ONE, PureDP(1.0))
+        mechanism = Eigenvectors(scaling, Neighbours.REPLACE_ONE, PureDP(1.0))
         return np.array([mechanism.draw(moments, rng).matrix - moments.matrix for _ in range(n)])[:, 0]
 
     return Drawn(draw, lambda f: lambda x: stats.laplace(scale=4 * f).cdf(x), 6000, (0.9, 1.1), 0.0)
@@ -345,7 +337,7 @@ CI: dict[str, Callable[[], list[Drawn]]] = {
         in_pairs((0.0, 4.0, 9.0), sample_bingham, 6000),
     ],
     "directions": lambda: [on_the_circle(8.0, exact_direction, 2000), in_pairs((0.0, 4.0, 9.0), exact_direction, 3000)],
-    "one eigenvalue": lambda: [one_eigenvalue("eigenvectors"), one_eigenvalue("kapralov-talwar")],
+    "one eigenvalue": lambda: [one_eigenvalue()],
 }
 LONG: dict[str, Callable[[], list[Drawn]]] = {
     **{

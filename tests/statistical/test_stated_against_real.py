@@ -10,13 +10,13 @@ from tests.statistical.stating import Stated, Tally
 
 ROUNDING = 1 + 1e-6  # to which the laws are computed here
 KINDS = """
-bounds found, continuous; bounds found, whole numbers; category, gaussian; continuous, cell;
-continuous, entity; continuous, row; gaps, drop; gaps, indicator; gaps, midpoint; moments,
-add-remove; moments, eigenvectors; moments, entity; moments, gaussian; moments, kapralov-talwar; moments,
-laplace; moments, replace-one; moments, row; moments, scores; moments, sulq; moments, two-round; moments, wishart;
-moments, wishart-difference; partition; randomised response, cell; randomised response, entity; randomised response,
-row; rows, cell; rows, change; rows, entity; rows, row; strength, epsilon; strength, mu; strength, rho; strength,
-sigma; whole numbers, cell; whole numbers, change; whole numbers, entity; whole numbers, row
+bounds found, continuous; bounds found, whole numbers; category, gaussian; continuous, cell; continuous,
+entity; continuous, row; gaps, drop; gaps, indicator; gaps, midpoint; moments, add-remove; moments,
+eigenvectors; moments, entity; moments, gaussian; moments, laplace; moments, replace-one; moments, row;
+moments, scores; moments, two-round; moments, wishart; moments, wishart-difference; partition; randomised
+response, cell; randomised response, entity; randomised response, row; rows, cell; rows, change; rows, entity;
+rows, row; strength, epsilon; strength, mu; strength, rho; strength, sigma; whole numbers, cell; whole
+numbers, change; whole numbers, entity; whole numbers, row
 """
 
 

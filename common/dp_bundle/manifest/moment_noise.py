@@ -33,12 +33,10 @@ _MOST = 1e9  # radii, and the column clip, in standardised units
 _NOISE: dict[str, type[MatrixNoise]] = {
     "gaussian": RoundedGaussian,
     "two-round": RoundedGaussian,
-    "sulq": RoundedGaussian,
     "laplace": DiscreteLaplace,
     "wishart": WishartNoise,
     "wishart-difference": WishartDifferenceNoise,
     "eigenvectors": MatrixNoise,
-    "kapralov-talwar": MatrixNoise,
 }
 
 
@@ -102,9 +100,7 @@ class SecondMoments(NoisyMatrix):
     replaced by normal scores before all else, and `column_clip` is that of the first round's units.
     """
 
-    mechanism: Literal[
-        "gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors", "sulq", "kapralov-talwar"
-    ]
+    mechanism: Literal["gaussian", "two-round", "laplace", "wishart", "wishart-difference", "eigenvectors"]
     estimated_diagonal_error: Positive | None = None
     estimated_off_diagonal_error: Positive | None = None
     first_round: NoisyMatrix | None = None

@@ -8,9 +8,7 @@ STRENGTHS = ("mu", "epsilon", "rho", "sigma")
 DEFAULT_SPREAD = 0.14  # a column's assumed standard deviation over the width of its bounds: see `forecast.assumptions`
 
 ReleaseKind: TypeAlias = Literal["rows", "covariance", "copula"]
-SoundMechanism: TypeAlias = Literal[
-    "two-round", "gaussian", "laplace", "wishart-difference", "wishart", "eigenvectors", "sulq", "kapralov-talwar"
-]
+SoundMechanism: TypeAlias = Literal["two-round", "gaussian", "laplace", "wishart-difference", "wishart", "eigenvectors"]
 UnsoundMechanism: TypeAlias = Literal["wishart-pure", "output-perturbation"]  # named to be refused for what they are
 Mechanism: TypeAlias = Literal["auto", SoundMechanism, UnsoundMechanism]
 DERIVED = ("assumed", "find", "sought", "sources")  # entries of a policy that no file gives

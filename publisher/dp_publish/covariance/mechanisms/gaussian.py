@@ -15,7 +15,6 @@ algorithm 1, for the printed form.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,19 +35,26 @@ _MUS = (1e-4, 1e6)
 
 
 @dataclass(frozen=True)
-class GaussianEntries(OneSum):
-    """Gaussian noise on every entry, whatever it is calibrated by."""
+class Gaussian(OneSum):
+    """Isotropic Gaussian noise of the least size for mu."""
 
+    name: ClassVar[str] = "gaussian"
     noise: ClassVar[type[MatrixNoise]] = RoundedGaussian
+    strength: GaussianDP
+
+    @classmethod
+    def form_of(cls, strength: Strength) -> GaussianDP:
+        """Return the mu that a strength stands for."""
+        return GaussianDP(strength.mu)
+
+    def check_strength(self) -> None:
+        """Refuse a mu for one row outside [1e-4, 1e6]."""
+        check_mu(self.mu / self.max_rows)
 
     @property
-    @abstractmethod
     def mu(self) -> float:
-        """The mu that the noise gives the unit."""
-
-    @abstractmethod
-    def sigma_and_grid(self) -> tuple[float, DyadicGrid]:
-        """Return the diagonal's standard deviation, in the matrix's units, and the grid."""
+        """The mu that was asked for."""
+        return self.strength.mu
 
     @staticmethod
     def off_diagonal(sigma: float) -> float:
@@ -59,6 +65,19 @@ class GaussianEntries(OneSum):
     def sensitivity(self) -> float:
         """The most that one row moves the sum in the Frobenius norm."""
         return frobenius_sensitivity(self.scaling, self.neighbours)
+
+    def sigma_and_grid(self) -> tuple[float, DyadicGrid]:
+        """Return the sensitivity over mu, with what rounding to the grid adds."""
+        mu = self.mu / self.max_rows
+        sigma = self.sensitivity / mu
+        grid = grid_for(sigma)  # and not one for the sigma below, which may be twice as coarse
+        sigma += grid.rounding * self.scaling.n_coordinates / mu
+        return sigma * UP, grid
+
+    @property
+    def off_diagonal_variance(self) -> float:
+        """Half the square of the sensitivity over mu."""
+        return 0.5 * (self.sensitivity * self.max_rows / self.mu) ** 2
 
     def spends(self, rows: int, *, replaced: bool = False) -> GaussianDP:
         """Return the mu of so many rows: linear in them, and sqrt(2) times as much for a removal and an addition.
@@ -78,41 +97,6 @@ class GaussianEntries(OneSum):
         np.fill_diagonal(noise, sample_rounded_gaussian(steps, d, rng))
         stated = RoundedGaussian(grid.step, steps * grid.step, off_steps * grid.step)
         return released(self, grid.add(moments, noise), moments, stated)
-
-
-@dataclass(frozen=True)
-class Gaussian(GaussianEntries):
-    """Isotropic Gaussian noise of the least size for mu."""
-
-    name: ClassVar[str] = "gaussian"
-    strength: GaussianDP
-
-    @classmethod
-    def form_of(cls, strength: Strength) -> GaussianDP:
-        """Return the mu that a strength stands for."""
-        return GaussianDP(strength.mu)
-
-    def check_strength(self) -> None:
-        """Refuse a mu for one row outside [1e-4, 1e6]."""
-        check_mu(self.mu / self.max_rows)
-
-    @property
-    def mu(self) -> float:
-        """The mu that was asked for."""
-        return self.strength.mu
-
-    def sigma_and_grid(self) -> tuple[float, DyadicGrid]:
-        """Return the sensitivity over mu, with what rounding to the grid adds."""
-        mu = self.mu / self.max_rows
-        sigma = self.sensitivity / mu
-        grid = grid_for(sigma)  # and not one for the sigma below, which may be twice as coarse
-        sigma += grid.rounding * self.scaling.n_coordinates / mu
-        return sigma * UP, grid
-
-    @property
-    def off_diagonal_variance(self) -> float:
-        """Half the square of the sensitivity over mu."""
-        return 0.5 * (self.sensitivity * self.max_rows / self.mu) ** 2
 
     @classmethod
     def expected_error(cls, n_rows: int, scaling: Scaling, neighbours: Neighbours, strength: Strength) -> float | None:

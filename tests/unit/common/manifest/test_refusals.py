@@ -59,12 +59,10 @@ SOUND: list[tuple[str, Changes]] = [
         },
     ),
     ("covariance", ENTITY | weaker(2.0)),
-    ("covariance", {f"{M}.mechanism": "sulq"}),
     ("wishart-difference", LAPLACE),
     ("wishart-difference", LAPLACE | ENTITY | pure(2.0) | {f"{T}.other_units_rho": {"cell": 1e9, "row": 1e9}}),
     ("wishart-difference", OF_TWO),
     ("wishart-difference", OF_ONE),
-    ("eigenvectors", {f"{M}.mechanism": "kapralov-talwar"}),
 ]
 
 

@@ -1,22 +1,16 @@
 """What every mechanism states about its release: grid, cost, exact entries; and what it refuses."""
 
-import math
-
 import numpy as np
 import pytest
 
 from dp_bundle.base.errors import ParameterError, PrivacyError
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_publish.accounting.conversions import delta_for_epsilon, mu_for_epsilon_delta
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
-from dp_publish.covariance.mechanisms import sulq
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
-from dp_publish.covariance.mechanisms.kapralov_talwar import KapralovTalwar
 from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.sulq import Sulq, sulq_sigma
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import frobenius_sensitivity, scaling_for
@@ -28,9 +22,7 @@ GUARANTEES: dict[type[Mechanism], Strength] = {
     Laplace: PureDP(1.0),
     Wishart: ApproximateDP(1.0, 1e-6),
     WishartDifference: PureDP(1.0),
-    Sulq: ApproximateDP(1.0, 1e-6),
     Eigenvectors: PureDP(1.0),
-    KapralovTalwar: PureDP(1.0),
 }
 
 
@@ -53,20 +45,6 @@ def test_gaussian_sigma_counts_the_grid_that_is_used(above: float) -> None:
         assert sensitivity + (columns + 1) * noisy.noise.granularity <= mu * noisy.noise.diagonal_sigma
 
 
-def test_sulq_states_the_mu_it_really_has(moments: ExactMoments, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SULQ's printed guarantee follows from its mu with room to spare; with too little noise it would be refused."""
-    spent = make(Sulq, moments, ApproximateDP(0.5, 1e-6)).spends(1)
-
-    assert spent.mu < 0.05
-    assert delta_for_epsilon(spent.mu, 0.5) < 1e-6
-    assert sulq_sigma(10, 0.5, 1e-6) == pytest.approx(
-        22 * math.sqrt(2 * math.log(110 / (1e-6 * 2 * math.sqrt(2 * math.pi)))) + math.sqrt(2)
-    )
-    monkeypatch.setattr(sulq, "sulq_sigma", lambda *_: 0.9 * math.sqrt(2) / mu_for_epsilon_delta(0.5, 1e-6))
-    with pytest.raises(PrivacyError, match="SULQ"):
-        release(Sulq, moments, ApproximateDP(0.5, 1e-6))
-
-
 @pytest.mark.parametrize(
     ("kind", "strength"),
     [
@@ -74,7 +52,6 @@ def test_sulq_states_the_mu_it_really_has(moments: ExactMoments, monkeypatch: py
         (Laplace, PureDP(-1.0)),
         (Eigenvectors, PureDP(float("inf"))),
         (PrintedWishart, ApproximateDP(1.0, 1e-6)),
-        (Sulq, ApproximateDP(1.0, 1.0)),
     ],
 )
 def test_strengths_out_of_range_are_refused(kind: type[Mechanism], strength: Strength, moments: ExactMoments) -> None:
