@@ -21,7 +21,7 @@ from dp_bundle.manifest.release import Release
 from dp_bundle.portals.card import hugging_face_card, privacy_label
 from dp_bundle.portals.datacite import datacite_document
 from dp_bundle.portals.dcat import dcat_dataset
-from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, invenio_record, zenodo_deposit
+from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, invenio_record
 from dp_bundle.portals.portal_json import schema_org_document
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Policy, Receipt
@@ -129,7 +129,6 @@ def _of_portals(release: Release, numbers: dict[str, Any]) -> Iterator[Claim]:
         "DCAT": dcat_dataset(release, files),
         "InvenioRDM": invenio_record(release),
         "schema.org": schema_org_document(release, files),
-        "Zenodo": zenodo_deposit(release),
     }
     for place, document in documents.items():
         yield from _of_leaves(document, place)

@@ -10,9 +10,8 @@ its bytes by its signer.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar, cast
+from typing import BinaryIO, TypeVar, cast
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -21,7 +20,7 @@ from dp_bundle.base.quoting import quote_name, quote_path
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.writing import errors_of_writing
-from dp_bundle.describe.subject import PARQUET, SIGNATURES, TAR, PublishedFile
+from dp_bundle.describe.subject import PARQUET, SIGNATURE, TAR, PublishedFile
 from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.ownership import read_regular
@@ -29,22 +28,8 @@ from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter, minisign_digest, public_key_of, verify_minisign
 
-_LONGEST = {"minisig": 2**12}  # bytes
+_LONGEST = 2**12  # bytes
 AnyPath = TypeVar("AnyPath", Path, RemotePath, Path | RemotePath)
-
-
-class Companion(NamedTuple):
-    """A file beside a bundle.
-
-    Attributes
-    ----------
-    kind : str
-        "minisig": the end of its name, behind the bundle's.
-    content : bytes
-    """
-
-    kind: str
-    content: bytes
 
 
 def minisig_path(path: AnyPath) -> AnyPath:
@@ -122,32 +107,30 @@ def _holds(path: Path, content: bytes) -> bool:
         return False
 
 
-def read_beside(path: Path) -> tuple[list[Companion], list[str]]:
-    """Return the files of sensible size that stand beside a tar, unchecked, and the kinds of those that are not."""
-    found, unreadable = [], []
-    for kind, longest in _LONGEST.items():
-        try:
-            found.append(Companion(kind, read_regular(path.with_name(f"{path.name}.{kind}"), longest)))
-        except FileNotFoundError:
-            continue
-        except OSError:
-            unreadable.append(kind)
-    return found, unreadable
+def read_minisig(tar: Path) -> bytes | None:
+    """Return what stands beside a tar under its signature's name, unchecked; nothing of what is no file of such a size.
+
+    Without such a name there, it is None.
+    """
+    try:
+        return read_regular(minisig_path(tar), _LONGEST)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return b""
 
 
-def belongs(companion: Companion, bundle: Bundle) -> bool:
-    """Return True if a file beside a verified bundle is a signature of its very bytes."""
-    return verify_minisign(companion.content, _blake2b(bundle), bundle.signer.key)
+def belongs(signature: bytes, bundle: Bundle) -> bool:
+    """Return True if this is a signature of the very bytes of a verified bundle."""
+    return verify_minisign(signature, _blake2b(bundle), bundle.signer.key)
 
 
-def find_companions(bundle: Bundle) -> tuple[list[Companion], list[str]]:
-    """Return what is carried with a verified bundle, and a sentence about each file beside it that is not."""
-    found, unreadable = read_beside(bundle.local_tar_path())
-    carried = [each for each in found if belongs(each, bundle)]
-    left_out = [*unreadable, *(each.kind for each in found if each not in carried)]
-    return carried, [
-        f"{quote_path(bundle.tar_path)}.{kind} is no signature of this bundle and is left out" for kind in left_out
-    ]
+def find_minisig(bundle: Bundle) -> tuple[bytes | None, list[str]]:
+    """Return the signature that is carried with a verified bundle, and a sentence about one that is not."""
+    found = read_minisig(bundle.local_tar_path())
+    if found is None or belongs(found, bundle):
+        return found, []
+    return None, [f"{quote_path(bundle.tar_path)}.minisig is no signature of this bundle and is left out"]
 
 
 def published_files(bundle: Bundle, *, flat: bool = False) -> list[PublishedFile]:
@@ -174,10 +157,7 @@ class _Digest:
         return len(content)
 
 
-def signature_files(bundle: Bundle, beside: Sequence[Companion]) -> list[PublishedFile]:
-    """Return the signatures that stand beside the tar."""
-    files = []
-    for kind, content in beside:
-        name, sha256 = f"{bundle.tar_path.name}.{kind}", hashlib.sha256(content).hexdigest()
-        files.append(PublishedFile(name, len(content), sha256, SIGNATURES[kind]))
-    return files
+def signature_file(bundle: Bundle, signature: bytes) -> PublishedFile:
+    """Return the signature that stands beside the tar."""
+    sha256 = hashlib.sha256(signature).hexdigest()
+    return PublishedFile(f"{bundle.tar_path.name}.minisig", len(signature), sha256, SIGNATURE)

@@ -86,7 +86,7 @@ def checksums(offered: Sequence[Facts]) -> str:
     for facts in offered:
         name = f"{facts['folder']}/{facts['tar']}"
         lines.append(f"{facts['sha256']}  {name}\n")
-        lines += [f"{each['sha256']}  {name}.{each['kind']}\n" for each in facts["beside"] if each["good"]]
+        lines += [f"{sha256}  {name}.minisig\n" for sha256, is_good in facts["beside"].items() if is_good]
     return "".join(lines)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from dp_bundle.base.errors import BundleError, DpGraphError
 from dp_bundle.base.quoting import counted, quote_path
-from dp_bundle.bundle.companions import belongs, read_beside
+from dp_bundle.bundle.companions import belongs, minisig_path, read_minisig
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.catalog.feeds import atom_feed, catalog_document, checksums, sitemap
 from dp_bundle.catalog.pages import Facts, Refused, brief, list_page, release_page
@@ -121,8 +121,8 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
 
     # 3. Signatures beside a bundle are offered with it; others are not.
     for facts in offered:
-        facts["beside"] = _find_beside(paths[facts["key"]], facts.get("beside", ()))
-    left_out = sum(not each["good"] for facts in offered for each in facts["beside"])
+        facts["beside"] = _judge_beside(paths[facts["key"]], facts.get("beside", {}))
+    left_out = sum(not is_good for facts in offered for is_good in facts["beside"].values())
 
     # 4. Each dataset's releases, newest first, and the files that show them; the list comes last.
     outputs: dict[str, Output] = {}
@@ -136,15 +136,9 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
             context: Facts = {"title": settings.title, "signer_name": name, "history": history}
             made_from = _key(code, facts["sha256"], settings.address, context, facts["beside"])
             source = paths[facts["key"]]
-            beside = packed_path(source) if source.is_dir() else source
             outputs[f"{place}/{facts['tar']}"] = Output(facts["sha256"], source=source)
-            outputs |= {
-                f"{place}/{facts['tar']}.{each['kind']}": Output(
-                    each["sha256"], source=beside.with_name(f"{beside.name}.{each['kind']}")
-                )
-                for each in facts["beside"]
-                if each["good"]
-            }
+            for sha256 in filter(facts["beside"].get, facts["beside"]):
+                outputs[f"{place}/{facts['tar']}.minisig"] = Output(sha256, source=_minisig_of(source))
             outputs[f"{place}/{facts['page']}"] = Output(made_from, make=partial(release_page, facts, **context))
     newest = sorted((each[0] for each in series.values()), key=lambda each: (each["created"], each["folder"]))[::-1]
     ordered = [facts for each in series.values() for facts in each]
@@ -235,30 +229,31 @@ def _distrust(facts: Facts, store: TrustStore, *, any_signer: bool) -> str:
     return ""
 
 
-def _find_beside(path: Path, known: Sequence[Facts]) -> list[Facts]:
-    """Return the files beside a verified bundle: kind, size and digest of each, and whether it is a signature of it.
+def _minisig_of(bundle: Path) -> Path:
+    return minisig_path(packed_path(bundle) if bundle.is_dir() else bundle)
+
+
+def _judge_beside(path: Path, known: Mapping[str, bool]) -> dict[str, bool]:
+    """Return the digest of the file beside a verified bundle, if there is one, and whether it is a signature of it.
 
     Parameters
     ----------
     path : Path
         The bundle.
-    known : sequence of dict
+    known : mapping of str to bool
         What this returned last time; a file with the same digest is not checked again.
     """
-    found, unreadable = read_beside(packed_path(path) if path.is_dir() else path)
-    facts = [
-        {"kind": each.kind, "size": len(each.content), "sha256": hashlib.sha256(each.content).hexdigest()}
-        for each in found
-    ]
-    judged = {each["sha256"]: each["good"] for each in known}
-    if any(each["sha256"] not in judged for each in facts):
-        try:
-            with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-                judged |= {fact["sha256"]: belongs(each, bundle) for fact, each in zip(facts, found, strict=True)}
-        except BundleError:  # it was replaced since it was verified, which will be found when it is copied
-            judged |= {fact["sha256"]: False for fact in facts}
-    missing = [{"kind": kind, "size": 0, "sha256": "", "good": False} for kind in unreadable]
-    return [{**fact, "good": judged[fact["sha256"]]} for fact in facts] + missing
+    found = read_minisig(packed_path(path) if path.is_dir() else path)
+    if found is None:
+        return {}
+    sha256 = hashlib.sha256(found).hexdigest()
+    if sha256 in known:
+        return {sha256: known[sha256]}
+    try:
+        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+            return {sha256: belongs(found, bundle)}
+    except BundleError:  # it was replaced since it was verified, which will be found when it is copied
+        return {sha256: False}
 
 
 def _lists(
@@ -271,7 +266,7 @@ def _lists(
 ) -> dict[str, Output]:
     """Return the files about all datasets together, the list of them last."""
     title, address = settings.title, settings.address
-    everything = [each["sha256"] for facts in ordered for each in (facts, *facts["beside"])]
+    everything = [each for facts in ordered for each in (facts["sha256"], *facts["beside"])]
     made_from = _key(code, *everything, title, address, [tuple(each) for each in refused], names)
     makers = {
         "catalog.jsonld": partial(catalog_document, title, address, ordered),

@@ -27,7 +27,6 @@ from dp_bundle.page.tables import PageTable, TableColumn, number
 
 _ASSETS = Path(__file__).with_name("assets")
 _KINDS = {"rows": "noisy rows", "covariance": "second moments", "copula": "histograms and second moments"}
-_SIGNED = {"minisig": "Signature for minisign"}
 _NAMED = 9  # missing releases
 _NAMED_COLUMNS = 40  # in a record of processing
 _EXCERPT = 240  # characters of a description
@@ -98,9 +97,9 @@ def release_page(facts: Facts, *, title: str, signer_name: str, history: Sequenc
         "missing": _missing(history),
         **label_values(facts["label"]),
         "signatures": [
-            (f"{facts['tar']}.{each['kind']}", _SIGNED[each["kind"]], each["sha256"])
-            for each in facts["beside"]
-            if each["good"]
+            (f"{facts['tar']}.minisig", "Signature for minisign", sha256)
+            for sha256, is_good in facts["beside"].items()
+            if is_good
         ],
         "cards": [
             {**column, **_drawn(column, counted), "number": place}

@@ -17,11 +17,11 @@ from dp_bundle.manifest.release import Release
 
 TAR = "application/x-tar"
 PARQUET = "application/vnd.apache.parquet"
-SIGNATURES = {"minisig": "text/plain"}  # of files beside the tar, by their ends
+SIGNATURE = "text/plain"  # beside the tar
 _FILES = {  # what people are told of a file, and its format
     PARQUET: ("The noisy data", "Parquet"),
     TAR: ("The signed bundle, with which the data are verified", "TAR"),
-    SIGNATURES["minisig"]: ("The signature of the bundle for minisign", "minisign"),
+    SIGNATURE: ("The signature of the bundle for minisign", "minisign"),
 }
 _LANGUAGES = (  # ISO 639-1 and 639-3, of the EU's languages and some others
     "ar:ARA bg:BUL cs:CES da:DAN de:DEU el:ELL en:ENG es:SPA et:EST fi:FIN fr:FRA ga:GLE he:HEB hr:HRV hu:HUN is:ISL "

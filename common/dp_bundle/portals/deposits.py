@@ -1,9 +1,9 @@
-"""A release in the words of repositories: CKAN, Dataverse, Zenodo's deposits, and InvenioRDM.
+"""A release in the words of repositories: CKAN, Dataverse, and InvenioRDM, on which Zenodo runs.
 
 References
 ----------
 CKAN API guide, `package_create`. Dataverse guides, "Native API: Create a Dataset in a Dataverse Collection", and the
-citation metadata block. Zenodo REST API, "Deposit metadata". InvenioRDM, "Metadata reference".
+citation metadata block. InvenioRDM, "Metadata reference".
 """
 
 from __future__ import annotations
@@ -151,37 +151,6 @@ def _compound(name: str, entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for each in entries
     ]
     return _field(name, [each for each in said if each], "compound")
-
-
-def zenodo_deposit(release: Release) -> dict[str, Any]:
-    """Return the metadata of a deposit of Zenodo's own interface."""
-    subject = Subject(release)
-    more = subject.more
-    dates = {"start": more.temporal.start, "end": more.temporal.end, "type": "Collected"} if more.temporal else None
-    metadata = {
-        "upload_type": "dataset",
-        "title": subject.title,
-        "description": _paragraphs([subject.dataset.description, *subject.guarantee]),
-        "creators": [
-            without_gaps({"name": each.name, "affiliation": each.affiliation, "orcid": each.orcid})
-            for each in more.creators
-        ],
-        "access_right": "open",
-        "license": subject.spdx.lower(),
-        "publication_date": subject.date,
-        "version": subject.number,
-        "doi": more.doi,
-        "keywords": [*more.keywords, "differential privacy"],
-        "language": three_letters(more.languages[0]) if more.languages else "",
-        "related_identifiers": [
-            {"identifier": work.identifier, "relation": work.relation[0].lower() + work.relation[1:]}
-            for work in more.related
-        ],
-        "locations": [{"place": place} for place in more.spatial],
-        "dates": [dates] if dates else None,
-        "method": _noise(subject),
-    }
-    return {"metadata": without_gaps(metadata)}
 
 
 def invenio_record(release: Release) -> dict[str, Any]:

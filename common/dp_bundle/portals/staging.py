@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, ParameterError
 from dp_bundle.base.quoting import quote_path
-from dp_bundle.bundle.companions import Companion, find_companions, published_files, signature_files
+from dp_bundle.bundle.companions import find_minisig, published_files, signature_file
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.packing import write_tar
 from dp_bundle.bundle.writing import errors_of_writing, sha256_of
@@ -25,47 +25,22 @@ from dp_bundle.manifest.release import Release
 from dp_bundle.portals.card import hugging_face_card
 from dp_bundle.portals.datacite import datacite_document
 from dp_bundle.portals.dcat import dcat_document
-from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, dataverse_files, invenio_record, zenodo_deposit
-from dp_bundle.portals.names import FORMS, PORTALS
+from dp_bundle.portals.deposits import ckan_package, dataverse_dataset, dataverse_files, invenio_record
+from dp_bundle.portals.names import PORTALS
 from dp_bundle.portals.portal_json import croissant_document, frictionless_document, schema_org_document
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
-_STATIC = {
-    "datapackage.json": "frictionless",
-    "croissant.json": "croissant",
-    "dcat.jsonld": "dcat",
-    "schema.org.jsonld": "schema.org",
-    "datacite.json": "datacite",
-}
-_MAKERS: dict[str, Callable[[Release, list[PublishedFile]], dict[str, Any]]] = {
-    "frictionless": frictionless_document,
-    "croissant": croissant_document,
-    "dcat": dcat_document,
-    "datacite": datacite_document,
-    "schema.org": schema_org_document,
+_STATIC: dict[str, Callable[[Release, list[PublishedFile]], dict[str, Any]]] = {
+    "datapackage.json": frictionless_document,
+    "croissant.json": croissant_document,
+    "dcat.jsonld": dcat_document,
+    "schema.org.jsonld": schema_org_document,
+    "datacite.json": datacite_document,
 }
 
 
-def describe_as(bundle: Bundle, form: str) -> bytes:
-    """Return a description of a bundle for the folder that `stage_bundle` makes for a static site, as JSON.
-
-    Parameters
-    ----------
-    bundle : Bundle
-        A verified bundle.
-    form : str
-        One of `FORMS`.
-
-    Raises
-    ------
-    ParameterError
-        There is no such form.
-    """
-    return _describe(bundle, form, published_files(bundle))
-
-
-def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Companion] | None = None) -> list[Path]:
-    """Write a new folder for a portal, and return its files.
+def stage_bundle(bundle: Bundle, portal: str, folder: Path) -> tuple[list[Path], list[str]]:
+    """Write a new folder for a portal; return its files, and a sentence about a signature that was left out.
 
     Parameters
     ----------
@@ -75,8 +50,6 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Com
         One of `PORTALS`.
     folder : Path
         The new folder. Nothing is ever replaced.
-    beside : sequence of Companion, optional
-        The signatures to carry; by default those that `find_companions` finds.
 
     Raises
     ------
@@ -91,14 +64,16 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Com
         raise ParameterError("--for", f"one of {', '.join(PORTALS)}", portal)
     if os.path.lexists(folder):
         raise DpGraphError(f"there is something at {quote_path(folder)} already: give the name of a new folder")
-    signatures = find_companions(bundle)[0] if beside is None else beside
+    signature, left_out = find_minisig(bundle)
     with errors_of_writing(folder), new_folder(folder) as new:
         flat = portal not in _IN_ONE_FOLDER
         place = new / "files" if flat else new
         _write_data(bundle, place, flat=flat, readme=portal != "huggingface")
-        for each in signatures:
-            _write(place / f"{bundle.tar_path.name}.{each.kind}", each.content)
-        for name, content in _metadata(bundle, portal, signature_files(bundle, signatures)).items():
+        signed = []
+        if signature is not None:
+            signed = [signature_file(bundle, signature)]
+            _write(place / signed[0].name, signature)
+        for name, content in _metadata(bundle, portal, signed).items():
             _write(new / name, content)
         if portal == "static":
             sums = []
@@ -106,7 +81,7 @@ def stage_bundle(bundle: Bundle, portal: str, folder: Path, beside: Sequence[Com
                 with (new / path).open("rb") as file:
                     sums.append(f"{sha256_of(file)}  {path.as_posix()}\n")
             _write(new / "SHA256SUMS", "".join(sums).encode())
-    return [folder / name for name in _files_in(folder)]
+    return [folder / name for name in _files_in(folder)], left_out
 
 
 def _metadata(bundle: Bundle, portal: str, signatures: list[PublishedFile]) -> dict[str, bytes]:
@@ -121,16 +96,8 @@ def _metadata(bundle: Bundle, portal: str, signatures: list[PublishedFile]) -> d
         described = dataverse_files([*files, *signatures])
         return {"dataset.json": _json(dataverse_dataset(release)), "files.json": _json(described)}
     if portal == "zenodo":
-        deposits = {"zenodo.json": zenodo_deposit(release), "invenio-rdm.json": invenio_record(release)}
-        return {name: _json(document) for name, document in deposits.items()}
-    return {name: _describe(bundle, form, files) for name, form in _STATIC.items()}
-
-
-def _describe(bundle: Bundle, form: str, files: list[PublishedFile]) -> bytes:
-    """Return a description as JSON."""
-    if form not in _MAKERS:
-        raise ParameterError("--as", f"one of {', '.join(FORMS)}", form)
-    return _json(_MAKERS[form](bundle.release, files))
+        return {"invenio-rdm.json": _json(invenio_record(release))}
+    return {name: _json(make(release, files)) for name, make in _STATIC.items()}
 
 
 def _write_data(bundle: Bundle, folder: Path, *, flat: bool, readme: bool) -> None:

@@ -3,15 +3,13 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError, DpGraphError
-from dp_bundle.portals.names import FORMS, PORTALS
+from dp_bundle.portals.names import PORTALS
 from dp_bundle.portals.staging import stage_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Receipt
@@ -25,7 +23,7 @@ def test_staged_files_are_those_that_were_verified(
     """The tar is the same to the byte, and so are the Parquet files beside it; metadata is JSON."""
     receipt: Receipt = request.getfixturevalue(kind)
     with open_bundle(receipt.path, UnsafeTrustAnyone()) as bundle:
-        written = stage_bundle(bundle, portal, tmp_path / portal)
+        written, _ = stage_bundle(bundle, portal, tmp_path / portal)
         data = {name: bundle.open(name).read() for name in bundle.members if name.startswith("data/")}
     names = {path.relative_to(tmp_path / portal).as_posix() for path in written}
     base = tmp_path / portal if portal in ("static", "huggingface") else tmp_path / portal / "files"
@@ -42,7 +40,7 @@ def test_staged_files_are_those_that_were_verified(
 def test_static_folder_lists_its_digests(described: Receipt, tmp_path: Path) -> None:
     """SHA256SUMS names every other file with its digest, as sha256sum -c reads it."""
     with open_bundle(described.path, UnsafeTrustAnyone()) as bundle:
-        written = stage_bundle(bundle, "static", tmp_path / "s")
+        written, _ = stage_bundle(bundle, "static", tmp_path / "s")
     lines = (tmp_path / "s/SHA256SUMS").read_text(encoding="utf-8").splitlines()
     sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
     assert {str(tmp_path / "s" / name) for name in sums} | {str(tmp_path / "s/SHA256SUMS")} == {str(p) for p in written}
@@ -67,19 +65,3 @@ def test_nothing_is_replaced_and_nothing_is_left_half(described: Receipt, tmp_pa
         with pytest.raises(BundleError):
             stage_bundle(bundle, "static", tmp_path / "new")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "home") == [changed.name, "taken"]
-
-
-def test_describe_prints_or_writes_every_form(described: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
-    """Each form is one document, the same on stdout and in a new file, which is never replaced."""
-    for form in FORMS:
-        printed = command("dp-bundle", "describe", described.path, "--as", form, "--any-signer")
-        assert printed.returncode == 0
-        assert json.loads(printed.stdout)
-        out = tmp_path / f"{form}.json"
-        written = command("dp-bundle", "describe", described.path, "--as", form, "--any-signer", "--out", out)
-        assert (written.returncode, out.read_text(encoding="utf-8")) == (0, printed.stdout)
-    again = command(
-        "dp-bundle", "describe", described.path, "--as", "dcat", "--any-signer", "--out", tmp_path / "dcat.json"
-    )
-    assert again.returncode != 0
-    assert "is there already" in again.stderr
