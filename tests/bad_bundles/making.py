@@ -29,6 +29,7 @@ __all__ = [
     "KEY",
     "STRANGER",
     "Case",
+    "Predicate",
     "archive",
     "archived",
     "data",
@@ -36,13 +37,14 @@ __all__ = [
     "good",
     "members",
     "payload",
-    "statement",
+    "stated",
 ]
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 KEY = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"the key of bad bundles").digest())
 STRANGER = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a stranger's key").digest())
 Make = Callable[[], bytes]
+Predicate = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,17 @@ def payload(old: bytes, new: bytes, base: str = "rows") -> Make:
     return make
 
 
-def statement(change: Callable[[dict[str, Any]], None], base: str = "rows") -> Make:
-    """Change the release that is stated, and sign it in its one spelling."""
+def stated(changes: Predicate, base: str = "rows") -> Make:
+    """Change entries of the release at dotted paths, by values or by functions of what is there, and sign it."""
 
     def make() -> bytes:
         document = json.loads(Envelope.from_bytes(_members(base)[MANIFEST_NAME]).payload)
-        change(document["predicate"])
+        for path, value in changes.items():
+            *folders, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+            inner: Any = document["predicate"]
+            for folder in folders:
+                inner = inner[folder]
+            inner[last] = value(inner[last]) if callable(value) else value
         return archived({**_members(base), MANIFEST_NAME: sign_envelope(spell(document), KEY).to_bytes()})
 
     return make

@@ -92,10 +92,3 @@ def test_short_script_refuses_what_is_not_as_it_was_signed(case: Case, corpus: P
             script.verify(path, key)
     elif case.rule != "E3":  # where the key is another one as well
         script.verify(path, key)
-
-
-def test_what_is_left_out_is_written_down() -> None:
-    """The script names the rules that it leaves out."""
-    page = (ROOT / "examples" / "verify_without_dpgraph.py").read_text().split('"""')[1]
-    for rule in ("E3", "P1, P4, P5 and P6", "M3 and M5", "B, C, F, H, N, G, T, K and W", "D (", "R ("):
-        assert rule in page
