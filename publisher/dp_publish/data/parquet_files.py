@@ -1,8 +1,8 @@
 """Parquet files here and elsewhere, one or a folder of them, as one table: its schema, sizes and rows.
 
 Columns are told by their names. Where files store one in different types, it has a type that holds the values of both.
-In folders as Hive names them, `year=2026/month=01/part-0.parquet`, the names give further columns: of whole numbers, if
-all values of a key are such, else of text.
+In folders as Hive names them, `year=2026/month=01/part-0.parquet`, the names give further columns of text: a type that
+followed from the values would tell that one of them is no number.
 
 Here, a column chunk is read page by page, as row groups may be far larger than a batch. Elsewhere, where each read is a
 request, all chunks of a row group are read at once, in a few large ranges.
@@ -27,7 +27,6 @@ from dp_bundle.files.places import Place
 
 _PAGE_BUFFER = 2**18
 _KEY = re.compile(r"([^=./][^=/]*)=(.*)")
-_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -110,8 +109,7 @@ class ParquetFiles:
         columns = []
         for field in schema:
             if field.name in self.keys:
-                value = pa.scalar(self.keys[field.name][place], pa.string()).cast(field.type)
-                columns.append(pa.repeat(value, batch.num_rows))
+                columns.append(pa.repeat(pa.scalar(self.keys[field.name][place], pa.string()), batch.num_rows))
                 continue
             column = batch.column(field.name)
             try:
@@ -166,8 +164,7 @@ def open_parquet(place: Place) -> ParquetFiles:
 
     keys = _keys(paths, place)
     keys = {name: values for name, values in keys.items() if name not in fields}
-    whole = {name: all(each is None or _WHOLE.fullmatch(each) for each in values) for name, values in keys.items()}
-    of_folders = [pa.field(name, pa.int64() if whole[name] else pa.string()) for name in keys]
+    of_folders = [pa.field(name, pa.string()) for name in keys]
     return ParquetFiles(paths, pa.schema([*fields.values(), *of_folders]), keys)
 
 

@@ -91,13 +91,13 @@ def test_a_number_that_would_be_rounded_is_refused_unseen(tmp_path: Path) -> Non
 
 
 def test_names_of_folders_are_columns(tmp_path: Path) -> None:
-    """Nested or not: whole numbers, or text with gaps, as Hive and its like write them; files of no key stay apart."""
+    """Nested or not: text with gaps, of numbers too, as their values decide nothing; files of no key stay apart."""
     for year, place, x in (("2025", "a%2Fb", 1.5), ("2025", "__HIVE_DEFAULT_PARTITION__", 2.5), ("2026", "c", 3.5)):
         write(tmp_path / "t", **{f"year={year}/place={place}/part-0": pa.table({"x": [x, x]})})
     write(tmp_path / "t", **{"_temporary/0/part-0": pa.table({"x": [9.0]})})
     (tmp_path / "t" / "_SUCCESS").touch()
     table = open_table(tmp_path / "t")
-    assert table.types == {"x": ColumnType.CONTINUOUS, "year": ColumnType.INTEGER, "place": ColumnType.TEXT}
+    assert table.types == {"x": ColumnType.CONTINUOUS, "year": ColumnType.TEXT, "place": ColumnType.TEXT}
     assert read(tmp_path / "t", place="text", x="continuous") == {
         "place": [None, None, "a/b", "a/b", "c", "c"],
         "x": [2.5, 2.5, 1.5, 1.5, 3.5, 3.5],
