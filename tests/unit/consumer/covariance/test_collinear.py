@@ -8,13 +8,9 @@ import pytest
 from tests.conftest import Run
 from tests.unit.consumer.sources import source_of
 
-from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.collinear import find_collinear, find_perhaps_collinear
 from dp_learn.covariance.estimate import PooledCovariance, combine_sources
-from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import table_rows
 from dp_learn.glasso.whitening import whiten_nodes
-from dp_learn.pipeline.learn import infer_if_possible
 
 
 def pooled_from(values: np.ndarray, noise: float, rng: np.random.Generator) -> PooledCovariance:
@@ -80,17 +76,6 @@ def test_pairs_whose_collinearity_the_noise_hides_are_found(
         found.append(find_perhaps_collinear(pooled))
         assert find_perhaps_collinear(pooled, ("0", "1")) in {(), ("0", "2"), ("1", "2")}
     assert least <= len(found) - found.count(()) <= most
-
-
-def test_tests_that_fail_name_columns_that_may_be_collinear() -> None:
-    """Where nothing can be tested because columns may determine each other, the error says which."""
-    rng = np.random.default_rng(9)
-    x = rng.normal(size=(5000, 8))
-    x[:, 1:6] = x[:, :1]
-    sample = Sample([table_rows(x + np.sqrt(2.0) * rng.normal(size=x.shape), list("abcdefgh"), 2.0)])
-    with pytest.raises(EstimationError) as refused:
-        infer_if_possible(sample, sample.pooled, np.arange(8), required=True)
-    assert any("a, b, c, d, e, f" in note for note in refused.value.__notes__)
 
 
 def test_an_empty_list_of_edges_has_a_true_reason(tmp_path: Path, command: Run) -> None:

@@ -1,6 +1,5 @@
 """Rows that contradict their manifest are found, and true ones are left alone."""
 
-import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -14,16 +13,12 @@ from dp_learn.covariance.consistency import (
     find_contradictions,
     find_moment_contradictions,
     find_round_contradictions,
-    smallest_possible_eigenvalue,
 )
 from dp_learn.covariance.moments import batch_moments
 from dp_learn.covariance.two_rounds import RoundMatrices
-from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
+from dp_publish.accounting.strength import ApproximateDP
 from dp_publish.covariance.exact_moments import moments_of_batch
-from dp_publish.covariance.mechanisms.gaussian import Gaussian
-from dp_publish.covariance.mechanisms.laplace import Laplace
-from dp_publish.covariance.mechanisms.wishart import Wishart
-from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
+from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.release.covariance import state_moments
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
@@ -87,8 +82,8 @@ def with_shared_noise() -> np.ndarray:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (off_grid, "in b: 2 of 1000 in b are not multiples of 0.00390625"),
-        (lambda: on_grid(noisy(5000, 1), noisy(5000, 1, 0.9)), "b vary less than the stated noise alone would"),
+        (off_grid, "in b: 2 of 1000"),
+        (lambda: on_grid(noisy(5000, 1), noisy(5000, 1, 0.9)), "b vary less"),
         (with_shared_noise, "smallest eigenvalue"),
     ],
 )
@@ -107,48 +102,27 @@ def test_values_far_beyond_the_bounds_are_found() -> None:
 
     assert contradictions(columns, on_grid(allowed, step=1 / 512)) == []
     (sentence,) = contradictions(columns, on_grid(allowed + [0.0, 1.0] * ends, step=1 / 512))
-    assert sentence == "b vary more than the stated bounds and noise together allow"
-
-
-def test_the_edge_holds_in_simulation_and_is_not_idle() -> None:
-    """The smallest eigenvalue of noise stays above the bound, which is near it and zero for fewer rows than columns."""
-    smallest = [np.linalg.eigvalsh(np.cov(noisy(1000, 100).T))[0] for _ in range(5)]
-    assert 0.25 < smallest_possible_eigenvalue(100, 1000) < min(smallest)
-    assert smallest_possible_eigenvalue(100, 90) == 0
-
-
-MOMENT_BOUNDS = [(-1.0, 1.0)] * 3
-MECHANISMS = {
-    "gaussian": (Gaussian, GaussianDP(1.0)),
-    "laplace": (Laplace, PureDP(1.0)),
-    "wishart-difference": (WishartDifference, PureDP(1.0)),
-    "wishart": (Wishart, ApproximateDP(1.0, 1e-6)),
-}
+    assert "b vary more" in sentence
 
 
 def released_moments(mechanism: str, rows: np.ndarray) -> tuple[SecondMoments, np.ndarray]:
     """Release rows within the bounds, and return what the manifest would say, and the matrix."""
-    kind, strength = MECHANISMS[mechanism]
-    moments = moments_of_batch(rows, scaling_for(MOMENT_BOUNDS))
-    chosen = make(kind, moments, strength)
+    kind = mechanism_named(mechanism)
+    moments = moments_of_batch(rows, scaling_for([(-1.0, 1.0)] * 3))
+    chosen = make(kind, moments, kind.form_of(ApproximateDP(1.0, 1e-6)))
     found = chosen.draw(moments)
     return state_moments(chosen, found), found.matrix
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_true_second_moments_are_believed(mechanism: str) -> None:
-    """Rows at a corner of their bounds, all of them alike, are the hardest of true cases; all releases pass."""
-    for size, n_rows in itertools.product([0.0, 1.0] * 10, [10, 5000]):
-        noise, matrix = released_moments(mechanism, np.full((n_rows, 3), size))
-        assert find_moment_contradictions(noise, "abc", matrix, n_rows, exact_count=True) == []
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace", "wishart-difference", "wishart"])
 def test_impossible_second_moments_are_found(mechanism: str) -> None:
-    """A sum of squares below zero or above the rows, too large a product or mean, and an entry off the grid."""
+    """A sum of squares below zero or above the rows, too large a product or mean, and an entry off the grid.
+
+    Of a noisy number of rows, which sets no upper limit, negative sums of squares are.
+    """
     n_rows = 5000
     noise, matrix = released_moments(mechanism, np.full((n_rows, 3), 0.5))
+    assert find_moment_contradictions(noise, "abc", matrix, n_rows, exact_count=True) == []
     far = 40.0 * np.sqrt(noise.diagonal_variance)
     step = noise.granularity
     for (i, j), value in {
@@ -160,21 +134,13 @@ def test_impossible_second_moments_are_found(mechanism: str) -> None:
         altered = matrix.copy()
         altered[i, j] = altered[j, i] = np.rint(value / step) * step
         (sentence,) = find_moment_contradictions(noise, "abc", altered, n_rows, exact_count=True)
-        assert sentence.startswith("sums over the rows with")
-        assert "abc"[i] in sentence
+        assert f" {'abc'[i]} " in sentence or f" {'abc'[i]}, " in sentence
+        uncounted = find_moment_contradictions(noise, "abc", altered, n_rows, exact_count=False)
+        assert any("sums" in each for each in uncounted) == (i == j == 1)
     altered = matrix.copy()
     altered[0, 1] = altered[1, 0] = altered[0, 1] + step / 4
     (sentence,) = find_moment_contradictions(noise, "abc", altered, n_rows, exact_count=True)
-    assert sentence.startswith("1 of 10 entries are not multiples of")
-
-
-def test_a_noisy_count_sets_no_upper_limit() -> None:
-    """Where rows may come and go their number is noisy, and only negative sums of squares are impossible."""
-    noise, matrix = released_moments("gaussian", np.full((5000, 3), 0.5))
-    matrix = matrix + 1e6 * noise.granularity * (1 - np.eye(4))
-    assert find_moment_contradictions(noise, "abc", matrix, 10, exact_count=False) == []
-    np.fill_diagonal(matrix, -(2.0**20) * noise.granularity * np.ceil(1 / noise.granularity))
-    assert len(find_moment_contradictions(noise, "abc", matrix, 10, exact_count=False)) == 1
+    assert "1 of 10" in sentence
 
 
 def released_rounds(rows: np.ndarray, seed: int = 0) -> tuple[SecondMoments, RoundMatrices]:
@@ -186,35 +152,31 @@ def released_rounds(rows: np.ndarray, seed: int = 0) -> tuple[SecondMoments, Rou
     return moments, RoundMatrices(*rounds.matrices, rounds.transform)
 
 
-@pytest.mark.parametrize("size", [0.1, 1.0, 50.0])
-def test_true_rounds_are_believed(size: float) -> None:
-    """Rows well inside their clip and radii, at them and far beyond them pass."""
-    rng = np.random.default_rng(3)
-    for seed in range(5):
-        for rows in (size * rng.normal(size=(1000, 3)), np.full((1000, 3), size)):
-            moments, matrices = released_rounds(rows, seed)
-            assert find_round_contradictions(moments, "abc", matrices, 1000) == []
-
-
 def test_impossible_rounds_are_found() -> None:
-    """Sums beyond the clip of round 1 or the radius of round 2, and a fourth moment that no rows have, are named."""
+    """Sums beyond the clip of round 1 or the radius of round 2, and a fourth moment that no rows have, are named.
+
+    Rows at their clip and radii, and far beyond them, pass.
+    """
     n_rows = 1000
+    for size in (1.0, 50.0):
+        moments, matrices = released_rounds(np.full((n_rows, 3), size))
+        assert find_round_contradictions(moments, "abc", matrices, n_rows) == []
     moments, matrices = released_rounds(np.random.default_rng(4).normal(size=(n_rows, 3)))
     first, fourth = moments.first_round, moments.fourth_moment
     assert first.radius**2 > 1.01 * 2.0**2  # the ball alone would allow what is beyond the clip
     for noise, name, (i, j), most, said in (
-        (first, "first", (1, 1), 1.01 * 2.0**2, "in round 1, sums over the rows with b are beyond"),
-        (moments, "final", (0, 2), moments.radius**2, "in round 2, sums over the rows with a, c are beyond"),
+        (first, "first", (1, 1), 1.01 * 2.0**2, "round 1, sums over the rows with b are"),
+        (moments, "final", (0, 2), moments.radius**2, "round 2, sums over the rows with a, c are"),
     ):
         beyond = getattr(matrices, name).copy()
         steps = np.ceil((n_rows * most + 8 * np.sqrt(noise.diagonal_variance)) / noise.granularity)
         beyond[i, j] = beyond[j, i] = steps * noise.granularity
         (sentence,) = find_round_contradictions(moments, "abc", replace(matrices, **{name: beyond}), n_rows)
-        assert sentence.startswith(said)
+        assert said in sentence
 
     squares = np.trace(matrices.final[:3, :3]) / moments.radius**2
     room = 10 * (np.sqrt(fourth.variance) + np.sqrt(3 * moments.diagonal_variance) / moments.radius**2)
     for total in (squares**2 / n_rows - room, squares + room):
         other = moments.model_copy(update={"fourth_moment": fourth.model_copy(update={"total": total})})
         (sentence,) = find_round_contradictions(other, "abc", matrices, n_rows)
-        assert sentence.startswith("the fourth moment is none")
+        assert "fourth moment" in sentence

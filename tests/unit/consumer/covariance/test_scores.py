@@ -15,7 +15,7 @@ from scipy import stats
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import SchemaError
-from dp_learn import compare_networks, learn_graph, learn_joint
+from dp_learn import compare_networks, learn_graph
 from dp_learn.covariance.scores import require_one_scale
 from dp_publish import Policy, publish
 
@@ -45,13 +45,6 @@ def policy(name: str = "d", **columns: dict[str, Any]) -> Policy:
     )
 
 
-def learned(table: pd.DataFrame, name: str, key: Ed25519PrivateKey, tmp_path: Any) -> Any:
-    """Publish a table, and learn from it."""
-    publish(table, policy(name), out=tmp_path / f"{name}.tar", key=key)
-    with open_bundle(tmp_path / f"{name}.tar") as bundle:
-        return learn_graph(bundle)
-
-
 def true_partial() -> NDArray[np.float64]:
     """Return the partial correlations of the normal variables."""
     return -CHAIN / np.sqrt(np.outer(np.diagonal(CHAIN), np.diagonal(CHAIN)))
@@ -59,11 +52,11 @@ def true_partial() -> NDArray[np.float64]:
 
 @pytest.mark.slow
 def test_intervals_cover_the_normal_variables(key: Ed25519PrivateKey, tmp_path: Any) -> None:
-    """Of all pairs in 40 releases, about 95 % of intervals hold the truth: also between columns of steps."""
+    """Of all pairs in 20 releases, about 95 % of intervals hold the truth: also between columns of steps."""
     rng, pairs, hits = np.random.default_rng(1), np.triu_indices(P, 1), []
-    for number in range(40):
-        found = learned(rows(rng, 4000), f"d{number}", key, tmp_path).estimate.inference
-        bars = found.error_bars_at(pairs)
+    for _ in range(20):
+        with released(key, tmp_path, rows(rng, 4000)) as (bundle,):
+            bars = learn_graph(bundle).estimate.inference.error_bars_at(pairs)
         hits.append((bars["ci_low"] <= true_partial()[pairs]) & (true_partial()[pairs] <= bars["ci_high"]))
     assert 0.92 <= np.mean(hits) <= 0.98
     assert np.mean(hits, axis=0).min() >= 0.8
@@ -78,32 +71,9 @@ def released(key: Ed25519PrivateKey, folder: Path, *tables: pd.DataFrame) -> Ite
         yield [opened.enter_context(open_bundle(Path(own, f"d{number}.tar"))) for number in range(len(tables))]
 
 
-@pytest.mark.slow
-def test_releases_of_one_population_are_pooled(key: Ed25519PrivateKey, tmp_path: Path) -> None:
-    """Where distributions agree, two halves tell as much as their sum: steps do not dilute links, and errors fall."""
-    rng = np.random.default_rng(4)
-    with released(key, tmp_path, rows(rng, 20_000), rows(rng, 20_000)) as bundles:
-        alone, found = learn_graph(bundles[0]).estimate.inference, learn_graph(bundles).estimate.inference
-    places = np.triu_indices(P, 1)
-    assert np.abs(found.partial_correlation - true_partial())[places].max() < 0.06
-    assert np.allclose(found.standard_error[places] / alone.standard_error[places], np.sqrt(0.5), rtol=0.1)
-
-
-def test_scores_of_other_distributions_are_not_put_together(key: Ed25519PrivateKey, tmp_path: Path) -> None:
-    """Where a column's distributions differ, equal scores are not equal values, which the error says of this column."""
-    rng = np.random.default_rng(4)
-    other = rows(rng, 3000).assign(grades=lambda table: np.minimum(table["grades"] + (rng.random(3000) < 0.5), 4))
-    with (
-        released(key, tmp_path, rows(rng, 3000), other) as bundles,
-        pytest.raises(SchemaError, match="grades"),
-    ):
-        learn_graph(bundles)
-
-
 def test_other_levels_and_other_releases_are_named_as_such(key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """Where one has levels and the other numbers, or no scores at all, distributions are not what differs."""
-    rng = np.random.default_rng(8)
-    table = rows(rng, 3000)
+    table = rows(np.random.default_rng(8), 3000)
     words = table.assign(fifth=np.where(table["fifth"] > 0, "yes", "no"))
     said = policy("words", fifth={"kind": "boolean", "levels": ["no", "yes"]})
     values = said.model_copy(update={"privacy": said.privacy.model_copy(update={"release": "covariance"})})
@@ -130,38 +100,18 @@ def test_networks_behind_other_distributions_are_compared(key: Ed25519PrivateKey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", [{"grades": 0.2}, pytest.param({}, marks=pytest.mark.long)])
-def test_gaps_of_scores_are_left_out(missing: dict[str, float], key: Ed25519PrivateKey, tmp_path: Path) -> None:
-    """Gaps that one release publishes, or both, change no correlation of scores, and errors know of them."""
-    rng = np.random.default_rng(9)
-    tables = [rows(rng, 20_000), rows(rng, 20_000)]
-    for table, shares in zip(tables, ({"normal": 0.2}, missing), strict=True):
-        for name, share in shares.items():
-            table.loc[rng.random(len(table)) < share, name] = np.nan
-    paths = [tmp_path / f"{number}.tar" for number in range(2)]
-    for path, table, shares in zip(paths, tables, ({"normal": 0.2}, missing), strict=True):
-        said = {name: {**COLUMNS[name][1], "missing": "indicator"} for name in shares}
-        publish(table, policy(path.stem, **said), out=path, key=key)
-    with open_bundle(paths[0]) as first, open_bundle(paths[1]) as second:
-        found = compare_networks([first, second]).differences
-        assert found.largest.p_value > 0.01
-        assert learn_joint([first, second], order="none").changes is not None
-    estimate, places = found.estimates[0], found.pairs
-    assert np.abs(estimate.value - true_partial()[places]).max() < 0.08
-
-
-@pytest.mark.slow
 def test_scores_themselves_are_compared_on_one_scale_only(key: Ed25519PrivateKey, tmp_path: Path) -> None:
-    """Correlations of rare ones depend on how rare they are: they are compared where they are as rare in both."""
+    """Correlations of rare ones depend on how rare they are: they are compared or pooled where they are as rare."""
     rng = np.random.default_rng(7)
     rare, rarer = (rows(rng, 4000).assign(fifth=lambda t, at=at: (t["normal"] > at) * 1.0) for at in (2.0, 2.05))
     with released(key, tmp_path, rare, rarer, rows(rng, 4000)) as (first, second, third):
         assert compare_networks([first, second]).differences.largest.p_value > 0.001
-        with pytest.raises(SchemaError, match="fifth"):
-            compare_networks([first, third])
+        for together in (compare_networks, learn_graph):
+            with pytest.raises(SchemaError, match="fifth"):
+                together([first, third])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_equal_distributions_hardly_ever_differ(key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """Of 20 pairs of releases of one population all are pooled: at most one in a hundred may be refused."""
     rng = np.random.default_rng(500)

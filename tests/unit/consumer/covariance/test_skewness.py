@@ -1,4 +1,4 @@
-"""The least skewness of bounded columns, and sampling errors of linked rare events, against simulation."""
+"""The least skewness of bounded columns, and sampling errors of linked rare events."""
 
 from typing import Any
 
@@ -8,12 +8,10 @@ from scipy import stats
 
 from dp_bundle.data.latent import Steps
 from dp_bundle.manifest.columns import Asinh, Column, Scores
-from dp_learn.covariance.estimate import PooledCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import ReleasedCovariance, combine_sources
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.skewness import least_skewness, limits_of
 from dp_learn.covariance.standard_errors import form_errors
-
-N_ROWS, N_TABLES = 1500, 6000
 
 
 def column_of(low: float, high: float, **others: Any) -> Column:
@@ -76,25 +74,11 @@ def test_scores_have_the_limits_of_their_steps() -> None:
     assert beyond.tolist() == [10.0 - 0.1, 0.0]  # as skewed as the largest of so many rows
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("share", [0.02, pytest.param(0.05, marks=pytest.mark.long)])
-def test_linked_events_vary_as_stated(share: float) -> None:
-    """Of rare events, normal rows would vary by half as much."""
-    rng = np.random.default_rng(round(100 * share))
-    latent = np.array([[1.0, 0.6, 0.0], [0.6, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    limit, root = stats.norm.isf(share), np.linalg.cholesky(latent)
-    products = np.empty((N_TABLES, 3, 3))
-    for table in products:
-        table[:] = np.cov((rng.normal(size=(N_ROWS, 3)) @ root.T > limit).T)
-    mean, seen = products.mean(axis=0), products.var(axis=0)
-
-    noise = OneRound(N_ROWS, np.ones(3), np.zeros(3), 0.0, 0.0, 0.0)
-    skewness = np.full(3, stats.skew(np.repeat([1.0, 0.0], [round(1000 * share), round(1000 * (1 - share))])))
-    released = ReleasedCovariance(N_ROWS, mean, noise, skewness=skewness)
-    pooled = PooledCovariance(tuple("abc"), mean, (released,))
-    ratio = (form_errors(pooled, np.eye(3)).products / seen)[np.triu_indices(3, 1)]
-    assert ratio == pytest.approx(1.0, abs=0.12)
-
-    plain = PooledCovariance(tuple("abc"), mean, (ReleasedCovariance(N_ROWS, mean, noise),))
-    normal = (form_errors(plain, np.eye(3)).products / seen)[0, 1]
-    assert normal < 0.5
+def test_linked_events_vary_as_stated() -> None:
+    """Two of a skewness g with the correlation r have E[z_i^2 z_j^2] = 1 + r g^2, and without a link normal errors."""
+    n_rows, r, skewness = 10**8, 0.4, np.full(3, 4.0)
+    noise = OneRound(n_rows, np.ones(3), np.zeros(3), 0.0, 0.0, 0.0)
+    correlation = np.array([[1.0, r, 0.0], [r, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    pooled = combine_sources("abc", [ReleasedCovariance(n_rows, correlation, noise, skewness=skewness)])
+    found = form_errors(pooled, np.eye(3)).products * (n_rows - 1)
+    assert found[[0, 0], [1, 2]] == pytest.approx([1.0 + 16.0 * r - r**2, 1.0], rel=1e-3)

@@ -20,7 +20,7 @@ from dp_learn.covariance.estimate import (
 )
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.one_round import OneRound
-from dp_learn.covariance.sample import effective_rows, pool_sources
+from dp_learn.covariance.sample import effective_rows
 from dp_learn.covariance.standard_errors import (
     clean_forms,
     combine_row_errors,
@@ -148,28 +148,6 @@ def test_row_errors_combine_like_the_model() -> None:
         assert_same(combine_row_errors(pooled, np.eye(3), each), form_errors(pooled, np.eye(3)))
     with pytest.raises(EstimationError):
         row_errors([np.ones((1, 2))], np.zeros(2), np.eye(2))
-
-
-def test_a_noisy_release_does_not_blur_the_errors_of_another() -> None:
-    """Beside a release with a hundred thousand times the noise, rows have the errors that their better release gives.
-
-    No combination of variances along r is negative, although each is a difference of estimates.
-    """
-    rng = np.random.default_rng(5)
-    rows = rng.exponential(size=(300, 3)) @ [[1.0, 0.5, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]]
-    each, sources = [], []
-    for sigma in (0.1, 100.0):
-        noisy = rows + rng.normal(size=rows.shape) * sigma
-        sources.append(source_of(300, np.cov(noisy.T), sigma**2))
-        each.append(row_errors([noisy], noisy.mean(axis=0), np.eye(3)))
-    pooled = pool_sources("abc", sources, same_rows=True)
-    found = combine_row_errors(pooled, np.eye(3), each)
-    alone = combine_row_errors(combine_sources("abc", sources[:1]), np.eye(3), each[:1])
-
-    np.testing.assert_allclose(found.products, alone.products, rtol=0.01)
-    for weights in ((0.5, 0.5), (0.1, 0.9)):
-        errors = combine_row_errors(combine_sources("abc", sources, weights, same_rows=True), np.eye(3), each)
-        assert min(errors.along(r).min() for r in np.linspace(-1, 1, 201)) >= 0.0
 
 
 KINDS = ["rows", "with a constant", "with a noisy constant", "without a constant", "two rounds", "pooled", "same rows"]

@@ -1,16 +1,12 @@
-"""The parametric bootstrap of a graph: laws of fewer rows, the same answer however it is run, and what draws find."""
+"""The parametric bootstrap of a graph: the same answer however it is run, and what draws find."""
 
 import numpy as np
 import pytest
-from tests.unit.consumer.covariance.test_draws import FORMS, S, laws, pooled_with
 
 from dp_bundle.engines.engine import Engine, Threads
 from dp_bundle.engines.processes import Processes
-from dp_learn.covariance.draws import ErrorLaw
-from dp_learn.covariance.estimate import NoisyCovariance, combine_sources
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.pipeline import stability
 from dp_learn.pipeline.learn import Learned, learn_sample
 from dp_learn.pipeline.settings import Settings
@@ -28,30 +24,6 @@ def learned(noise: float = 0.05, fdr: float | None = None) -> Learned:
     return learn_sample(
         Sample([table_rows(rows + np.sqrt(noise) * rng.normal(size=rows.shape), NAMES, noise)]), Settings(), fdr
     )
-
-
-@pytest.mark.parametrize("name", list(laws()))
-def test_fewer_rows_have_the_same_noise_on_their_sums(name: str) -> None:
-    """Draws for a share of a half have twice the variance of sampling, and four times that of the noise."""
-    pooled = pooled_with(laws()[name])
-    draws = np.array(list(ErrorLaw(pooled, S, 0.5).draws(np.random.default_rng(0), 3000)))
-    (source,) = pooled.sources
-    half = type(source)(200, S, source.known_noise.of_share(0.5), kurtosis=1.3)  # type: ignore[call-arg]
-    expected = form_errors(combine_sources("abc", [half]), FORMS).products
-
-    np.testing.assert_allclose(np.var(FORMS @ draws @ FORMS.T, axis=0), expected, rtol=0.12)
-
-
-def test_draws_of_rows_have_the_stated_errors() -> None:
-    """Noise on rows, of any kurtosis, has the closed variances, and of a half of the rows twice these."""
-    noise = np.array([0.5, 1.0, 0.2])
-    source = NoisyCovariance(300, S + np.diag(noise), noise, np.array([0.0, 0.3, 0.0]))
-    pooled = combine_sources("abc", [source])
-    expected = form_errors(pooled, FORMS).products * 299
-    for share, n_rows in ((1.0, 300), (0.5, 150)):
-        law = ErrorLaw(pooled, source.debiased, share)
-        draws = np.array(list(law.draws(np.random.default_rng(0), 3000)))
-        np.testing.assert_allclose(np.var(FORMS @ draws @ FORMS.T, axis=0) * (n_rows - 1), expected, rtol=0.12)
 
 
 @pytest.mark.slow
