@@ -8,17 +8,14 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
 
 import click
 import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from pydantic import ValidationError
 from tests.conftest import Run
 
-from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.cli.console import AppliedOption, Where, With, Without, option
 from dp_bundle.cli.main import cli as dp_bundle
 from dp_learn.cli.compare import compare
@@ -28,10 +25,6 @@ from dp_learn.cli.shared import WITHOUT_EFFECT
 from dp_learn.pipeline.settings import Settings
 from dp_publish import Policy, publish
 from dp_publish.cli.main import cli as dp_publish
-from dp_publish.covariance.calibration import set_mechanism
-from dp_publish.covariance.mechanisms.base import PureMechanism
-from dp_publish.covariance.mechanisms.registry import mechanism_named
-from dp_publish.policy.choices import SoundMechanism
 from dp_publish.release.job import JobPlan, open_job
 
 PROGRAMS: dict[str, click.Command] = {
@@ -305,28 +298,3 @@ def test_what_the_table_or_the_policy_has_no_use_for_is_refused(
 
 
 # the options of a covariance release, with all mechanisms
-
-_STRONG: tuple[dict[str, Any], ...] = ({"mu": 1.0}, {"rho": 0.5}, {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6})
-
-
-@pytest.mark.parametrize("name", get_args(SoundMechanism))
-def test_options_of_a_covariance_release_are_used_or_refused(name: str) -> None:
-    """With every mechanism, an option of strength or of neighbours changes how it is set, or is refused."""
-
-    def setting(**options: Any) -> str:
-        privacy = {"release": "covariance", "mechanism": name, **options}
-        columns = {column: {"bounds": [-1, 1]} for column in "abc"}
-        try:
-            policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy, "columns": columns})
-            return repr(set_mechanism(policy, dict.fromkeys("abc", "continuous"), lambda: 5000))
-        except (PolicyError, PrivacyError, ValidationError) as error:
-            return f"refused: {error}"
-
-    pure = issubclass(mechanism_named(name), PureMechanism)  # which keeps to every delta
-    strong = [strength for strength in _STRONG if not (pure and "delta" in strength)]
-    served = [strength for strength in strong if not setting(**strength).startswith("refused")]
-    assert served
-    for strength in served:
-        doubled = [{each: 2 * value} for each, value in strength.items()]
-        for change in (*doubled, {"neighbours": "add-remove"}):
-            assert setting(**{**strength, **change}) != setting(**strength), (strength, change)

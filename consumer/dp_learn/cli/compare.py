@@ -13,14 +13,14 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.cli.console import BundlePath, already, answer, tell
 from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
-from dp_learn.cli.shared import open_all, options_of_several, require_number, result_folder, share_option, spell_command
+from dp_learn.cli.shared import common_options, open_all, require_number, result_folder, share_option, spell_command
 
 
 @click.command("compare", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", metavar="FILE FILE...", nargs=-1, required=True, type=BundlePath())
 @share_option("--fdr", 0.05, "The false discovery rate at which pairs count as different.")
 @share_option("--confidence", 0.95, "The level of the intervals, and of the critical values of the tests of all pairs.")
-@options_of_several("A+B.comparison")
+@common_options("A+B.comparison")
 def compare(
     files: tuple[Path | RemotePath, ...],
     fdr: float,

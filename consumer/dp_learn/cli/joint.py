@@ -15,7 +15,7 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.cli.console import ALWAYS, BundlePath, already, answer, option, tell
 from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
-from dp_learn.cli.shared import open_all, options_of_several, require_number, result_folder, share_option, spell_command
+from dp_learn.cli.shared import common_options, open_all, require_number, result_folder, share_option, spell_command
 
 
 @click.command("joint", context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,7 +46,7 @@ from dp_learn.cli.shared import open_all, options_of_several, require_number, re
 )
 @share_option("--fdr", 0.05, "The false discovery rate at which pairs count as changed.")
 @share_option("--confidence", 0.95, "The level of intervals, and at which chance makes no change point at all.")
-@options_of_several("FIRST+LAST.joint")
+@common_options("FIRST+LAST.joint")
 def joint(
     files: tuple[Path | RemotePath, ...],
     order: str,

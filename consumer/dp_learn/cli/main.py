@@ -21,17 +21,12 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.cli.console import (
     ALWAYS,
     BundlePath,
-    NewPath,
     Where,
     With,
     Without,
     already,
     answer,
-    engine_options,
-    json_option,
-    memory_option,
     option,
-    quiet_option,
     run,
     tell,
     version_option,
@@ -40,7 +35,7 @@ from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.places import RemotePath
 from dp_learn.cli.compare import compare
 from dp_learn.cli.joint import joint
-from dp_learn.cli.shared import open_all, result_folder, spell_command
+from dp_learn.cli.shared import common_options, open_all, result_folder, spell_command
 from dp_learn.glasso.solver_names import SOLVER_NAMES
 from dp_learn.matrices.repair_methods import RepairMethod
 from dp_learn.selection.rules import Rule, Weights
@@ -148,13 +143,7 @@ _WORTH_COLLECTING = 100_000  # new objects; looking for cycles after every 700 t
     help="Draw so many releases, such as 500, from the law of the graph and its noise, learn from each, and say how "
     "often each edge is found and how stable centralities are.",
 )
-@option("--report/--no-report", applies=ALWAYS, default=True, show_default=True, help="Write report.html too, or not.")
-@option("--allow-older", applies=ALWAYS, is_flag=True, help="Accept a release older than one already seen.")
-@engine_options("verifies and reads rows")
-@option("--out", applies=ALWAYS, type=NewPath(folder=True), help="The folder for the results; NAME.graph by default.")
-@memory_option
-@json_option
-@quiet_option
+@common_options("NAME.graph")
 @version_option
 def cli(
     files: tuple[Path | RemotePath, ...],

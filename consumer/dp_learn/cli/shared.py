@@ -37,8 +37,8 @@ F = TypeVar("F", bound=Callable[..., object])
 WITHOUT_EFFECT = {"out", "report", "as_json", "quiet", "engine", "scheduler", "max_memory"}  # on what is found
 
 
-def options_of_several(out: str) -> Callable[[F], F]:
-    """Return what gives a command on several releases the options that all of them have.
+def common_options(out: str) -> Callable[[F], F]:
+    """Return what gives a command the options that all have.
 
     Parameters
     ----------

@@ -332,7 +332,7 @@ class NoiseAndRest:
     def form_errors(self, c: FloatArray, b: Any) -> Part:
         """Return the errors of the forms B S^ B'."""
         one, other = self.noise.form_errors(c, b), self.rest.form_errors(c, b)
-        return lambda rows: sum_errors([one(rows), other(rows)])
+        return lambda rows: one(rows) + other(rows)
 
     def entry_variances(self, deviations: FloatArray, correlation: FloatArray | None) -> FloatArray:
         """Return the variances of entries divided by both deviations."""

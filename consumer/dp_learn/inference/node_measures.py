@@ -73,15 +73,12 @@ class FirstOrder:
     @cached_property
     def members(self) -> FloatArray:
         """The columns of each node, shape (n_features, G)."""
-        members = np.zeros((len(self.labels), len(self.signs)))
-        members[np.arange(len(self.labels)), self.labels] = 1.0
-        return members
+        return np.asarray(self.labels[:, None] == np.arange(len(self.signs)), dtype=float)
 
     @cached_property
     def forms(self) -> FloatArray:
         """B, the rows of Theta over the roots of its diagonal."""
-        scaled: FloatArray = self.precision / np.sqrt(np.diagonal(self.precision))[:, None]
-        return scaled
+        return np.asarray(self.precision / np.sqrt(np.diagonal(self.precision))[:, None])
 
     @cached_property
     def partial(self) -> FloatArray:

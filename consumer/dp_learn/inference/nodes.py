@@ -138,10 +138,9 @@ def block_statistics(
     ndarray of shape (G, G), ndarray of int of shape (G, G)
         The sums are 0 on the diagonal.
     """
-    root = _residual_roots(sandwich(precision, _noisy(pooled)), precision, labels)
+    root = whiten_blocks(sandwich(precision, _noisy(pooled)), precision, labels, _LEAST)
     forms, whitened = root @ precision, root @ desparsify(pooled, precision) @ root.T
-    members = np.zeros((n_nodes, len(labels)))
-    members[labels, np.arange(len(labels))] = 1.0
+    members = (np.arange(n_nodes)[:, None] == labels).astype(float)
     variances = form_variances(pooled, forms)
     if errors_of is not None:  # of Gaussian rows, times what all entries of a block vary more than these
         model, of_rows = members @ variances @ members.T, members @ errors_of(forms).products @ members.T
@@ -196,16 +195,17 @@ def _noisy(pooled: PooledCovariance) -> FloatArray:
     return total
 
 
-def _residual_roots(residuals: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp]) -> FloatArray:
-    """Return the block diagonal matrix that makes the residuals of each node uncorrelated, of variance 1.
+def whiten_blocks(
+    matrix: FloatArray, precision: FloatArray, labels: npt.NDArray[np.intp], least: float = 0.0
+) -> FloatArray:
+    """Return the block diagonal matrix R that makes the own blocks of R M R' identity matrices.
 
-    Where an indefinite matrix leaves residuals no covariance, the one that Theta implies, its own block, takes its
-    place.
+    Where the smallest eigenvalue of one is not above a share of the largest, the own block of Theta takes its place.
     """
-    root = np.zeros_like(residuals)
+    root = np.zeros_like(matrix)
     for place in _own_blocks(labels):
-        values, vectors = np.linalg.eigh(residuals[place])
-        if not values[0] > _LEAST * values[-1]:
+        values, vectors = np.linalg.eigh(matrix[place])
+        if not values[0] > least * values[-1]:
             values, vectors = np.linalg.eigh(precision[place])
         root[place] = (vectors / np.sqrt(values)) @ vectors.T
     return root

@@ -30,10 +30,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance
+from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance, root_of
 from dp_learn.covariance.standard_errors import form_errors
 from dp_learn.inference.edges import LARGEST_ERROR, desparsify
-from dp_learn.matrices.linalg import FloatArray, draw_symmetric, eigendecomposition, sandwich
+from dp_learn.inference.nodes import whiten_blocks
+from dp_learn.matrices.linalg import FloatArray, draw_symmetric, sandwich
 
 _MOST_FORMS = 1000  # whose errors are computed at once
 _VARIATION = 8.0  # over n: of the variance of a product of two unrelated Gaussian numbers, relative to it
@@ -155,13 +156,7 @@ def estimate_releases(releases: Sequence[Release], labels: Places, pairs: tuple[
 def _whiten(release: Release, labels: Places) -> tuple[FloatArray, FloatArray]:
     """Return K, which is T with identity blocks on the diagonal, and the forms B whose B E B' is its error."""
     t = desparsify(release.pooled, release.precision)
-    root = np.zeros_like(t)
-    for node in range(int(labels.max()) + 1):
-        own = np.ix_(labels == node, labels == node)
-        values, vectors = np.linalg.eigh(t[own])
-        if not values[0] > 0.0:
-            values, vectors = np.linalg.eigh(release.precision[own])
-        root[own] = (vectors / np.sqrt(values)) @ vectors.T
+    root = whiten_blocks(t, release.precision, labels)
     return sandwich(root, t), root @ release.precision
 
 
@@ -242,9 +237,7 @@ def _error_law(pooled: PooledCovariance, b: FloatArray) -> Callable[[np.random.G
             covariance = source.covariance  # whose sampling error holds that of the noise
         else:
             factor, noise = source.kurtosis or 1.0, source.known_noise
-        values, vectors = eigendecomposition(covariance)
-        root = b @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-        parts.append((root, weight * math.sqrt(factor / (source.n_rows - 1)), weight, noise))
+        parts.append((b @ root_of(covariance), weight * math.sqrt(factor / (source.n_rows - 1)), weight, noise))
 
     def draw(rng: np.random.Generator) -> FloatArray:
         error = np.zeros_like(b)

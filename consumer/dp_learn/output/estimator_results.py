@@ -84,7 +84,7 @@ def learn_alternative(
         raise ParameterError("--target", f"a column of the bundle ({known})", target)
 
     fitted = ESTIMATORS[name](**options).fit_covariance(pooled, location)
-    summary: Summary = {
+    summary = {
         **describe_origin(bundles, sample.pooled),
         "estimator": name,
         "columns": list(pooled.columns),
@@ -179,9 +179,8 @@ def _tell_regression(fitted: Any, _: PooledCovariance) -> _Told:
         f"  {exceeds if is_bounded else 'no bound is known on the accuracy lost to the noise'}",
         *_strongest_coefficients(table),
     ]
-    summary: Summary = {"target": fitted.target, "intercept": intercept, "r_squared": r_squared}
-    summary["excess_bound"] = bound if is_bounded else None
-    return summary, {"coefficients.csv": table}, lines
+    summary = {"target": fitted.target, "intercept": intercept, "r_squared": r_squared}
+    return {**summary, "excess_bound": bound if is_bounded else None}, {"coefficients.csv": table}, lines
 
 
 def _tell_discriminant(fitted: Any, _: PooledCovariance) -> _Told:
@@ -189,7 +188,7 @@ def _tell_discriminant(fitted: Any, _: PooledCovariance) -> _Told:
     table = pd.DataFrame({"column": names, "coefficient": fitted.coef_[1] - fitted.coef_[0]})
     means = pd.DataFrame(fitted.means_, classes, names)
     intercept = float(fitted.intercept_[1] - fitted.intercept_[0])
-    summary: Summary = {
+    summary = {
         "target": fitted.target,
         "classes": [float(each) for each in fitted.classes_],
         "priors": fitted.priors_.tolist(),

@@ -31,7 +31,7 @@ from dp_bundle.files.new_files import clear_unfinished, exchange, hidden_folder,
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.output.messages import title_of
-from dp_learn.output.pairs import write_pairs, write_stability
+from dp_learn.output.pairs import margin_tables, write_pairs, write_stability
 from dp_learn.output.summary import Result
 from dp_learn.pipeline.graph import GraphEstimate, labelled_edges, labels
 from dp_learn.pipeline.measures import NodeMeasures
@@ -131,8 +131,6 @@ def _write_all(result: Result, report: str | None, new: Path) -> None:
             write_stability(result.graph, result.stability, new / "stability.csv")
     tables = dict(result.tables)
     if result.histograms:
-        from dp_learn.output.margins import margin_tables  # which few results have
-
         tables |= margin_tables(result.histograms, result.bundles[0].release)
     for name, table in tables.items():
         write_table(_columns_of(table), new / name)

@@ -1,4 +1,4 @@
-"""The table of all pairs of nodes, edges or not, written a block of pairs at a time to save memory."""
+"""The table of all pairs of nodes, edges or not, a block of pairs at a time to save memory; and those of histograms."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow.csv import CSVWriter, WriteOptions
 
 from dp_bundle.base.quoting import guard_cell
+from dp_bundle.data.margins import Margin
 from dp_bundle.data.row_reader import text_to_arrow
+from dp_bundle.manifest.release import Release
 from dp_learn.inference.edges import Pairs
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.pipeline.graph import MOST_RANKED, GraphEstimate
 from dp_learn.pipeline.stability import Stability
+
+if TYPE_CHECKING:
+    import pandas as pd  # takes as long to import as a small graph takes to learn
 
 MOST_NODES = 1000  # of a table of all pairs: half a million lines, of 60 MB
 _AT_ONCE = 2**17
@@ -84,3 +89,41 @@ def _to_arrow(values: Any) -> pa.Array:
     """Return numbers, with nothing for what is none; `pyarrow.array` would import pandas."""
     numbers, known = np.ascontiguousarray(values), np.packbits(~np.isnan(values), bitorder="little")
     return pa.Array.from_buffers(_kind(values), len(numbers), [pa.py_buffer(known), pa.py_buffer(numbers)])
+
+
+def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.DataFrame]:
+    """Return tables by the names of their files: of all cells, and of quantiles, means and gaps; none without any.
+
+    Parameters
+    ----------
+    margins : sequence of Margin
+        The histograms.
+    release : Release
+        Whose they are.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        margins.csv: column, level, low, high, the noisy count, the share of rows that follows from all counts of the
+        column, and ci_low and ci_high, its 95 % interval. quantiles.csv: column, quantity, estimate, ci_low, ci_high.
+    """
+    stated, n_rows = release.margins, release.n_rows
+    if stated is None or not margins:
+        return {}
+    import pandas as pd
+
+    from dp_bundle.data.margin_file import margin_table
+    from dp_bundle.data.margin_summary import cell_shares, summarize_margin  # which few results have
+
+    cells = margin_table(margins).to_pandas()
+    found = [cell_shares(margin, n_rows, stated.variance) for margin in margins]
+    for name, parts in zip(("share", "ci_low", "ci_high"), zip(*found, strict=True), strict=True):
+        cells[name] = np.concatenate(parts)
+    bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
+    estimates = [
+        {"column": margin.name, "quantity": each.name, "estimate": each.value, "ci_low": each.low, "ci_high": each.high}
+        for margin in margins
+        for each in summarize_margin(margin, n_rows, stated.variance, bounds[margin.name])
+    ]
+    columns = ["column", "quantity", "estimate", "ci_low", "ci_high"]
+    return {"margins.csv": cells, "quantiles.csv": pd.DataFrame(estimates, columns=columns)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,112 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd  # takes as long to import as a small graph takes to learn
 
 
-class Transform(TypedDict, total=False):
-    """What a column's values x were replaced by: "asinh", asinh((x - center) / scale), or "scores", without the two."""
-
-    name: str
-    center: float
-    scale: float
-
-
-class BundleSummary(TypedDict):
-    """One bundle, and its weight in the pooled covariance."""
-
-    dataset: str
-    kind: str
-    release_number: int
-    manifest_sha256: str
-    signer: str
-    n_rows: int
-    gaps: list[str]
-    transforms: dict[str, Transform]
-    clipped_at: dict[str, float]
-    weight: float
-
-
-class StandardError(TypedDict):
-    """The median standard error of a correlation that is zero."""
-
-    with_noise: float
-    without: float
-
-
-class Score(TypedDict):
-    """One alpha of the path, and the selection rule's score of it."""
-
-    alpha: float
-    score: float | None
-
-
-class Community(TypedDict):
-    """Nodes that are linked among each other more than with others, and how probably two of them are together."""
-
-    nodes: list[str]
-    probability: float | None
-
-
-class StabilitySummary(TypedDict):
-    """The draws of a parametric bootstrap, and the correlation stability coefficient of each measure."""
-
-    draws: int
-    draws_without_graph: int
-    correlation_stability: dict[str, float]
-
-
-class Summary(TypedDict, total=False):
-    """The entries of every estimator's summary, and after these the entries of some."""
-
-    bundles: list[BundleSummary]
-    same_rows: bool
-    n_rows: int
-    correlation_standard_error: StandardError | None
-    effective_rows: float | None
-    errors_are_estimates: bool
-    kurtosis_factor: float
-    columns: list[str]
-    drowned_columns: list[str]
-    noise_share_of_variance: dict[str, float] | None
-    contradictions: list[str]
-    smallest_eigenvalue: float | None
-    repair: str
-    estimator: str
-    alpha: float | None
-    notes: list[str]
-
-    # of a graph
-    n_edges: int
-    penalty_share: float
-    edge_weights: str
-    n_features: int
-    collinear_columns: list[str]
-    smallest_solvable_alpha: float | None
-    repair_distance: float
-    solver: str
-    alpha_chosen_by: str
-    path: list[Score]
-    status: str
-    n_iter: int
-    objective: float
-    duality_gap: float
-    fdr: float | None
-    error_bars: bool
-    communities: list[Community]
-    stability: StabilitySummary | None
-    community_algorithm: str
-    weights: str
-    scale: str
-    refit: bool
-    penalize_diagonal: bool
-
-    # of a regression or a discriminant analysis
-    target: str
-    intercept: float
-    r_squared: float
-    excess_bound: float | None
-    classes: list[float]
-    priors: list[float]
-
-
+Summary = dict[str, Any]  # as in summary.json
 _ROUNDING = 1e-9  # relative: what a clip at a bound may be off by
 
 
@@ -209,7 +104,13 @@ def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability 
         "error_bars": learned.estimate.inference is not None,
         "communities": _communities(learned),
         "community_algorithm": ALGORITHM,
-        "stability": None if stability is None else _describe_stability(stability),
+        "stability": None
+        if stability is None
+        else {
+            "draws": stability.n_draws,
+            "draws_without_graph": stability.n_failed,
+            "correlation_stability": stability.coefficients,
+        },
         "notes": [*learned.notes, *([] if stability is None else [stability.sentence])],
         "weights": str(fit.weighting),
         "scale": settings.scale,
@@ -218,19 +119,11 @@ def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability 
     }
 
 
-def _describe_stability(stability: Stability) -> StabilitySummary:
-    return {
-        "draws": stability.n_draws,
-        "draws_without_graph": stability.n_failed,
-        "correlation_stability": stability.coefficients,
-    }
-
-
-def _communities(learned: Learned) -> list[Community]:
+def _communities(learned: Learned) -> list[Summary]:
     """Return the communities of the graph, the largest first."""
     if (measures := learned.measures) is None:
         return []
-    numbers, found = measures.columns["community"], list[Community]()
+    numbers, found = measures.columns["community"], list[Summary]()
     for number in range(1, 1 + int(np.nan_to_num(numbers).max(initial=0.0))):
         places = np.flatnonzero(numbers == number)
         each = None if measures.together is None else measures.together[np.ix_(places, places)]
@@ -248,7 +141,7 @@ def name_weights(graph: GraphEstimate, penalty_share: float) -> str:
 
 def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summary:
     """Return the bundles with their weights, the number of rows, and the error that these leave."""
-    described: list[BundleSummary] = [
+    described = [
         {
             "dataset": bundle.release.dataset.name,
             "kind": bundle.release.kind,
@@ -257,7 +150,11 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
             "signer": bundle.signer.key.fingerprint,
             "n_rows": bundle.release.n_rows,
             "gaps": describe_gaps(bundle.release, columns=pooled.columns),
-            "transforms": _transforms(bundle.release),
+            "transforms": {
+                column.name: column.transform.model_dump()
+                for column in bundle.release.columns
+                if column.transform is not None
+            },
             "clipped_at": _clips(bundle.release, pooled),
             "weight": weight,
         }
@@ -274,11 +171,6 @@ def describe_origin(bundles: Sequence[Bundle], pooled: PooledCovariance) -> Summ
         "errors_are_estimates": pooled.has_errors and not pooled.has_error_law,
         "kurtosis_factor": pooled.kurtosis,
     }
-
-
-def _transforms(release: Release) -> dict[str, Transform]:
-    found = ((column.name, column.transform) for column in release.columns)
-    return {name: cast(Transform, each.model_dump()) for name, each in found if each is not None}
 
 
 def _clips(release: Release, pooled: PooledCovariance) -> dict[str, float]:
@@ -321,6 +213,6 @@ def noise_shares(pooled: PooledCovariance, nodes: Sequence[str] | None = None) -
     return {node: sum(shares) / len(shares) for node, shares in own.items()}
 
 
-def _describe_path(alphas: FloatArray, scores: FloatArray) -> list[Score]:
+def _describe_path(alphas: FloatArray, scores: FloatArray) -> list[Summary]:
     known = [None if np.isnan(score) else score for score in scores.tolist()]
     return [{"alpha": alpha, "score": score} for alpha, score in zip(alphas.tolist(), known, strict=True)]

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dp_learn.inference.edges import EdgeInference, Pairs
+from dp_learn.inference.edges import EdgeInference, Pairs, shrink_weights
 from dp_learn.inference.nodes import NodeInference, node_strengths
-from dp_learn.inference.weights import shrink_weights
 from dp_learn.matrices.linalg import FloatArray
 
 if TYPE_CHECKING:  # slow to import, and the command has no use for it
@@ -164,9 +163,7 @@ class GraphEstimate:
     @property
     def _fitted_weights(self) -> FloatArray:
         """The partial correlations of the edges by the precision matrix."""
-        root = np.sqrt(np.diagonal(self.precision))
-        fitted: FloatArray = 0.0 - self.precision[self._edges] / (root[self._edges[0]] * root[self._edges[1]])
-        return fitted
+        return partial_correlations(self.precision)[self._edges]
 
     def ranking(self) -> pd.DataFrame | None:
         """Return the pairs of columns by the evidence for an edge, edges or not, at most the 10,000 surest.

@@ -38,10 +38,9 @@ from dp_learn.pipeline.compare import (
     learn_apart,
 )
 from dp_learn.pipeline.graph import GraphEstimate
-from dp_learn.pipeline.joint_weights import RATIOS, joint_alphas, weigh_periods
 from dp_learn.pipeline.measures import NodeMeasures, measure_at, why_undrawn
 from dp_learn.pipeline.settings import Nodes
-from dp_learn.selection.joint import JointScore, Periods, select_in_stages
+from dp_learn.selection.joint import RATIOS, JointScore, Periods, joint_alphas, select_in_stages, weigh_periods
 
 MOST_PERIODS = 60
 N_DRAWS, FEW_DRAWS = 1000, 500

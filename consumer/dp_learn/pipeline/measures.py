@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.draws import ErrorLaw
-from dp_learn.covariance.estimate import NoiseAndGaps, NoisyCovariance, PooledCovariance, ReleasedCovariance
+from dp_learn.covariance.estimate import NoiseAndGaps, NoisyCovariance, PooledCovariance, ReleasedCovariance, root_of
 from dp_learn.covariance.moments import Rows, map_rows, select_columns
 from dp_learn.covariance.sample import DRAWS, Sample
 from dp_learn.covariance.sources import RowSource
@@ -33,7 +33,7 @@ from dp_learn.inference.node_measures import (
     estimate_predictability,
     sum_edges,
 )
-from dp_learn.matrices.linalg import FloatArray, eigendecomposition, is_positive_definite
+from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 from dp_learn.pipeline.fit import fit_edges
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_learn.pipeline.settings import Fit, Nodes, Settings
@@ -240,8 +240,7 @@ def _variance(powers: Iterator[tuple[int, FloatArray, FloatArray]]) -> FloatArra
 
 def _gaussian_variance(model: FirstOrder, covariance: FloatArray) -> FloatArray:
     """Return the variance of first-order terms of Gaussian rows with this covariance, from drawn ones."""
-    values, vectors = eigendecomposition(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    root = root_of(covariance)
     drawn = np.random.default_rng(DRAWS).standard_normal((_GAUSSIAN_ROWS, len(root))) @ root.T
     return _variance(iter([_powers(model, np.zeros(len(root)), drawn)]))
 

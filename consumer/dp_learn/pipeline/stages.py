@@ -202,7 +202,5 @@ def _alpha_at_chance_share(sizes: FloatArray, alpha_at: Callable[[float], float]
 
 def _block_norms(matrix: FloatArray, nodes: Nodes) -> FloatArray:
     """Return the norms of the blocks of a covariance, shape (G, G)."""
-    members = np.zeros((len(nodes.names), len(nodes.labels)))
-    members[nodes.labels, np.arange(len(nodes.labels))] = 1.0
-    norms: FloatArray = np.sqrt(members @ matrix**2 @ members.T)
-    return norms
+    members = (np.arange(len(nodes.names))[:, None] == nodes.labels).astype(float)
+    return np.asarray(np.sqrt(members @ matrix**2 @ members.T))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from dp_bundle import Bundle
 from dp_bundle.describe.sentences import (
@@ -88,13 +88,13 @@ def settings(found: Result) -> list[tuple[str, str]]:
         "duality_gap": "Duality gap",
         "repair": "Repair of an indefinite matrix",
     }
-    facts += [(label, _spell(summary[name])) for name, label in labels.items() if summary.get(name) is not None]  # type: ignore[literal-required]
+    facts += [(label, _spell(summary[name])) for name, label in labels.items() if summary.get(name) is not None]
     return facts
 
 
 def describe_prediction(found: Result) -> list[tuple[str, str]]:
     """Return the numbers of a regression or a discriminant beside its coefficients, by labels."""
-    summary = cast(dict[str, Any], found.summary)
+    summary = found.summary
     if summary["estimator"] == "regression":
         r_squared, bound = summary["r_squared"], summary["excess_bound"]
         return [

@@ -16,7 +16,6 @@ from dp_learn.estimators.columnwise import (
     smallest_column_alpha,
 )
 from dp_learn.estimators.registry import ESTIMATORS
-from dp_learn.glasso.solvers.gram_lasso import solve_gram_lassos
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import repair_covariance
 
@@ -49,15 +48,13 @@ def test_neighborhoods_are_scikit_learns_lassos(alpha: float, weights: FloatArra
 
 def test_the_two_rules_make_the_graph_from_the_coefficients() -> None:
     """`and` asks for both coefficients of a pair, `or` for one; the precision matrix has exactly these edges."""
-    both = neighborhood_selection(S, 0.15, rule="and")
-    either = neighborhood_selection(S, 0.15, rule="or")
+    both, either = (neighborhood_selection(S, 0.15, rule=rule) for rule in ("and", "or"))
     nonzero = both.coefficients != 0.0
 
     np.testing.assert_array_equal(both.edges, nonzero & nonzero.T)
     np.testing.assert_array_equal(either.edges, nonzero | nonzero.T)
     assert both.edges.sum() < either.edges.sum()
     for found in (both, either):
-        np.testing.assert_array_equal(found.precision, found.precision.T)
         np.testing.assert_array_equal((found.precision != 0.0) & ~np.eye(9, dtype=bool), found.edges)
 
 
@@ -90,13 +87,8 @@ def indefinite() -> FloatArray:
     return s
 
 
-COLUMNWISE = pytest.mark.parametrize(
-    ("method", "column"), [(scio_precision, scio_column), (clime_precision, clime_column)]
-)
-
-
 @pytest.mark.parametrize("weights", [np.ones((9, 9)), WEIGHTS], ids=["equal", "weighted"])
-@COLUMNWISE
+@pytest.mark.parametrize(("method", "column"), [(scio_precision, scio_column), (clime_precision, clime_column)])
 def test_columns_are_what_others_find(method: Any, column: Any, weights: FloatArray) -> None:
     """Scikit-learn's lasso, or an independent programme solved by an interior-point method, has the same columns."""
     for s, alpha in ((S, 0.02), (S, 0.2), (indefinite(), 0.3))[: 3 if method is clime_precision else 2]:
@@ -114,17 +106,12 @@ def test_least_squares_refuse_an_indefinite_matrix(method: Any) -> None:
     method(repair_covariance(indefinite(), "maxnorm").covariance, 0.3)
 
 
-@COLUMNWISE
-def test_singular_covariance_names_the_smallest_alpha(method: Any, column: Any) -> None:
+@pytest.mark.parametrize("method", [scio_precision, clime_precision])
+def test_singular_covariance_names_the_smallest_alpha(method: Any) -> None:
     """Just above the alpha in the sentence there is an estimate, and just below it there is none."""
     singular = repair_covariance(indefinite(), "clip").covariance
-    d, q = np.linalg.eigh(singular)
-    null = q[:, d < 1e-9]
     smallest = smallest_column_alpha(singular, np.ones((9, 9)))
 
-    # with one null direction d the constraint |e_j'd| <= alpha |d|_1 is all there is to it
-    if null.shape[1] == 1:
-        assert smallest == pytest.approx(np.abs(null).max() / np.abs(null).sum(), rel=1e-6)
     with pytest.raises(EstimationError, match=f"{smallest:.6g}"):
         method(singular, 0.9 * smallest)
     assert method(singular, 1.01 * smallest).shape == (9, 9)
@@ -138,24 +125,11 @@ def test_a_free_diagonal_is_left_where_all_else_is_penalised_away(method: Any) -
     np.testing.assert_allclose(method(S, 0.999, penalize_diagonal=False), np.diag(1.0 / S.diagonal()), atol=1e-9)
 
 
-def test_residuals_say_how_good_a_lasso_is() -> None:
-    """The residual of every column is the violation of the optimality conditions, small when solved."""
-    penalty = np.full((9, 9), 0.05)
-    solutions, residuals = solve_gram_lassos(S, np.eye(9), penalty)
-    rest = np.eye(9) - solutions @ S
-    violated = np.where(solutions == 0.0, np.abs(rest) - penalty, np.abs(rest - np.sign(solutions) * penalty))
-
-    np.testing.assert_allclose(residuals, np.maximum(violated.max(axis=1), 0.0), atol=1e-12)
-    assert residuals.max() <= 1e-10
-    flat = np.ones((2, 2))  # unbounded along (1, -1)
-    assert solve_gram_lassos(flat, np.eye(2), np.full((2, 2), 0.1))[1].max() > 0.1
-
-
 @pytest.mark.parametrize("name", ["neighborhood", "scio", "clime"])
 def test_estimators_cope_with_an_indefinite_debiased_covariance(name: str) -> None:
     """On few rows with much noise each repairs the correlations, and returns an estimate with a positive diagonal."""
     rng = np.random.default_rng(2)
-    rows = rng.normal(size=(100, 10)) + 2.0 * rng.normal(size=(100, 1)) + 2.0 * rng.normal(size=(100, 10))
+    rows = 2.0 * (rng.normal(size=(100, 1)) + rng.normal(size=(100, 10)))
     for weights in ("equal", "noise"):
         fitted = ESTIMATORS[name](noise_variance=4.0, weights=weights).fit(rows)
         assert fitted.smallest_eigenvalue_ < 0.0

@@ -9,7 +9,7 @@ from tests.unit.consumer.estimators.tables import noisy_wine
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import DrownedColumnError, ParameterError
-from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, graphical_lasso, learn_graph
+from dp_learn import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV, learn_graph
 from dp_publish import Receipt
 
 
@@ -24,21 +24,7 @@ def test_without_noise_it_is_scikit_learns_estimate() -> None:
     np.testing.assert_allclose(ours.covariance_, theirs.covariance_, atol=1e-4)
     np.testing.assert_allclose(ours.location_, theirs.location_, atol=1e-12)
     assert ours.score(rows) == pytest.approx(theirs.score(rows), abs=1e-4)
-
-
-def test_noise_is_subtracted() -> None:
-    """The estimate is the graphical lasso of the debiased correlation, in data units, with names."""
-    rows = noisy_wine() * np.arange(1, 14)
-    variance = (0.7 * np.arange(1, 14)) ** 2
-    fitted = DebiasedGraphicalLasso(0.15, noise_variance=variance).fit(rows)
-    debiased = np.cov(rows.to_numpy().T) - np.diag(variance)
-    d = np.sqrt(np.diagonal(debiased))
-
-    expected = graphical_lasso(debiased / np.outer(d, d), 0.15).precision
-    np.testing.assert_allclose(fitted.precision_ * np.outer(d, d), expected, atol=2e-3)
-    np.testing.assert_allclose(fitted.covariance_ @ fitted.precision_, np.eye(13), atol=1e-9)
-    assert set(fitted.edges_["source"]) <= set(rows.columns)
-    assert 0 < len(fitted.edges_) < 78
+    assert 0 < len(ours.edges_) < 78
 
 
 @pytest.mark.slow

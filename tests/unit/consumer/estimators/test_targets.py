@@ -151,14 +151,13 @@ def test_a_column_that_is_no_label_is_refused(noise_variance: float) -> None:
     """A number whose mean is a possible share is told from labels by its variance; noisy labels still pass."""
     rng = np.random.default_rng(8)
     labels = (rng.uniform(size=4000) < 0.4).astype(float)
-    noise = rng.normal(0, np.sqrt(noise_variance), size=(4000, 2))
-    wrong, right = (np.column_stack((other + rng.normal(size=4000), other)) for other in (0.4 + noise[:, 0], labels))
-    wrong[:, 1] += rng.normal(size=4000)
+    noise = rng.normal(0, np.sqrt(noise_variance), size=4000)
+    wrong, right = (np.column_stack((rng.normal(size=4000), other)) for other in (rng.normal(0.4, size=4000), labels))
     lda = DebiasedLDA(1, noise_variance=[0.0, noise_variance])
 
     with pytest.raises(EstimationError, match="variance"):
         lda.fit(wrong)
-    lda.fit(right + np.outer(noise[:, 1], [0, 1]))
+    lda.fit(right + np.outer(noise, [0, 1]))
     assert lda.priors_[1] == pytest.approx(0.4, abs=0.05)
 
 
@@ -182,14 +181,8 @@ def test_bundle_is_read_with_its_own_noise(bundle: Receipt, table: pd.DataFrame)
     """A column of a bundle is predicted from the others, and a bundle's labels are used as they are."""
     with open_bundle(bundle.path) as opened:
         fitted = DebiasedRidgeRegression("weight").fit(opened)
-        for wrong, name in (
-            (DebiasedRidgeRegression("wight"), "target"),
-            (DebiasedRidgeRegression(), "target"),
-            (DebiasedRidgeRegression("weight", noise_variance=1.0), "noise_variance"),
-            (DebiasedLDA("weight"), "class"),
-        ):
-            with pytest.raises((ParameterError, EstimationError), match=name):
-                wrong.fit(opened)
+        with pytest.raises(ParameterError, match="noise_variance"):
+            DebiasedRidgeRegression("weight", noise_variance=1.0).fit(opened)
     clean = table[["height", "weight", "visits"]]
 
     assert list(fitted.feature_names_in_) == ["height", "visits"]
@@ -197,31 +190,12 @@ def test_bundle_is_read_with_its_own_noise(bundle: Receipt, table: pd.DataFrame)
     assert 0.0 < fitted.excess_bound_ < np.inf
 
 
-@pytest.mark.parametrize(
-    ("estimator", "name"),
-    [
-        (DebiasedRidgeRegression(13), "target"),
-        (DebiasedRidgeRegression(["alcohol", "ash"]), "target"),
-        (DebiasedRidgeRegression("ash", alpha=-1.0), "alpha"),
-        (DebiasedLDA(["ash", "ash"]), "target"),
-        (DebiasedLDA(list(range(13))), "target"),
-        (DebiasedLDA("ash", classes=(1, 1)), "classes"),
-        (DebiasedLDA("ash", classes=(2, 3), precision="inverse"), "precision"),
-    ],
-)
-def test_bad_settings_are_named(estimator: Any, name: str) -> None:
-    """A wrong target, coding, penalty or noise is refused by its name."""
-    with pytest.raises(ParameterError) as refused:
-        estimator.fit(X)
-    assert refused.value.name == name
-
-
 def test_drowned_predictors_are_left_out_and_named() -> None:
     """A column that the noise drowns has no coefficient, and the others are as without it."""
-    for estimator, drowned in ((DebiasedRidgeRegression(alpha=0.1), "x2"), (DebiasedLDA(alpha=0.1), "x2")):
-        predicted = estimator.fit(X.assign(ash=2.0), LABELS).predict(X.assign(ash=2.0))
-        assert estimator.drowned_ == (drowned,)
-        without = X.drop(columns="ash")
+    constant, without = X.assign(ash=2.0), X.drop(columns="ash")
+    for estimator in (DebiasedRidgeRegression(alpha=0.1), DebiasedLDA(alpha=0.1)):
+        predicted = estimator.fit(constant, LABELS).predict(constant)
+        assert estimator.drowned_ == ("x2",)
         np.testing.assert_allclose(predicted, estimator.fit(without, LABELS).predict(without), rtol=1e-9)
 
 
@@ -234,9 +208,18 @@ def test_drowned_predictors_are_left_out_and_named() -> None:
         (DebiasedLDA(), np.ones((178, 1)), LABELS, "x0"),
         (DebiasedLDA(), X, np.zeros(len(X)), "y"),
         (DebiasedRidgeRegression("ash"), X, X["ash"], "y"),
+        (DebiasedRidgeRegression(13), X, None, "target"),
+        (DebiasedRidgeRegression("wight"), X, None, "target"),
+        (DebiasedRidgeRegression(), X, None, "y"),
+        (DebiasedRidgeRegression(["alcohol", "ash"]), X, None, "target"),
+        (DebiasedRidgeRegression("ash", alpha=-1.0), X, None, "alpha"),
+        (DebiasedLDA(["ash", "ash"]), X, None, "target"),
+        (DebiasedLDA(list(range(13))), X, None, "target"),
+        (DebiasedLDA("ash", classes=(1, 1)), X, None, "classes"),
+        (DebiasedLDA("ash", classes=(2, 3), precision="inverse"), X, None, "precision"),
     ],
 )
 def test_bad_tables_are_refused(estimator: Any, x: Any, y: Any, named: str) -> None:
-    """A constant target or predictor, too much noise, one class and a target given twice are named."""
+    """A constant target or predictor, too much noise, one class, and wrong settings are named."""
     with pytest.raises((ParameterError, EstimationError), match=named):
         estimator.fit(x, y)

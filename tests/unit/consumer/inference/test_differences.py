@@ -1,6 +1,7 @@
 """Differences of partial correlations: estimates, errors and tests against closed forms."""
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from tests.unit.consumer.sources import pooled_of
 
@@ -9,7 +10,7 @@ from dp_learn.inference.differences import Differences, find_differences
 from dp_learn.inference.releases import Release
 from dp_learn.matrices.linalg import FloatArray
 
-P, N_ROWS, NOISE = 4, 2000, 0.5
+P, N_ROWS = 4, 2000
 UPPER = np.triu_indices(P, 1)
 
 
@@ -22,15 +23,15 @@ def covariance_of(link: float) -> FloatArray:
     return np.asarray(np.linalg.inv(precision) * np.outer(units, units))
 
 
-def release_of(clean: FloatArray, n_rows: int = N_ROWS, noise: float | FloatArray = 0.0, n_nodes: int = P) -> Release:
+def release_of(clean: FloatArray, n_rows: int = N_ROWS, noise: npt.ArrayLike = 0.0, n_nodes: int = P) -> Release:
     """Return a release whose debiased covariance is exactly this one."""
     pooled = pooled_of(n_rows, clean, noise * np.diagonal(clean))
     return Release(pooled, np.linalg.inv(clean), lambda b: form_errors(pooled, b), np.ones((n_nodes, n_nodes)))
 
 
-def released(link: float, n_rows: int = N_ROWS, noise: float = 0.0) -> Release:
+def released(link: float, n_rows: int = N_ROWS) -> Release:
     """Return a release of the true covariance."""
-    return release_of(covariance_of(link), n_rows, noise)
+    return release_of(covariance_of(link), n_rows)
 
 
 def compare(*releases: Release) -> Differences:
@@ -46,19 +47,6 @@ def test_clean_rows_have_the_textbook_error() -> None:
 
     np.testing.assert_allclose(found.difference, r[:, 1] - r[:, 0], atol=1e-12)
     np.testing.assert_allclose(found.standard_error, error, rtol=1e-9)
-
-
-def test_draws_have_the_stated_errors_noise_included() -> None:
-    """Draws of the errors in standard errors have variance 1, and are independent for pairs without a link."""
-    noisy, clean = (
-        compare(released(0.1, noise=noise), released(0.4, 500, noise)).estimates[1] for noise in (NOISE, 0.0)
-    )
-    rng = np.random.default_rng(1)
-    drawn = np.array([noisy.draw(rng) for _ in range(2000)])
-
-    np.testing.assert_allclose(drawn.std(axis=0), 1.0, atol=0.06)
-    assert abs(np.corrcoef(drawn[:, 0], drawn[:, 5])[0, 1]) < 0.08
-    assert (noisy.standard_error > 1.3 * clean.standard_error).all()
 
 
 def test_global_tests_have_their_critical_values() -> None:

@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.metrics import roc_auc_score
 from tests.unit.consumer.sources import pooled_of, source_of
 
 from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, combine_sources
-from dp_learn.covariance.standard_errors import form_errors, form_variances, null_standard_errors, universal_penalty
+from dp_learn.covariance.standard_errors import form_variances, null_standard_errors, universal_penalty
 from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.inference.edges import EdgeInference, error_forms, fit_for_inference, infer_edges
+from dp_learn.inference.edges import EdgeInference, fit_for_inference, infer_edges
 from dp_learn.inference.evidence import score_pairs
 
 P = 5
@@ -43,18 +42,6 @@ def test_desparsifying_leaves_an_error_of_second_order() -> None:
 
     np.testing.assert_allclose(found.estimate - exact, -change @ pooled.covariance @ change, atol=1e-12)
     np.testing.assert_allclose(found.standard_error**2, form_variances(pooled, exact + change), rtol=1e-12)
-
-
-def test_given_errors_are_used() -> None:
-    """Errors four times as large, as rows may give, double every standard error; without any, p is 1 everywhere."""
-    pooled = make_pooled()
-    theta = np.linalg.inv(pooled.covariance)
-    rows, usual = form_errors(pooled, error_forms(pooled, theta)), infer_edges(pooled, theta)
-    found, none = (infer_edges(pooled, theta, rows.times(factor)) for factor in (4.0, 0.0))
-
-    np.testing.assert_allclose(found.standard_error, 2 * usual.standard_error, rtol=1e-12)
-    np.testing.assert_allclose(found.partial_error, 2 * usual.partial_error, rtol=1e-9)
-    np.testing.assert_array_equal(none.p_values, 1.0)  # as of two rows, which say the same
 
 
 def test_without_noise_partial_correlations_have_their_textbook_error() -> None:
@@ -195,33 +182,10 @@ def test_indefinite_covariances_keep_a_share_of_the_penalty(covariance: np.ndarr
     assert np.linalg.eigvalsh(fit.precision)[0] > 0
 
 
-def chain_pooled(variance: float, units: float = 1.0) -> tuple[PooledCovariance, np.ndarray]:
-    """Return the covariance of noisy rows whose graph is a chain of strong links, and that graph."""
-    precision = np.eye(40) + 0.5 * (np.eye(40, k=1) + np.eye(40, k=-1))
-    covariance = np.linalg.inv(precision)
-    deviations = np.sqrt(np.diagonal(covariance))
-    rng = np.random.default_rng(4)
-    rows = rng.multivariate_normal(np.zeros(40), covariance / np.outer(deviations, deviations), 3000)
-    noisy = units * (rows + np.sqrt(variance) * rng.normal(size=rows.shape))
-    variances = np.full(40, variance * units**2)
-    return pooled_of(3000, np.cov(noisy.T) - np.diag(variances), variances), precision != 0
-
-
-@pytest.mark.slow
-def test_ranking_is_good_at_every_strength_of_the_noise() -> None:
-    """It finds a chain with little noise, and with as much noise as signal, which buries the desparsified estimate."""
-    upper = np.triu_indices(40, 1)
-    for variance, least in ((0.01, 0.99), (1.0, 0.97)):
-        pooled, graph = chain_pooled(variance)
-        assert roc_auc_score(graph[upper], score_pairs(pooled)[upper]) > least
-
-    desparsified = infer_edges(pooled, fit_for_inference(pooled).precision).scores
-    assert roc_auc_score(graph[upper], desparsified[upper]) < 0.9
-
-
 def test_scores_do_not_depend_on_units() -> None:
     """Columns in other units have the same scores, which are symmetric and zero on the diagonal."""
-    scores, scaled = (score_pairs(chain_pooled(0.2, units)[0]) for units in (1.0, 1000.0))
+    scores, scaled = (score_pairs(pooled_of(3000, chain() * units**2, 0.2 * units**2)) for units in (1.0, 1000.0))
+    assert (np.diagonal(scores, 1).min() > 3.0 * np.abs(np.triu(scores, 2))).all()
 
     np.testing.assert_allclose(scaled, scores, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(scores, scores.T)

@@ -99,17 +99,6 @@ def test_most_edges_must_be_clear() -> None:
     assert not are_clear(np.array([]))
 
 
-def test_heavy_tails_raise_what_chance_explains() -> None:
-    """By the mean over nodes, while each interval is as wide as its own ratio says."""
-    drawn = np.tile([[-0.02], [0.0]], (5, 2))
-    estimate, low, high = estimate_predictability(np.eye(2) + 0.5, np.arange(2), drawn, np.array([1.0, 3.0]))
-    plain = np.log(unexplained_shares(np.eye(2) + 0.5, np.arange(2)))
-    np.testing.assert_allclose(np.log(1.0 - estimate), plain - 2.0 * np.log(np.exp([-0.02, 0.0]).mean()))
-    np.testing.assert_allclose(
-        np.log(1.0 - low) - np.log(1.0 - high), 2.0 * 1.96 * 0.01 * np.sqrt([1.0, 3.0]), rtol=1e-4
-    )
-
-
 def test_sums_over_edges() -> None:
     """A sum counts edges alone, by the signs of their weights; a node without edges has no interval."""
     partials = np.array([[1.0, 0.3, -0.2], [0.3, 1.0, 0.9], [-0.2, 0.9, 1.0]])

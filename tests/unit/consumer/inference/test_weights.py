@@ -4,8 +4,7 @@ import numpy as np
 from scipy import integrate, stats
 
 from dp_learn.covariance.estimate import FormErrors
-from dp_learn.inference.edges import EdgeInference
-from dp_learn.inference.weights import shrink_weights
+from dp_learn.inference.edges import EdgeInference, shrink_weights
 
 
 def inference_of(estimate: np.ndarray, error: float, noise: np.ndarray | None) -> EdgeInference:

@@ -52,17 +52,6 @@ folder.write_results(Result([], ours, tables={"edges.csv": pd.DataFrame({"source
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", ["_settle_all", "_put_in_place", "_remove"])
-def test_what_a_killed_run_left_is_removed(moment: str, result: Path, tmp_path: Path) -> None:
-    """The next result in the same place removes it: files, a whole result without its name, or the earlier one."""
-    assert subprocess.run([sys.executable, "-c", KILLED, moment, result], check=False).returncode == -signal.SIGKILL
-    assert foreign_content(result) is None
-    assert len(list(tmp_path.iterdir())) == 2
-    write_results(Result([], OURS), result)
-    assert [path.name for path in tmp_path.iterdir()] == ["result"]
-
-
 def test_what_somebody_put_into_it_is_not_removed(result: Path, tmp_path: Path) -> None:
     """A hidden folder with other files in it stays."""
     assert subprocess.run([sys.executable, "-c", KILLED, "_remove", result], check=False).returncode == -signal.SIGKILL

@@ -88,17 +88,14 @@ def test_a_small_number_does_not_lose_its_digits(value: float, text: str) -> Non
 
 @pytest.mark.parametrize("estimator", ["neighborhood", "ridge"])
 def test_every_estimator_says_what_the_noise_hides(estimator: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Strong edges that noise alone may have made are not listed; the noise and what was done about it are told."""
+    """Strong edges that noise alone may have made are not listed, but counted."""
     values = np.random.default_rng(1).normal(size=(3000, 8))
-    values[:, 1] += values[:, 0]
-    values[:, 2] += values[:, 1]
-    table = pd.DataFrame(values / values.std(axis=0), columns=list("abcdefgh"))
-    policy = make_policy({name: [-4, 4] for name in table}, sigma=0.5, unit="cell")
+    values[:, 1:3] += values[:, :1]
+    table = pd.DataFrame(values, columns=list("abcdefgh"))
+    policy = make_policy({name: [-6, 6] for name in table}, sigma=0.5, unit="cell")
     with open_bundle(publish(table, policy, out=tmp_path / "noisy.tar", key=key).path) as opened:
         found = learn_alternative([opened], estimator, alpha=0.02)
-        found.summary.update(smallest_eigenvalue=-0.25, repair="maxnorm", notes=["a note"])
         text = describe_result(found, tmp_path)
-    assert found.graph is not None
     edges = found.graph.edges()
     sign = np.sign(edges["partial_correlation"])
     hidden = int(((sign * edges["ci_low"] <= 0.0) | (sign * edges["ci_high"] <= 0.0)).sum())
@@ -106,5 +103,3 @@ def test_every_estimator_says_what_the_noise_hides(estimator: str, tmp_path: Pat
     assert hidden
     assert f"{hidden} more may be absent" in text
     assert text.count(" -- ") == min(10, len(edges) - hidden)
-    assert "of the published variances" in text
-    assert "-0.25) and was repaired by maxnorm\n  a note\n" in text

@@ -68,23 +68,6 @@ def test_no_chance_is_above_a_large_block_that_is_sure(graph: GraphEstimate) -> 
     assert (mean_squares > tests.statistic[place] / 198).sum() > 3  # the mean square would have these first
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("sigma", "is_tested"), [(0.5, True), (1.0, False)])
-def test_there_is_a_ranking_where_no_unpenalised_fit_exists(sigma: float, *, is_tested: bool) -> None:
-    """Of collinear nodes that noise makes indefinite all pairs are ranked, also where no test can be had."""
-    rng = np.random.default_rng(5)
-    x, g = rng.normal(size=3000), rng.integers(0, 3, 3000)
-    collinear = {f"x{place}": x + 1e-3 * rng.normal(size=3000) for place in range(6)}
-    learned = learn_mixed(mixed_sample({**collinear, "g": g, "z": rng.normal(size=3000)}, sigma))
-    ranking = learned.estimate.ranking()
-
-    assert (learned.estimate.tests is not None) == is_tested
-    assert any("tests" in note for note in learned.notes)
-    assert ranking is not None
-    assert len(ranking) == 8 * 7 // 2
-    assert set(ranking["source"][:15]) | set(ranking["target"][:15]) == set(collinear)
-
-
 def test_tables_and_the_message_go_by_the_tests_where_there_are_any(graph: GraphEstimate) -> None:
     """Both tables come surest first; a link that the tests leave in doubt is counted, however high its evidence."""
     edges, ranking, tests = graph.edges(), graph.ranking(), graph.tests

@@ -11,7 +11,6 @@ from tests.unit.consumer.pipeline.mixed import mixed_sample
 
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import table_rows
-from dp_learn.pipeline import stages
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.settings import Options, Settings
 from dp_learn.pipeline.stages import CHANCE_SHARE, LARGEST_NOISE, estimate_first_stage, evidence_weights, noise_error
@@ -53,20 +52,6 @@ def test_the_default_has_few_false_edges() -> None:
     assert found >= max(57, once)
     assert false <= 0.05 * (found + false)
     assert more_false >= 0.15 * (once + more_false)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma", [0.3, 1.5])
-def test_unrelated_columns_have_no_edges(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 60 tables without links two thirds have no edge, in two stages and in one; not so at a lower price."""
-    tables = [np.random.default_rng(seed).normal(size=(1000, 20)) for seed in range(60)]
-    samples = [noisy_sample(rows, sigma) for rows in tables]
-    empty = sum(found_and_false(sample, np.eye(20, dtype=bool)) == (0, 0) for sample in samples)
-    assert empty >= 40  # of 46 to 52 that are expected
-
-    monkeypatch.setattr(stages, "GAMMA", 0.0)
-    monkeypatch.setattr(stages, "CHANCE_EDGES", 3.0)
-    assert sum(found_and_false(sample, np.eye(20, dtype=bool)) == (0, 0) for sample in samples) <= 24
 
 
 @pytest.mark.parametrize(("share", "in_two"), [(0.9, True), (1.1, False)])

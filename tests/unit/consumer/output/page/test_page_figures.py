@@ -1,7 +1,6 @@
 """The figures of a result's page hold the result's own numbers."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -121,19 +120,3 @@ def test_visible_links_are_told_with_and_without_noise(opened: Bundle) -> None:
     assert data["noisy"][at - 1] <= 80.1 <= data["noisy"][at] + 0.2
     assert f"{seen.n_rows:,}" in describe_visibility(seen)[3]
     assert find_visibility(findings_of(opened, error_bars=False)) is None
-
-
-def test_links_that_a_later_fit_dropped_are_counted(opened: Bundle) -> None:
-    """A given penalty has no path; where the fit that followed left fewer links than it did, both numbers are told."""
-    findings = findings_of(opened, alpha=0.02)
-    fit = findings.learned.fit
-    assert draw_paths(findings) == []
-    assert len(explain_alpha(findings)) == 2
-
-    fewer = fit.precision.copy()
-    fewer[0, 1] = fewer[1, 0] = 0.0
-    changed = replace(findings.learned, fit=replace(fit, precision=fewer, share=0.05))
-    n_edges = np.count_nonzero(np.triu(fit.solution.precision, 1))
-    said = explain_alpha(replace(findings, learned=changed))[1]
-    assert f"leaves {n_edges} links" in said
-    assert f"left {n_edges - 1} of them" in said
