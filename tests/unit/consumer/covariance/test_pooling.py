@@ -4,7 +4,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy import special
-from scipy.linalg import block_diag
 from tests.unit.consumer.sources import source_of
 
 from dp_bundle.base.errors import DrownedColumnError
@@ -52,18 +51,6 @@ def test_noiseless_release_of_the_same_rows_is_enough() -> None:
     assert pool_sources("abc", sources[:1]).weights == (1.0,)
     assert pool_sources("abc", sources, same_rows=True).weights == (1.0, 0.0)
     assert pool_sources("abc", sources).weights[1] > 0.05
-
-
-def test_drowned_columns_do_not_decide() -> None:
-    """A column with no variance left, whose relative error means nothing, does not change the weights."""
-    noisy = [make_source(80, [1.0, 0.5, 2.0]), make_source(500, [6.0, 1.0, 1.0])]
-    drowned = [
-        source_of(each.n_rows, block_diag(each.covariance, noise * 0.99), np.append(each.noise_variance, noise))
-        for each, noise in zip(noisy, (100.0, 1.0), strict=True)
-    ]
-
-    expected = pool_sources("abc", noisy).weights
-    np.testing.assert_allclose(pool_sources("abcd", drowned).weights, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("same_rows", [False, True])

@@ -76,25 +76,22 @@ def test_too_few_rows_get_a_sentence() -> None:
 @pytest.fixture
 def releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> dict[str, Path]:
     """Publish: the same rows twice, other rows, a grown table, other columns, and other units."""
-    policies = {
-        "first": make_policy(BOUNDS, mu=40.0, unit="row"),
-        "second": make_policy(BOUNDS, mu=80.0, unit="row"),
-        "elsewhere": make_policy(BOUNDS, name="elsewhere", mu=40.0, unit="row"),
-        "grown": make_policy(BOUNDS, mu=40.0, unit="row"),
-        "narrow": make_policy({"height": [120, 220], "weight": [20, 140]}, name="narrow", mu=40.0, unit="row"),
-    }
-    tables = dict.fromkeys(policies, table)
-    tables["elsewhere"] = table.sample(frac=1.0, random_state=1)[["weight", "visits", "height", "name"]]
-    tables["grown"] = pd.concat([table, table.iloc[:50]])
-    tables["narrow"] = table[["height", "weight"]]
-    metric = make_policy(BOUNDS, name="metric", mu=40.0, unit="row").model_dump(exclude_defaults=True)
+    plain, elsewhere, other = (make_policy(BOUNDS, name=name, mu=40.0, unit="row") for name in ("d", "e", "f"))
+    metric = other.model_dump(exclude_defaults=True)
     metric["columns"]["height"]["unit"] = "cm"
-    policies["metric"], tables["metric"] = Policy.model_validate(metric), table
-    paths = {name: tmp_path / f"{name}.tar" for name in policies}
-    for name, policy in policies.items():
-        publish(tables[name], policy, out=paths[name], key=key)
-    paths["part"] = tmp_path / "part.tar"
-    publish(table.iloc[:200], policies["first"], out=paths["part"], key=key, partition="a")
+    narrow = make_policy({"height": [120, 220], "weight": [20, 140]}, name="narrow", mu=40.0, unit="row")
+    paths = {}
+    for name, rows, policy in (
+        ("first", table, plain),
+        ("second", table, plain),
+        ("elsewhere", table.sample(frac=1.0, random_state=1)[["weight", "visits", "height", "name"]], elsewhere),
+        ("grown", pd.concat([table, table.iloc[:50]]), plain),
+        ("narrow", table[["height", "weight"]], narrow),
+        ("metric", table, Policy.model_validate(metric)),
+        ("part", table.iloc[:200], plain),
+    ):
+        paths[name] = tmp_path / f"{name}.tar"
+        publish(rows, policy, out=paths[name], key=key, partition="a" if name == "part" else None)
     return paths
 
 

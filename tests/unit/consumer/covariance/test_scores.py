@@ -73,7 +73,7 @@ def released(key: Ed25519PrivateKey, folder: Path, *tables: pd.DataFrame) -> Ite
 
 def test_other_levels_and_other_releases_are_named_as_such(key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """Where one has levels and the other numbers, or no scores at all, distributions are not what differs."""
-    table = rows(np.random.default_rng(8), 3000)
+    table = rows(np.random.default_rng(8), 1000)
     words = table.assign(fifth=np.where(table["fifth"] > 0, "yes", "no"))
     said = policy("words", fifth={"kind": "boolean", "levels": ["no", "yes"]})
     values = said.model_copy(update={"privacy": said.privacy.model_copy(update={"release": "covariance"})})

@@ -15,14 +15,12 @@ from dp_learn.covariance.estimate import (
     PooledCovariance,
     ReleasedCovariance,
     combine_sources,
-    isserlis,
     keep_columns,
 )
 from dp_learn.covariance.moments import row_errors
 from dp_learn.covariance.one_round import OneRound
 from dp_learn.covariance.sample import effective_rows
 from dp_learn.covariance.standard_errors import (
-    clean_forms,
     combine_row_errors,
     entry_variances,
     form_errors,
@@ -49,11 +47,6 @@ NOISE_LAW: Law = [  # columns with three and with two values, the first of high 
 ]
 NOISE_VARIANCE = np.array([0.8, 0.36])
 NOISE_FOURTH_CUMULANT = np.array([3.2 - 3 * 0.8**2, -2 * 0.36**2])
-
-
-def sampling_errors(pooled: PooledCovariance, b: np.ndarray) -> FormErrors:
-    """Return what the forms would vary by without noise, for Gaussian rows."""
-    return isserlis(*[clean_forms(pooled, b)] * 2).times(pooled.sampling_factor)
 
 
 def random_covariance(p: int, seed: int) -> np.ndarray:
@@ -89,23 +82,6 @@ def test_mechanism_part_is_exact_for_rows_and_noise_of_any_distribution() -> Non
     pooled = combine_sources("ab", [noisy])
 
     assert_same(mechanism_errors(pooled, FORMS) + errors_of_two_rows(CLEAN_LAW), errors_of_two_rows(noisy_law))
-
-
-def test_releases_of_the_same_rows_share_the_sampling_error() -> None:
-    """Over independent rows two equal sources halve the whole variance, over the same rows only the noise's part.
-
-    With B = I and one source the variance is (s~_ii s~_jj + s~_ij^2) / (n - 1) of the noisy covariance.
-    """
-    noisy = random_covariance(4, 2) + np.eye(4)
-    d = np.diagonal(noisy)
-    one = combine_sources("abcd", [source_of(50, noisy, 1.0)])
-    two = combine_sources("abcd", [source_of(50, noisy, 1.0)] * 2, (1, 1))
-    same = replace(two, same_rows=True)
-    b = np.linalg.inv(noisy)
-
-    np.testing.assert_allclose(form_variances(one, np.eye(4)), (np.outer(d, d) + noisy**2) / 49, rtol=1e-13)
-    assert_same(form_errors(two, b), form_errors(one, b).times(0.5))
-    assert_same(form_errors(same, b), sampling_errors(one, b) + mechanism_errors(one, b).times(0.5))
 
 
 @pytest.mark.parametrize("same_rows", [False, True])

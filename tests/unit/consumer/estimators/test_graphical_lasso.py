@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.covariance import GraphicalLasso
+from sklearn.covariance import EmpiricalCovariance, GraphicalLasso, log_likelihood
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.unit.consumer.estimators.tables import noisy_wine
@@ -27,20 +27,12 @@ def test_without_noise_it_is_scikit_learns_estimate() -> None:
     assert 0 < len(ours.edges_) < 78
 
 
-@pytest.mark.slow
-def test_score_is_the_same_for_clean_and_noisy_rows_on_average() -> None:
-    """The held-out likelihood of noisy rows estimates that of the clean ones; without subtraction it would not."""
-    fitted = DebiasedGraphicalLasso(0.15, noise_variance=0.49).fit(noisy_wine())
-    clean = DebiasedGraphicalLasso(0.15).fit(noisy_wine(0.0))
-    clean.precision_, clean.location_ = fitted.precision_, fitted.location_
-    rows, rng = noisy_wine(0.0), np.random.default_rng(0)
-    noisy = [rows + 0.7 * rng.normal(size=rows.shape) for _ in range(200)]
-    scores = np.array([fitted.score(each) for each in noisy])
-    ignoring = np.mean([clean.score(each) for each in noisy])
-    error = scores.std(ddof=1) / np.sqrt(len(scores))
-
-    assert abs(scores.mean() - clean.score(rows)) < 4 * error
-    assert abs(ignoring - clean.score(rows)) > 40 * error
+def test_score_is_that_of_the_rows_without_noise() -> None:
+    """It is scikit-learn's log-likelihood of their second moments about the location, less the noise."""
+    rows = noisy_wine()
+    fitted = DebiasedGraphicalLasso(0.15, noise_variance=0.49).fit(rows)
+    moments = EmpiricalCovariance().fit(rows - fitted.location_).covariance_ - 0.49 * np.eye(13)
+    assert fitted.score(rows) == pytest.approx(log_likelihood(moments, fitted.precision_))
 
 
 def test_bundle_is_read_with_its_own_noise(bundle: Receipt) -> None:

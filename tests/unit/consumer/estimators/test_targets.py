@@ -210,7 +210,6 @@ def test_drowned_predictors_are_left_out_and_named() -> None:
         (DebiasedRidgeRegression("ash"), X, X["ash"], "y"),
         (DebiasedRidgeRegression(13), X, None, "target"),
         (DebiasedRidgeRegression("wight"), X, None, "target"),
-        (DebiasedRidgeRegression(), X, None, "y"),
         (DebiasedRidgeRegression(["alcohol", "ash"]), X, None, "target"),
         (DebiasedRidgeRegression("ash", alpha=-1.0), X, None, "alpha"),
         (DebiasedLDA(["ash", "ash"]), X, None, "target"),

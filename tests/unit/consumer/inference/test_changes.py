@@ -1,12 +1,10 @@
 """Changes over time: contrasts, their errors and change points against closed forms."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tests.unit.consumer.inference.test_differences import N_ROWS, P, released
 
-from dp_learn.inference.changes import Changes, compare_pooled, find_changes
+from dp_learn.inference.changes import Changes, find_changes
 
 SERIES = (0.1, 0.1, 0.1, 0.4, 0.4, 0.4, 0.4)
 
@@ -19,7 +17,7 @@ def changes_of(links: tuple[float, ...], *, in_time: bool = True, n_rows: tuple[
 
 
 def test_the_change_point_is_where_the_link_changes() -> None:
-    """There is one, of the pair that changed, and periods that are pooled take the place of means."""
+    """There is one, of the pair that changed."""
     found = changes_of(SERIES)
     (one,) = found.found
 
@@ -29,14 +27,6 @@ def test_the_change_point_is_where_the_link_changes() -> None:
     np.testing.assert_allclose(one.difference, [0.3, *[0.0] * 5], atol=1e-12)
     assert (one.q_value <= 0.05).tolist() == [True, *[False] * 5]
     assert one.q_value[0] == pytest.approx(one.p_value[0] * 6 * 6)  # pairs, and places between periods
-
-    estimates = found.estimates[:2]
-    unsure = replace(estimates[1], is_clear=np.array([True, False, True, True, True, True]))
-    (other,) = compare_pooled(found, [estimates[0], unsure], [(0, 1)]).found
-    error = np.hypot(estimates[0].standard_error, unsure.standard_error)
-    np.testing.assert_allclose(other.standard_error, np.where(unsure.is_clear, error, np.nan))
-    np.testing.assert_allclose(other.difference[[0, 5]], 0.0, atol=1e-12)
-    assert other.corrected == one.corrected
 
 
 def test_errors_are_those_of_weighted_means() -> None:

@@ -36,12 +36,8 @@ def test_the_reader_is_found_where_the_distribution_is_installed() -> None:
 
 def test_errors_of_rows_are_those_of_leaving_out_one_row_at_a_time(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Correlations are those of the noisy rows less the noise's variance, and errors agree with the jackknife's."""
-    receipt = publish(
-        draw(1500, np.random.default_rng(1)),
-        make_policy(BOUNDS, unit="cell", mu=12.0),
-        out=tmp_path / "t.tar",
-        key=key,
-    )
+    policy = make_policy(BOUNDS, unit="cell", mu=12.0)
+    receipt = publish(draw(1500, np.random.default_rng(1)), policy, out=tmp_path / "t.tar", key=key)
     found = read(receipt.path)
     with open_bundle(receipt.path) as bundle:
         rows = bundle.to_pandas().to_numpy()
@@ -81,7 +77,4 @@ def test_the_network_is_that_of_dp_learn(tmp_path: Path, key: Ed25519PrivateKey)
     linked = {place for link in found.links for place in link[:2]}
     assert {tuple(sorted(link[:2])) for link in found.links} >= {(0, 1), (0, 3)}
     assert [place is not None for place in found.places] == [node in linked for node in range(4)]
-    for link in found.links:
-        assert link.low is not None
-        assert link.high is not None
-        assert link.low < link.weight < link.high
+    assert all(link.low < link.weight < link.high for link in found.links)

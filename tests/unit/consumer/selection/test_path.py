@@ -58,18 +58,6 @@ def test_no_correlation_at_all_is_named(weights: np.ndarray | None) -> None:
         alpha_grid(matrix, weights=weights)
 
 
-@EITHER
-def test_path_gives_what_each_alpha_alone_gives(groups: list[int] | None) -> None:
-    """Warm starts change no solution."""
-    matrix = debias(noisy_rows(800, 0.7), 0.7)
-    path = list(solve_path(matrix, alpha_grid(matrix, 6, 0.1, groups=groups), groups=groups, tol=1e-10))
-    assert len(path) == 6
-    for alpha, solution in path:
-        assert solution is not None
-        alone = graphical_lasso(matrix, alpha, groups=groups, tol=1e-10)
-        np.testing.assert_allclose(solution.precision, alone.precision, atol=1e-4)
-
-
 def test_path_ends_where_the_solver_gives_up() -> None:
     """What could not be certified within the iterations allowed is no solution."""
     matrix = debias(noisy_rows(800, 0.7), 0.7)
