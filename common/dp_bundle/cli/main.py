@@ -27,7 +27,7 @@ from dp_bundle.cli.console import (
     version_option,
 )
 from dp_bundle.cli.keys import keys, trust
-from dp_bundle.cli.portals import FOLDER, catalog, stage
+from dp_bundle.cli.portals import FOLDER, catalog, describe, serve, stage
 from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name
@@ -36,7 +36,9 @@ from dp_bundle.trust.store import TrustStore
 BUNDLE, LOCAL_BUNDLE = BundlePath(), BundlePath(remote=False)
 
 
-@click.group(commands=[catalog, keys, stage, trust], context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    commands=[catalog, describe, keys, serve, stage, trust], context_settings={"help_option_names": ["-h", "--help"]}
+)
 @version_option
 def cli() -> None:
     """Inspect and verify bundles of noisy data, and decide whom to trust.

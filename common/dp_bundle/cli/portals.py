@@ -1,7 +1,8 @@
-"""The commands of dp-bundle for portals: a bundle laid out for one, in its words, and a site of many."""
+"""The commands of dp-bundle for portals: a bundle in their words, laid out for one, and a site of many."""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,13 +19,47 @@ from dp_bundle.cli.console import (
     note,
     opened,
     option,
+    quiet_option,
     reader_options,
 )
 from dp_bundle.cli.steps import step
-from dp_bundle.portals.names import PORTALS
+from dp_bundle.portals.names import FORMS, PORTALS
 
 _BUNDLE = BundlePath(remote=False)
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("file", type=_BUNDLE)
+@option("--as", "form", applies=ALWAYS, type=click.Choice(FORMS), required=True, help="The vocabulary.")
+@option("--out", applies=ALWAYS, type=NewPath(), help="A new file; otherwise it is printed.")
+@reader_options
+@quiet_option
+def describe(file: Path, form: str, out: Path | None, allow_older: bool, any_signer: bool, quiet: bool) -> None:
+    """Describe a verified bundle in a vocabulary that portals read: DCAT-AP, DataCite, Croissant and others.
+
+    Everything follows from the manifest. Paths are those of the folder that `dp-bundle stage --for static` makes.
+
+    \b
+    Example:
+      dp-bundle describe wine.bundle.tar --as dcat
+    """
+    from dp_bundle.bundle.writing import errors_of_writing
+    from dp_bundle.describe.subject import licence_gap
+    from dp_bundle.files.new_files import whole_file
+    from dp_bundle.portals.staging import describe_as
+
+    with opened(file, any_signer=any_signer, allow_older=allow_older) as bundle:
+        step("describing the bundle", quiet=quiet)
+        content, notes = describe_as(bundle, form), [*bundle.notes, licence_gap(bundle.release.dataset)]
+    note(filter(None, notes), quiet=quiet)
+    step("")
+    if out is None:
+        click.echo(content.decode(), nl=False)
+        return
+    with errors_of_writing(out, f"{quote_path(out)} is there already: give another name"), whole_file(out) as target:
+        target.write(content)
+    answer(f"wrote {quote_path(out)}", quiet=quiet)
 
 
 @click.command()
@@ -94,3 +129,30 @@ def catalog(folder: Path, out: Path, title: str, address: str, any_signer: bool,
         note([f"{files} beside bundles left out: not the signature that the name promises"], quiet=quiet)
     text = f"{quote_path(out)}: {counted(summary.offered, 'release')} offered{refused}; {done}"
     answer(text, {"site": str(out), **asdict(summary)}, as_json=as_json, quiet=quiet)
+
+
+@click.command()
+@click.argument("site", type=FOLDER)
+@option(
+    "--port",
+    applies=ALWAYS,
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="0 for any that is free.",
+)
+@quiet_option
+def serve(site: Path, port: int, quiet: bool) -> None:
+    """Preview a site in a browser on this machine, and on no other, until Ctrl-C.
+
+    \b
+    Example:
+      dp-bundle serve site
+    """
+    from dp_bundle.catalog.preview import serve_site
+
+    with serve_site(site, port) as server:
+        where = f"http://127.0.0.1:{server.server_port}/"
+        answer(f"{quote_path(site)} is at {where} for this machine alone; Ctrl-C ends it", quiet=quiet)
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()

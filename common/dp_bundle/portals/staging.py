@@ -30,13 +30,25 @@ from dp_bundle.portals.names import PORTALS
 from dp_bundle.portals.portal_json import croissant_document, frictionless_document, schema_org_document
 
 _IN_ONE_FOLDER = ("static", "huggingface")  # all others get the files to upload in a folder of their own, `files`
-_STATIC: dict[str, Callable[[Release, list[PublishedFile]], dict[str, Any]]] = {
-    "datapackage.json": frictionless_document,
-    "croissant.json": croissant_document,
-    "dcat.jsonld": dcat_document,
-    "schema.org.jsonld": schema_org_document,
-    "datacite.json": datacite_document,
+_STATIC = {
+    "datapackage.json": "frictionless",
+    "croissant.json": "croissant",
+    "dcat.jsonld": "dcat",
+    "schema.org.jsonld": "schema.org",
+    "datacite.json": "datacite",
 }
+_MAKERS: dict[str, Callable[[Release, list[PublishedFile]], dict[str, Any]]] = {
+    "frictionless": frictionless_document,
+    "croissant": croissant_document,
+    "dcat": dcat_document,
+    "datacite": datacite_document,
+    "schema.org": schema_org_document,
+}
+
+
+def describe_as(bundle: Bundle, form: str) -> bytes:
+    """Return a description of a bundle, in one of `FORMS`, for the folder that `stage_bundle` makes for `static`."""
+    return _json(_MAKERS[form](bundle.release, published_files(bundle)))
 
 
 def stage_bundle(bundle: Bundle, portal: str, folder: Path) -> tuple[list[Path], list[str]]:
@@ -97,7 +109,7 @@ def _metadata(bundle: Bundle, portal: str, signatures: list[PublishedFile]) -> d
         return {"dataset.json": _json(dataverse_dataset(release)), "files.json": _json(described)}
     if portal == "zenodo":
         return {"invenio-rdm.json": _json(invenio_record(release))}
-    return {name: _json(make(release, files)) for name, make in _STATIC.items()}
+    return {name: _json(_MAKERS[form](release, files)) for name, form in _STATIC.items()}
 
 
 def _write_data(bundle: Bundle, folder: Path, *, flat: bool, readme: bool) -> None:

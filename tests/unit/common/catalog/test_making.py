@@ -7,6 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from scipy.stats import norm
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog
+from dp_bundle.catalog.preview import serve_site
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.trust.judging import Revocation, sign_statement
 from dp_bundle.trust.keys import new_key_pair
@@ -272,3 +276,33 @@ def test_two_files_with_one_number_are_both_refused(
     page = (tmp_path / "site" / "index.html").read_text()
     assert page.count("2 files here claim to be release 1 of this dataset, and differ") == 2
     assert not list((tmp_path / "site").glob("datasets/other-*"))
+
+
+def test_a_site_is_served_on_loopback_without_hidden_files(tmp_path: Path) -> None:
+    """The list is served with its type; what the next run remembers is not."""
+    (tmp_path / "index.html").write_text("<p>the list</p>")
+    (tmp_path / ".dpgraph-catalog.json").write_text("{}")
+    with serve_site(tmp_path, 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        where = f"http://127.0.0.1:{server.server_port}"
+        try:
+            with urllib.request.urlopen(f"{where}/") as answer:  # noqa: S310  our own
+                assert (answer.headers["Content-Type"], answer.read()) == ("text/html", b"<p>the list</p>")
+            for hidden in ("/.dpgraph-catalog.json", "/%2edpgraph-catalog.json"):
+                with pytest.raises(urllib.error.HTTPError, match="404") as error:
+                    urllib.request.urlopen(f"{where}{hidden}")  # noqa: S310  our own
+                error.value.close()
+        finally:
+            server.shutdown()
+            thread.join()
+    assert server.server_address[0] == "127.0.0.1"
+
+
+def test_a_port_in_use_and_a_missing_site_are_told_in_a_sentence(tmp_path: Path) -> None:
+    """Each error says what to do."""
+    with pytest.raises(DpGraphError, match="catalog"):
+        serve_site(tmp_path, 0)
+    (tmp_path / "index.html").write_text("")
+    with serve_site(tmp_path, 0) as server, pytest.raises(DpGraphError, match="--port"):
+        serve_site(tmp_path, server.server_port)

@@ -3,13 +3,15 @@
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError, DpGraphError
-from dp_bundle.portals.names import PORTALS
+from dp_bundle.portals.names import FORMS, PORTALS
 from dp_bundle.portals.staging import stage_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_publish import Receipt
@@ -65,3 +67,19 @@ def test_nothing_is_replaced_and_nothing_is_left_half(described: Receipt, tmp_pa
         with pytest.raises(BundleError):
             stage_bundle(bundle, "static", tmp_path / "new")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "home") == [changed.name, "taken"]
+
+
+def test_describe_prints_or_writes_every_form(described: Receipt, tmp_path: Path, command: Callable[..., Any]) -> None:
+    """Each form is one document, the same on stdout and in a new file, which is never replaced."""
+    for form in FORMS:
+        printed = command("dp-bundle", "describe", described.path, "--as", form, "--any-signer")
+        assert printed.returncode == 0
+        assert json.loads(printed.stdout)
+        out = tmp_path / f"{form}.json"
+        written = command("dp-bundle", "describe", described.path, "--as", form, "--any-signer", "--out", out)
+        assert (written.returncode, out.read_text(encoding="utf-8")) == (0, printed.stdout)
+    again = command(
+        "dp-bundle", "describe", described.path, "--as", "dcat", "--any-signer", "--out", tmp_path / "dcat.json"
+    )
+    assert again.returncode != 0
+    assert "is there already" in again.stderr
