@@ -16,7 +16,7 @@ from dp_bundle import open_bundle
 from dp_bundle.bundle.inspection import describe_bundle
 from dp_bundle.catalog.label import worded_label
 from dp_bundle.trust.judging import UnsafeTrustAnyone
-from dp_bundle.trust.keys import key_names, new_key_pair
+from dp_bundle.trust.keys import new_key_pair
 from dp_publish.ledger.ledger import Ledger
 
 
@@ -89,15 +89,6 @@ def test_private_counts_are_marked_as_such(people: Path, call: Call) -> None:
     assert b"clipped" not in Path("people.bundle.tar").read_bytes().replace(b"values were clipped", b"")
 
 
-def test_values_that_the_noise_leaves_are_told_with_their_share_and_the_remedy(call: Call) -> None:
-    """Truth values of which two thirds come out as they went in are no riddle: how many, which, and what changes it."""
-    pd.DataFrame({"b": [True, False] * 200, "x": [0.5, 0.25] * 200}).to_parquet("a.parquet")
-    Path("a.policy.toml").write_text('[privacy]\nunit = "cell"\n[columns.x]\nbounds = [0, 1]\n')
-    said = call("a.parquet", "--anyway", "--mu", "2").out
-    assert "the noise leaves 68.3 % of the values of 'b' unchanged: a stronger guarantee (a smaller mu" in said
-    assert "the noise leaves" not in call("a.parquet", "--anyway", "--mu", "1", "--out", "b.tar").out
-
-
 def test_lines_to_type_can_be_typed(people: Path, call: Call, tmp_path: Path) -> None:
     """What `policy` and publishing say to run next quotes names, and names a policy that lies elsewhere."""
     people.rename(tmp_path / "our people.parquet")
@@ -133,21 +124,6 @@ def test_state_folder_that_cannot_be_used_is_one_sentence(
     assert not (tmp_path / "people.bundle.tar").exists()
 
 
-def test_covariance_release_takes_two_words_more(people: Path, call: Call, tmp_path: Path) -> None:
-    """With --release covariance the bundle holds second moments; the answer says which mechanism, why, and how good."""
-    ended = call("people.parquet", "--release", "covariance")
-    document = json.loads(call("people.parquet", "--release", "covariance", "--out", "b.tar", "--json").out)
-
-    assert ended.code == 0, ended.err
-    assert "release 1 of people, second moments of 3 columns, over 400 rows; no rows" in ended.out
-    assert "two-round was chosen, as its correlations have the smallest error" in ended.out
-    assert "forecast: " in ended.out or "error bars: " in ended.out
-    assert document["release"]["kind"] == "covariance"
-    assert document["remark"] in ended.out
-    with open_bundle(tmp_path / "people.bundle.tar", allow_older=True) as bundle:
-        assert bundle.second_moments().shape == (4, 4)
-
-
 def test_values_that_two_rounds_clip_are_counted_for_the_publisher(call: Call) -> None:
     """Of every column she is told how many values lie beyond the clip that the release states."""
     values = np.random.default_rng(2).normal(5, 1, (2000, 3))
@@ -166,20 +142,6 @@ def test_values_that_two_rounds_clip_are_counted_for_the_publisher(call: Call) -
         beyond = int((away > clip * column["standards"][0]["scale"]).sum())
         assert beyond > 0
         assert told["clipped_to_what_was_found"][column["name"]] == pytest.approx(beyond, abs=2)
-
-
-def test_gaps_in_a_covariance_release_have_a_remedy_that_works(people: Path, call: Call) -> None:
-    """Rows with gaps may be left out, and their number stays private by add-remove neighbours."""
-    frame = pd.read_parquet(people)
-    frame.loc[3, "height"] = math.nan
-    frame.to_parquet(people)
-    ended = call("people.parquet", "--release", "covariance")
-    people.with_name("people.policy.toml").write_text(POLICY.replace("220]", '220]\nmissing = "drop"'))
-
-    assert (ended.code, ended.out) == (1, "")
-    assert 'unless neighbours = "add-remove"' in ended.err
-    assert (key_names(), Ledger().entries()) == ([], [])
-    assert call("people.parquet", "--release", "covariance").code == 0
 
 
 CLINIC = """
@@ -233,14 +195,6 @@ def _with_gaps(clinic: Path, region: str) -> None:
     frame.loc[::50, "region"] = None
     frame.to_csv(clinic, index=False)
     clinic.with_name("clinic.policy.toml").write_text(CLINIC.format(region=region))
-
-
-def test_names_that_the_policy_has_are_no_surprise(clinic: Path, call: Call) -> None:
-    """Only names of the file that no section has are quoted before they are published."""
-    assert "first line of the file" not in call("clinic.csv").err
-    policy = clinic.with_name("clinic.policy.toml")
-    policy.write_text(CLINIC.format(region="").replace("[columns.region]", '[columns."reg*"]'))
-    assert "from the first line of the file: 'region'\n" in call("clinic.csv", "--out", "b.tar").err
 
 
 def test_refusals_name_a_category_once(clinic: Path, call: Call) -> None:

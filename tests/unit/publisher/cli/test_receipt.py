@@ -17,91 +17,26 @@ from scipy.stats import norm
 from tests.unit.publisher.conftest import Call
 
 from dp_bundle.catalog.label import worded_label
-from dp_bundle.describe.sentences import SEVERAL_CELLS
 from dp_bundle.files.places import RemotePath
 from dp_publish import Policy, Receipt, publish
 from dp_publish.cli.messages.release import describe_receipt, page_path, write_page
 from dp_publish.data.missing import RowReport
 
 ENTITY = {"entity": "who", "max_rows": 2}
-ROW = "Every row: all values of one row together"
-OTHERS = [
-    "What follows from everybody’s rows together: that smokers fall ill more often is learned about every smoker, in "
-    "the table or not.",
-    "What other publications about the same people reveal: this publisher’s ledger adds up one dataset’s releases.",
-    "What a publisher does otherwise than she says: the signature proves who promises, not that it is true.",
-]
-ROWS_PUBLIC, NUMBER_PUBLIC = "The number and the order of the rows.", "The number of the rows."
-TOGETHER = "If a person has several rows, each of them is protected as stated, but not all of them together: 10 rows "
-TOGETHER += "together are protected at {}."
-SEEN = {
-    "rows": "Rows, with noise on every value.",
-    "covariance": "How the columns vary, and how every two of them go together (second moments), with noise; no row.",
+MOMENTS = {"release": "covariance", "mechanism": "gaussian", "mu": 2.0}
+CASES: dict[str, dict[str, Any]] = {
+    **{unit: {"unit": unit, "mu": 2.0} for unit in ("cell", "row", "change")},
+    "entity": {"unit": ENTITY, "mu": 2.0},
+    "moments of cells": {**MOMENTS, "unit": "cell"},
+    "there or not": {**MOMENTS, "unit": ENTITY, "neighbours": "add-remove"},
+    "epsilon": {"release": "covariance", "mechanism": "wishart", "unit": "row", "epsilon": 1.0, "delta": 1e-3},
 }
-PAIR = "{}, and that {}, each as likely as the other"
-CASES: dict[str, tuple[dict[str, Any], str, str, float, list[str]]] = {
-    "cell": (
-        {"unit": "cell", "mu": 2.0},
-        "Every single cell: one value of one row, but not a row as a whole.",
-        PAIR.format("the whole table but one cell", "this cell holds one of two values"),
-        norm.cdf(1.0),
-        [ROWS_PUBLIC, "Each cell of a row is protected as stated, but not the whole row.", *OTHERS],
-    ),
-    "row": (
-        {"unit": "row", "mu": 2.0},
-        f"{ROW}.",
-        PAIR.format("all rows but one", "this one is one of two"),
-        norm.cdf(1.0),
-        [ROWS_PUBLIC, TOGETHER.format(f"mu = {math.sqrt(40):.6g}"), *OTHERS],
-    ),
-    "entity": (
-        {"unit": ENTITY, "mu": 2.0},
-        "Every “who”: all values of its rows together, at most 2 rows.",
-        PAIR.format("all rows but those of one “who”", "these are one of two sets of rows"),
-        norm.cdf(1.0),
-        [
-            ROWS_PUBLIC,
-            "Which rows belong together.",
-            'Rows of one "who" beyond 2 are left out of the release.',
-            *OTHERS,
-        ],
-    ),
-    "change": (
-        {"unit": "change", "mu": 2.0},
-        "Every change of one cell by as much as its column states, such as one case, and any where it states none.",
-        PAIR.format("the whole table but for one person’s part of one cell", "it was counted there or not"),
-        norm.cdf(1.0),
-        [ROWS_PUBLIC, SEVERAL_CELLS, *OTHERS],
-    ),
-    "moments": (
-        {"release": "covariance", "mechanism": "gaussian", "unit": "row", "mu": 2.0},
-        f"{ROW}.",
-        PAIR.format("all rows but one", "this one is one of two"),
-        norm.cdf(1.0),
-        [NUMBER_PUBLIC, TOGETHER.format("mu = 20"), *OTHERS],
-    ),
-    "moments of cells": (
-        {"release": "covariance", "mechanism": "gaussian", "unit": "cell", "mu": 2.0},
-        "Every single cell, and every row as well: all values of one row together.",
-        PAIR.format("the whole table but one cell", "this cell holds one of two values"),
-        norm.cdf(1.0),
-        [NUMBER_PUBLIC, TOGETHER.format("mu = 20"), *OTHERS],
-    ),
-    "there or not": (
-        {"release": "covariance", "mechanism": "gaussian", "unit": ENTITY, "mu": 2.0, "neighbours": "add-remove"},
-        "Every “who”: all values of its rows together, at most 2 rows, and whether there is one at all.",
-        PAIR.format("all other rows", "the rows of one “who” may be there or not"),
-        norm.cdf(1.0),
-        ['Rows of one "who" beyond 2 are left out of the release.', *OTHERS],
-    ),
-    "epsilon": (
-        {"release": "covariance", "mechanism": "wishart", "unit": "row", "epsilon": 1.0, "delta": 1e-3},
-        f"{ROW}.",
-        PAIR.format("all rows but one", "this one is one of two"),
-        math.e / (1 + math.e) + 1e-3,
-        [NUMBER_PUBLIC, f"{TOGETHER.partition(' protected at {}')[0]} promised nothing.", *OTHERS],
-    ),
-}
+HEADS = ["who is protected", "from whom", "how strongly", "not protected", "what researchers will see", "in numbers"]
+
+
+def chance_of(case: str) -> float:
+    """Return the chance of a right guess between two, by mu, or by epsilon and delta."""
+    return math.e / (1 + math.e) + 1e-3 if case == "epsilon" else norm.cdf(1.0)
 
 
 @pytest.fixture
@@ -135,37 +70,40 @@ def sections(said: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any) -> None:
-    """Whom a release protects, from whom, how strongly and what not is said first, before any word of the field."""
-    privacy, who, known, chance, unprotected = CASES[case]
-    receipt, policy = make(privacy)
-    said = describe_receipt(receipt, policy)
-    found = sections(said)
+def test_the_receipt_says_in_plain_words_what_holds(case: str, make: Any, key: Ed25519PrivateKey) -> None:
+    """Whom a release protects, how strongly and what not is said first, in the label's words, before any of the field.
 
-    heads = [
-        "who is protected",
-        "from whom",
-        "how strongly",
-        "not protected",
-        "what researchers will see",
-        "in numbers",
-    ]
-    assert list(found)[1 : len(heads) + 1] == heads
+    The page has the same words and the label's dots, and loads nothing. Neither the private report nor a spread, which
+    the publisher may have read off her table, makes a difference to it.
+    """
+    receipt, policy = make(CASES[case])
+    said, label = describe_receipt(receipt, policy), worded_label(receipt.release)
+    found, chance = sections(said), chance_of(case)
+    assert list(found)[1 : len(HEADS) + 1] == HEADS
     assert "mu = " not in said.partition("how strongly:")[0]
-    assert found["who is protected"] == [who]
-    assert found["not protected"] == unprotected
-    assert found["what researchers will see"][0] == SEEN[privacy.get("release", "rows")]
-    assert found["from whom"][0].startswith("Anybody, with any other knowledge and any computer")
-    assert found["not protected"] == worded_label(receipt.release)["unprotected"]
+    assert (found["who is protected"], found["not protected"]) == ([label["who"]], label["unprotected"])
+    assert f" {math.ceil(1000 * chance - 1e-9) / 10:.1f} % " in found["how strongly"][0]
+    assert f" {math.ceil(100 * chance)} " in found["how strongly"][1]
     narrow = describe_receipt(receipt, policy, width=60)
     assert narrow.split() == said.split()
     assert max(map(len, narrow.partition("what was chosen")[0].splitlines()[1:])) <= 60
-    percent = math.ceil(1000 * chance - 1e-9) / 10
-    assert found["how strongly"] == [
-        f"Somebody who knows {known}, guesses right in at most {percent:.1f} % of cases after seeing this release, in "
-        "place of 50 %.",
-        f"Of 100 such guesses, at most {math.ceil(100 * chance)} are right on average; by chance alone it would be 50.",
-    ]
+
+    path, why_not = write_page(receipt, policy, key)
+    assert (path, why_not) == (page_path(receipt.path), "")
+    page = path.read_text()
+    n_dots = page.count('class="chance" cx="') + page.count('class="gained" cx="')
+    assert n_dots == math.ceil(100 * chance) + 2  # two in the legend
+    for words in (label["who"], *label["unprotected"], "2 columns: a, b.", "dpgraph "):
+        assert words.replace('"', "&#34;") in page
+    assert "default-src &#39;none&#39;" in page
+    assert not re.search(r"(?:src|href)=\"(?!#|data:)", page)
+
+    path.unlink()
+    told = RowReport(clipped={"a": 98765}, filled={"a": 98765}, n_clipped_rows=98765, n_entities=98765)
+    spread = {name: entry.model_copy(update={"spread": 0.05}) for name, entry in policy.columns.items()}
+    other = policy.model_copy(update={"columns": spread})
+    write_page(dataclasses.replace(receipt, report=told, left_out=("secret name",)), other, key)
+    assert path.read_text() == page
 
 
 def test_after_several_releases_the_total_is_what_is_said(make: Any) -> None:
@@ -173,42 +111,10 @@ def test_after_several_releases_the_total_is_what_is_said(make: Any) -> None:
     for number in range(1, 3):
         receipt, policy = make({"unit": "row", "mu": 2.0}, f"{number}.tar")
     strongly = sections(describe_receipt(receipt, policy))["how strongly"]
-    both = f"{math.ceil(1000 * norm.cdf(math.sqrt(2))) / 10} %"
-    assert strongly[1].endswith(f"in at most {both} of cases after seeing all 2 releases so far, in place of 50 %.")
-    assert strongly[2:] == [
-        "Of 100 such guesses with all releases, at most 93 are right on average; by chance alone it would be 50.",
-        "This is weak: at mu = 1 it would be 69.2 %.",
-    ]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_page_tells_what_the_file_tells(case: str, make: Any, key: Ed25519PrivateKey) -> None:
-    """It has the label's dots and the receipt's words, and loads nothing.
-
-    Neither the private report nor a spread, which the publisher may have read off her table, makes a difference to it.
-    """
-    receipt, policy = make(CASES[case][0])
-    path, why_not = write_page(receipt, policy, key)
-    assert (path, why_not) == (page_path(receipt.path), "")
-    page = path.read_text()
-    _, who, _, chance, unprotected = CASES[case]
-    n_dots = page.count('class="chance" cx="') + page.count('class="gained" cx="')
-    assert n_dots == math.ceil(100 * chance) + 2  # two in the legend
-    record = page.partition('<p class="record" dir="auto">')[2].partition("</p>")[0]
-    for words in (who, *unprotected, str(receipt.release.lineage.created[:10]), "2 columns: a, b.", "dpgraph "):
-        assert words.replace('"', "&#34;") in record
-    assert "default-src &#39;none&#39;" in page
-    assert not re.search(r"(?:src|href)=\"(?!#|data:)", page)
-
-    path.unlink()
-    counts = {"a": 98765}
-    told = RowReport(clipped=counts, filled=counts, n_clipped_rows=98765, n_over_cap=98765, n_entities=98765)
-    spread = {name: entry.model_copy(update={"spread": 0.05}) for name, entry in policy.columns.items()}
-    other = policy.model_copy(update={"columns": spread})
-    write_page(dataclasses.replace(receipt, report=told, left_out=("secret name",)), other, key)
-    if case in ("cell", "row", "moments"):
-        assert describe_receipt(receipt, other) != describe_receipt(receipt, policy)
-    assert path.read_text() == page
+    both = norm.cdf(math.sqrt(2))
+    assert f" {math.ceil(1000 * both) / 10} % " in strongly[1]
+    assert f" {math.ceil(100 * both)} " in strongly[2]
+    assert "weak" in strongly[3]
 
 
 def test_the_page_is_beside_the_bundle_and_replaces_nothing(people: Path, call: Call) -> None:
@@ -219,7 +125,7 @@ def test_the_page_is_beside_the_bundle_and_replaces_nothing(people: Path, call: 
     Path("b.html").write_text("mine")
     ended = call(people.name, "--out", "b.tar", "--json")
     assert ended.code == 0
-    assert "note: the release is complete, but has no page beside it: there is another file at b.html\n" in ended.err
+    assert "b.html" in ended.err
     assert (json.loads(ended.out)["page"], Path("b.html").read_text()) == (None, "mine")
 
 

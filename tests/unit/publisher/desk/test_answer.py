@@ -38,15 +38,20 @@ def asked(desk: Desk, **fields: str) -> Answer:
 
 
 def test_an_open_table_needs_no_decision(survey: Path, command: Run) -> None:
-    """The choice is the command's own, with its promise; ids are left out, and looking books nothing."""
+    """The choice is the command's own, with its promise; ids are left out, and looking books nothing.
+
+    While it is not said whose a row is, or how strongly, nothing is promised, and not what was chosen before.
+    """
     answer = asked(desk_of(survey))
     assert answer.can_publish
     assert answer.left_out == {"id": "by its name an identifier"}
     planned = command("dp-publish", "plan", survey.name)
     assert answer.choice.rstrip(".").lower() in " ".join(planned.stdout.split()).lower()
-    assert answer.promise is not None
     assert answer.promise.right == pytest.approx(0.6914624612740131)
     assert not survey.with_name("ledger.sqlite").exists()
+    for sent in ({"privacy__unit": "entity"}, {"privacy__mu": ""}, {"privacy__budget_mu": "much"}):
+        answer = asked(desk_of(survey), **sent)
+        assert (answer.promise, answer.held, answer.can_publish) == (None, "", False)
 
 
 def test_every_objection_is_beside_its_field(survey: Path) -> None:
@@ -100,19 +105,9 @@ def test_what_researchers_will_see_is_told_in_words(survey: Path, tmp_path: Path
     """The same figure as in the numbers below it; nothing found is said so; of one column there is no relation."""
     desk = desk_of(survey)
     answer = asked(desk)
-    assert answer.row is not None
     assert f"stronger than about {answer.row.of(answer.release).seen:.2g} on a scale" in answer.held
     assert "no row" in answer.held
     assert answer.shown
-    assert answer.assumed.startswith("centers and scales that are found fit the values")
     assert "no relation between columns is found" in asked(desk, privacy__mu="0.01").held
     pd.DataFrame({"x": np.arange(900.0)}).to_parquet(tmp_path / "one.parquet")
     assert asked(desk_of(tmp_path / "one.parquet")).held == "Rows, with noise on every value."
-
-
-@pytest.mark.parametrize("sent", [{"privacy__unit": "entity"}, {"privacy__mu": ""}, {"privacy__budget_mu": "much"}])
-def test_no_promise_is_shown_of_another_form_than_hers(survey: Path, sent: dict[str, str]) -> None:
-    """While it is not said whose a row is, or how strongly, nothing is promised, and not what was chosen before."""
-    answer = asked(desk_of(survey), **sent)
-    assert answer.objections
-    assert (answer.promise, answer.held, answer.can_publish) == (None, "", False)

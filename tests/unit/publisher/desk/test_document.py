@@ -80,14 +80,6 @@ def test_there_and_back_nothing_is_left(entry: str) -> None:
     assert tomllib.loads(again) == tomllib.loads(start)
 
 
-def test_dates_and_levels_are_read_as_they_are_meant() -> None:
-    """Bounds of dates are dates in the policy, levels that are numbers stay numbers unless they are changed."""
-    found = changed(WRITTEN, column__2__high="2022-06-30", column__3__unit="seats")
-    said = tomllib.loads(found)["columns"]
-    assert said["day"]["bounds"][1].isoformat() == "2022-06-30"
-    assert said["vote"]["categories"] == [1, 2, "none"]
-
-
 def test_units_take_each_others_place() -> None:
     """An entity has its column and its rows in one line, and goes when a row is the unit."""
     found = changed(WRITTEN, privacy__unit="row")
@@ -110,14 +102,6 @@ def test_untouched_entries_keep_their_blanks_and_a_kind_takes_what_is_only_its_o
     assert said["dataset"]["title"] == "  padded "
     assert said["columns"] == {"vote": {"kind": "continuous"}}
     assert said["privacy"]["mu"] == 0.5
-
-
-def test_more_levels_than_a_column_may_have_are_not_even_tried() -> None:
-    """A pasted list of thousands is answered at once."""
-    sent = {"column-0-kind": "category", "column-0-levels": "\n".join(map(str, range(5000)))}
-    found, mistakes = changed_policy(WRITTEN, COLUMNS, sent)
-    assert [*mistakes] == ["column-0-levels"]
-    assert found == WRITTEN
 
 
 def test_what_cannot_be_read_is_said_beside_its_field() -> None:

@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 from tests.unit.publisher.desk.test_answer import asked, desk_of
 
-from dp_publish.data.dialect import Dialect
 from dp_publish.desk.session import Asked, Session
-from dp_publish.desk.table import open_for_desk
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ def test_letters_of_another_encoding_are_objected_to_before_anything_is_paid(
     assert 'encoding = "cp1252"' in answer.text
     assert desk.opened.seems["town"] == "words, 2 different: Basel, Lörrach"
     assert desk.opened.seems["weight"].startswith("numbers, from ")
-    assert asked(desk, table__encoding="nonsense").objections["table-encoding"]
+    assert [*desk.opened.repeated] == ["patient"]  # that may say whose a row is
 
 
 def test_a_file_without_names_is_opened_and_the_first_line_is_asked_for(tmp_path: Path, visits: pd.DataFrame) -> None:
@@ -76,15 +74,3 @@ def test_what_was_said_of_columns_goes_with_a_reading_that_has_others(tmp_path: 
     late = desk.fit({**kept, "table-delimiter": "", "column-0-drop": "yes"})  # of a page that was not loaded again
     assert "column-0-drop" not in late
     assert len(desk.columns) == 4
-
-
-def test_columns_that_may_say_whose_a_row_is_are_pointed_out(tmp_path: Path, visits: pd.DataFrame) -> None:
-    """By the name, or as words that come several times; not what has few values, or another one in each row."""
-    data = tmp_path / "visits.csv"
-    visits.insert(0, "number", np.arange(len(visits)))
-    visits.to_csv(data, index=False)
-    assert [*open_for_desk(data, Dialect()).repeated] == ["patient"]
-    visits.to_csv(data, index=False, header=False)
-    opened = open_for_desk(data, Dialect(header="none"))
-    assert opened.repeated == {"column_2": visits["patient"].nunique()}
-    assert opened.n_seen == len(visits)
