@@ -33,8 +33,8 @@ from dp_publish.covariance.mechanisms.registry import mechanism_named
 from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.policy.choices import SoundMechanism, UnsoundMechanism
-from dp_publish.release.aside import publish_aside
 from dp_publish.release.covariance import state_moments
+from dp_publish.release.publishing import publish_aside
 from dp_publish.sampling.keystream import insecure_keystream
 
 CASES: dict[str, Strength] = {

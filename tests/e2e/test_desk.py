@@ -17,7 +17,7 @@ import pytest
 from tests.unit.publisher.desk.test_server import Served
 
 from dp_bundle.trust.keys import signing_key
-from dp_publish.desk import work
+from dp_publish.desk import session
 from dp_publish.desk.session import Asked, Session
 from dp_publish.ledger.ledger import Ledger
 
@@ -49,7 +49,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_saved_policy_gives_the_same_bytes_by_the_command(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under fixed bits, clock and key, what the desk publishes is what the command publishes by the file it saved."""
     signing_key()  # which takes random bits, too, where there is none
-    monkeypatch.setattr(work, "COMMAND", (sys.executable, "-c", FIXED))
+    monkeypatch.setattr(session, "COMMAND", (sys.executable, "-c", FIXED))
     desk = Served(Session(Asked(table, "table", Path("table.policy.toml"), "publisher", None)))
     try:
         desk.enter()

@@ -12,7 +12,7 @@ from tests.statistical.random_policies import Planned
 from tests.statistical.stated_figures import Claim, N, number, shown
 
 from dp_publish.cli.messages.plan import describe_plan, plan_document
-from dp_publish.desk.account import spending_of
+from dp_publish.desk.answer import spending_of
 from dp_publish.forecast.page.command_lines import Asked
 from dp_publish.forecast.page.report import make_page
 from dp_publish.forecast.plan import Plan, make_plan

@@ -14,7 +14,7 @@ import pytest
 from dp_audit.planned_release import audit_planned_release
 from dp_audit.report import AuditReport
 from dp_publish import Policy
-from dp_publish.release.aside import publish_aside
+from dp_publish.release.publishing import publish_aside
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))

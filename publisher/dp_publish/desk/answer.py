@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,20 +16,22 @@ from typing import Any
 from pydantic import ValidationError
 
 from dp_bundle.base.errors import CellError, DpGraphError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.catalog.label import FROM_WHOM, describe_who, is_weak
+from dp_bundle.describe.sentences import chance_of_guess, describe_guess, describe_hundred, describe_unprotected
+from dp_bundle.manifest.guarantee import Guarantee
 from dp_publish.covariance.calibration import set_mechanism
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import Source
-from dp_publish.desk.account import spending_of
 from dp_publish.desk.document import Fields, changed_policy, column_field
-from dp_publish.desk.promise import Promise, describe_choice, describe_held, promise_in_words
 from dp_publish.desk.table import Opened, open_for_desk
 from dp_publish.desk.words import GENERAL, about_it, capital, field_at, fields_of, names_column
-from dp_publish.forecast.assumptions import describe_spread, fill_bounds
+from dp_publish.forecast.assumptions import calibrate_assumed, describe_spread, fill_bounds
 from dp_publish.forecast.choosing import choose_release
-from dp_publish.forecast.findings import describe_findings
+from dp_publish.forecast.findings import HELD, describe_findings
 from dp_publish.forecast.first_rows import left_out_by_first_rows, words_in_first_rows
 from dp_publish.forecast.guarantees import promise_of
 from dp_publish.forecast.outlook import ForecastRow, forecast
+from dp_publish.forecast.page.command_lines import Spending, budget_of
 from dp_publish.forecast.page.texts import budget_sentence, passes_budget
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_pointless
@@ -41,11 +43,40 @@ from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.file import parse_policy
 from dp_publish.policy.mistakes import describe_mistakes
 from dp_publish.policy.model import ColumnPolicy, Policy
+from dp_publish.policy.open_columns import declares_no_values
 
 SLIDER = (0.1, 10.0)  # mu at its ends
 _CURVE = tuple(SLIDER[0] * (SLIDER[1] / SLIDER[0]) ** (step / 40) for step in range(41))
 _WIDE = 60  # columns, from which on a quarter of these is enough
 _REFUSALS = (PolicyError, PrivacyError, ParameterError)
+_USUAL = (
+    "Noisy rows are published, as always where something is declared of columns and nothing of the release: choose "
+    "second moments by hand where these show more."
+)
+_CHOSEN = {
+    "rows": "Noisy rows are published, as was chosen.",
+    "covariance": "Second moments are published, as was chosen.",
+    "copula": "A histogram of each column is published, and how columns go together, as was chosen.",
+}
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What would be promised, in the words of the label.
+
+    Attributes
+    ----------
+    right : float
+        The largest share of right guesses between two candidates.
+    sentences : dict of str to list of str
+        By what they are about: who, from whom, how strongly, and what is not protected.
+    is_weak : bool
+        Whether the label will call it weak.
+    """
+
+    right: float
+    sentences: Mapping[str, list[str]]
+    is_weak: bool
 
 
 @dataclass
@@ -342,6 +373,60 @@ class Desk:
             return find_drowned(seen, policy, kinds, lambda: self.opened.n_rows)
         except _REFUSALS:
             return []
+
+
+def spending_of(ledger: Ledger, policy: Policy) -> Spending:
+    """Return what was spent on the policy's dataset, in its unit of privacy."""
+    name, privacy = policy.dataset.name, policy.privacy
+    books = ledger.books()
+    budget, entries = budget_of(privacy, books.budgets.get(name, {})), books.standing(name)
+    if not entries:
+        return Spending(budget_mu=budget)
+    spent = books.account(name).spent_mu(privacy.account)
+    return Spending(len(entries), spent, budget, any(entry.partition for entry in entries))
+
+
+def promise_in_words(guarantee: Guarantee, policy: Policy, kinds: Mapping[str, str]) -> Promise:
+    """Return the promise in the label's words."""
+    release = "covariance" if policy.privacy.is_moments else "rows"
+    columns = calibrate_assumed(policy, kinds)[0] if release == "rows" else []
+    right = chance_of_guess(guarantee, columns)
+    guess = describe_guess(guarantee, columns).removeprefix("In words: ")
+    return Promise(
+        right,
+        {
+            "who": [describe_who(guarantee, release)],
+            "from whom": [FROM_WHOM],
+            "how strongly": [guess[:1].upper() + guess[1:], describe_hundred(right)],
+            "not protected": describe_unprotected(guarantee, release, columns),
+        },
+        is_weak(right),
+    )
+
+
+def describe_held(plan: Plan) -> str:
+    """Return what researchers would see, in words for everybody."""
+    held = HELD["copula" if plan.policy.privacy.has_margins else plan.release]
+    seen = plan.focus.of(plan.release).seen
+    if len(plan.kinds) == 1 or (plan.kind is not None and plan.kind.forecast_as is not None):
+        return held
+    if seen is None:
+        return f"{held} By the forecast, no relation between columns is found."
+    where = f"stronger than about {seen:.2g} on a scale from 0 to 1"
+    return f"{held} By the forecast, relations between columns are found if they are {where}."
+
+
+def describe_choice(policy: Policy, why: str, written: Policy) -> Iterator[str]:
+    """Yield what is published, why, and what follows from what is declared."""
+    is_chosen = "release" in written.privacy.model_fields_set
+    is_open = declares_no_values(policy)
+    usual = _CHOSEN[policy.privacy.release] if is_chosen else "Noisy rows are published." if is_open else _USUAL
+    yield f"{why[:1].upper()}{why[1:]}." if why else usual
+    if not is_open:
+        yield (
+            "As something is declared of what columns hold, kinds and levels are not looked for: a column of words or "
+            "dates has to have its kind declared, or is left out."
+        )
 
 
 def refuse_in_words(answer: Answer, check: Callable[[], None]) -> None:

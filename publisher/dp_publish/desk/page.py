@@ -19,10 +19,9 @@ from dp_bundle.page.document import ASSETS as COMMON
 from dp_publish.data.dialect import is_text_file
 from dp_publish.desk.answer import SLIDER, Answer
 from dp_publish.desk.document import DATASET, WRITTEN, column_field, shown_fields
-from dp_publish.desk.session import Session
+from dp_publish.desk.session import Session, Work
 from dp_publish.desk.table import Opened
 from dp_publish.desk.words import ABOUT, FIELDS, in_form
-from dp_publish.desk.work import Work
 from dp_publish.forecast.outlook import ForecastRow
 from dp_publish.forecast.strengths import printed_mu
 

@@ -1,16 +1,26 @@
-"""One publisher at her desk: what she has in the form, what is saved, and the work that she began."""
+"""One publisher at her desk: what she has in the form, what is saved, and the work that she began.
+
+What takes a while is done by the command itself in a process of its own. So whatever the desk does is what the command
+does: the same bytes, the same books, the same end after an interrupt.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
+import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 from dp_bundle.base.errors import DpGraphError, PolicyError, SchemaError
 from dp_bundle.base.quoting import quote_path
@@ -21,11 +31,12 @@ from dp_publish.data.dialect import Dialect, is_text_file
 from dp_publish.data.table import open_table
 from dp_publish.desk.answer import Answer, Desk
 from dp_publish.desk.document import new_policy, with_header
-from dp_publish.desk.work import Work
 from dp_publish.ledger.ledger import open_ledger
 from dp_publish.policy.file import parse_policy
 
 _BIGGEST_POLICY = 2**23  # bytes
+COMMAND = (sys.executable, "-P", "-m", "dp_publish")  # -P: no module is taken from the folder of the data
+_MOST_LINES = 400  # that are kept of what is told
 AGAIN = "start dp-publish desk again for a new one"
 
 
@@ -195,3 +206,92 @@ def _read_policy(path: Path) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"the policy {path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+class Work:
+    """A command that runs, or has ended.
+
+    Attributes
+    ----------
+    what : str
+        What it does, in a word that the page knows.
+    told : list of str
+        What it said besides its answer, in order.
+    step : dict
+        How far it is, as it said last.
+    output : str
+        Its answer, once it has ended.
+    code : int or None
+        Its exit code, once it has ended.
+    """
+
+    def __init__(self, what: str, arguments: Sequence[str]) -> None:
+        self.what, self.began = what, time.monotonic()
+        self.told: list[str] = []
+        self.step: dict[str, Any] = {}
+        self.output, self.cancelled = "", False
+        self.code: int | None = None
+        self.ended = 0.0
+        self._process = subprocess.Popen(  # noqa: S603  ourselves
+            [*COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+            start_new_session=True,  # so that an interrupt at the terminal comes by `cancel` alone, and once
+        )
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._listen, self._wait)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been at it."""
+        return time.monotonic() - self.began
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.code is None
+
+    def cancel(self) -> None:
+        """Interrupt it, once, as at a terminal; it undoes what it began, and says what it could not undo."""
+        if self.is_running and not self.cancelled:
+            self.cancelled = True
+            self._process.send_signal(signal.SIGINT)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until it has ended."""
+        self._threads[1].join(seconds)
+
+    def _listen(self) -> None:
+        with _open(self._process.stderr) as lines:
+            for line in lines:
+                self._take(line.rstrip("\n"))
+
+    def _take(self, line: str) -> None:
+        """Keep a line: a document of how far it is, or a sentence."""
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if isinstance(found, dict):
+            self.step = found
+        elif len(self.told) < _MOST_LINES:
+            self.told.append(line)
+
+    def _wait(self) -> None:
+        with _open(self._process.stdout) as answer:
+            self.output = answer.read()
+        self._threads[0].join()
+        self.ended = time.monotonic()
+        self.code = self._process.wait()
+
+
+def _open(stream: IO[str] | None) -> IO[str]:
+    if stream is None:
+        raise TypeError("the process was started with pipes")
+    return stream

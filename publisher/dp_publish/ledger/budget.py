@@ -13,7 +13,7 @@ are kept by unit of privacy as well, and stay on the books once they were given.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dp_bundle.base.errors import BudgetExceededError, MissingBudgetError
@@ -128,6 +128,10 @@ class Account:
         """Return the rho of all releases together, or None where one of them does not protect the unit."""
         return rho_for_mu(self._root(f"{_RHO}{unit}")) if self.units.get(unit, 0) == self.releases else None
 
+    def spent_mu(self, unit: str) -> float | None:
+        """Return the same, or None where nothing is guaranteed any more; no manifest has it of discrete noise."""
+        return None if self.excepted_delta >= 1.0 else self.mu(unit)
+
     def _root(self, name: str) -> float:
         return root(self.sums.get(name, 0) + max((sums.get(name, 0) for sums in self.parts.values()), default=0))
 
@@ -182,27 +186,6 @@ def require_budgets(dataset: str, before: Account, after: Account, entry: Entry,
     for unit in sorted(after.promised):
         if budgets and unit not in budgets:
             raise MissingBudgetError(dataset, unit)
-
-
-def total(entries: Sequence[Entry], unit: str) -> Cumulative:
-    """Return what releases cost together, whatever their state, for a unit and others that the last one protects."""
-    return _account(entries).total(unit, entries[-1].cost.mu)
-
-
-def spent_mu(entries: Sequence[Entry], unit: str) -> float | None:
-    """Return the mu of releases together, whatever their state; None where nothing is guaranteed for a unit.
-
-    A total states none where noise is discrete, as no manifest does.
-    """
-    account = _account(entries)
-    return None if account.excepted_delta >= 1.0 else account.mu(unit)
-
-
-def _account(entries: Sequence[Entry]) -> Account:
-    account = Account()
-    for entry in entries:
-        account.add(entry)
-    return account
 
 
 def exact(amount: float, *, squared: bool = False) -> int:

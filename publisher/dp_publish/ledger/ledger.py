@@ -9,10 +9,8 @@ than its copy beside the signing key; the ledger then refuses to go on.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import hashlib
-import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,15 +28,13 @@ from dp_bundle.manifest.guarantee import Cumulative
 from dp_bundle.manifest.release import Lineage
 from dp_publish.accounting.conversions import Cost
 from dp_publish.ledger.books import Books, OpenLog, content_of, entry_of, line_that_restores, read_books, read_event
-from dp_publish.ledger.budget import Account, Entry, require_budgets, spent_mu, total
+from dp_publish.ledger.budget import Account, Entry, require_budgets
 from dp_publish.ledger.log import LocalLog
 from dp_publish.ledger.shared_log import SharedLog
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
-_SKEW = datetime.timedelta(hours=1)  # by which clocks of several machines may differ
 _MOST_TRIES = 1_000  # to append, each of which fails only because somebody else has appended
 
 
@@ -127,11 +123,11 @@ class Ledger:
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         declared = _by_unit(budget_mu, cost.unit)
 
-        def decide(log: OpenLog) -> tuple[dict[str, Any] | None, Callable[[str], tuple[Reservation, str | None]]]:
+        def decide(log: OpenLog) -> tuple[dict[str, Any] | None, Callable[[str], Reservation]]:
             if job is not None and (found := _find(log.books, dataset, job)) is not None:
-                return None, lambda _: (found, None)
+                return None, lambda _: found
 
-            newest, account = log.books.newest, log.books.account(dataset)
+            account = log.books.account(dataset)
             entry = Entry(dataset, partition, account.number + 1, created, cost)
             after = deepcopy(account)
             after.add(entry)
@@ -142,20 +138,9 @@ class Ledger:
             _require_same_changes(dataset, account.changes, cost.changes)
             content = {"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})}
             content |= {"job": job} if job is not None else {}
-            return content, lambda head: (_reservation(entry, account, after, budgets, head), newest)
+            return content, lambda head: _reservation(entry, account, after, budgets, head)
 
-        reservation, newest = self._append(decide)
-        if newest is not None and _is_behind(created, newest):
-            _log.warning(
-                "this machine's clock says %s, but the newest release in the ledger was booked at %s: if the clock is "
-                "wrong, set it, as release %d of %r states its time",
-                reservation.lineage.created,
-                newest,
-                reservation.lineage.number,
-                dataset,
-            )
-        _log.info("release %d of %r is booked", reservation.lineage.number, dataset)
-        return reservation
+        return self._append(decide)
 
     def find(self, dataset: str, job: str) -> Reservation | None:
         """Return the reservation of a dataset that bears the mark of a job, if there is one."""
@@ -187,20 +172,6 @@ class Ledger:
     def books(self) -> Books:
         """Return all that the log adds up to; a ledger that is not there and never was is empty."""
         return self._log.books() if self._log.is_there() else Books()
-
-    def total(self, dataset: str, unit: str) -> Cumulative | None:
-        """Return the total cost of a dataset's releases in a unit of privacy; None if there are none."""
-        entries = self.entries(dataset)
-        return total(entries, unit) if entries else None
-
-    def spent_mu(self, dataset: str, unit: str) -> float | None:
-        """Return the mu of a dataset's releases together; None where one does not protect the unit."""
-        entries = self.entries(dataset)
-        return spent_mu(entries, unit) if entries else None
-
-    def budgets(self, dataset: str) -> dict[str, float]:
-        """Return a dataset's budgets by unit of privacy, as they were last given."""
-        return self.books().budgets.get(dataset, {})
 
     def entities(self, dataset: str) -> dict[str, int]:
         """Return the columns that were the unit of privacy of a release of the dataset, with the first one's number."""
@@ -256,7 +227,6 @@ class Ledger:
             return {**content, "dataset": dataset, "number": number}, lambda _: None
 
         self._append(decide)
-        _log.info("release %d of %r is %s in the ledger", number, dataset, content["event"])
 
     def _append(self, decide: Callable[[OpenLog], tuple[dict[str, Any] | None, Callable[[str], T]]]) -> T:
         """Append what is decided on by what the log says, and decide again if it says more by then.
@@ -296,11 +266,11 @@ def open_ledger(place: str | Path | None = None) -> Ledger:
     text = str(place)
     if is_uri(text) or text.endswith("/") or Path(text).is_dir():
         store = open_store(text)
-        return Ledger(log=SharedLog(store, _copy_of(_one_spelling(store.uri), store.uri)))
+        return Ledger(log=SharedLog(store, _copy_of(_one_spelling(store.uri))))
     path, own = Path(os.path.realpath(text)), Path(os.path.realpath(Ledger().path))
     if path == own:
         return Ledger()
-    return Ledger(path, _copy_of(str(path), str(Path(text).absolute())))
+    return Ledger(path, _copy_of(str(path)))
 
 
 def _reservation(entry: Entry, before: Account, after: Account, budgets: Mapping[str, float], head: str) -> Reservation:
@@ -329,14 +299,6 @@ def _find(books: Books, dataset: str, job: str) -> Reservation | None:
             budgets = {**before.budgets, **content.get("budgets", {})}
             return _reservation(entry, before, after, budgets, books.heads[index])
     return None
-
-
-def _is_behind(now: str, newest: str) -> bool:
-    """Return True if a time is before another by more than clocks differ."""
-    try:
-        return datetime.datetime.fromisoformat(newest) - datetime.datetime.fromisoformat(now) > _SKEW
-    except (ValueError, TypeError):  # a log may hold any text there
-        return False
 
 
 def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[str, float]:
@@ -375,16 +337,6 @@ def _one_spelling(uri: str) -> str:
     return f"{parts.scheme}://{parts.netloc}/{parts.path.strip('/')}" if is_uri(uri) else os.path.realpath(uri)
 
 
-def _copy_of(place: str, spelled: str) -> Path:
-    """Return where this machine keeps the lines that it has seen of the ledger at a place.
-
-    Earlier versions named the copy after the place as it was spelled.
-    """
-    copy, earlier = (
-        home_folder() / "keys" / f"ledger-{hashlib.sha256(each.encode()).hexdigest()[:16]}.log"
-        for each in (place, spelled)
-    )
-    if copy != earlier and not copy.exists():
-        with contextlib.suppress(FileNotFoundError):
-            earlier.rename(copy)
-    return copy
+def _copy_of(place: str) -> Path:
+    """Return where this machine keeps the lines that it has seen of the ledger at a place."""
+    return home_folder() / "keys" / f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.log"

@@ -1,8 +1,11 @@
-"""The file that holds the ledger's log, and the copy of the log beside the signing key.
+"""The file that holds the ledger's log, and the copies of logs beside the signing key, which show a rollback.
 
-The file is SQLite, in a mode in which it is complete by itself between any two uses, so that copying it is enough. The
-copy is behind the file only where a crash cut it short, so that a file which lacks lines of the copy, or of any other
-copy of the same ledger (`copies_of`), was rolled back or replaced, and is refused.
+The file is SQLite, in a mode in which it is complete by itself between any two uses, so that copying it is enough. A
+copy is plain text, one line for each event, and named after the place of its ledger; but a ledger is known by its first
+line, too, which no later event changes and which bears a random mark. So every copy in the folder that begins with that
+line is a copy of the same ledger, wherever the ledger was when the copy was written and however its place was spelled.
+A copy is behind its ledger only where a crash cut it short, so that a ledger which lacks lines of any copy of it was
+rolled back or replaced, and is refused.
 """
 
 from __future__ import annotations
@@ -14,24 +17,15 @@ import os
 import shlex
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import DpGraphError, PrivacyError
 from dp_bundle.files.new_files import locked, make_private_folder, write_whole
-from dp_bundle.files.ownership import home_folder
+from dp_bundle.files.ownership import home_folder, require_own
 from dp_publish.ledger.books import Books, OpenLog, chain, encode_line, read_books
-from dp_publish.ledger.copies import (
-    copies_of,
-    extend_copy,
-    has_all,
-    lock_of,
-    read_copy,
-    require_own_ledger,
-    rewrite_copy,
-)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS log (
@@ -39,6 +33,8 @@ CREATE TABLE IF NOT EXISTS log (
 )
 """
 _PATIENCE = 60.0  # seconds that a process waits for others
+_COPIES = "ledger*.log"
+_BESIDE = ("", "-journal", "-wal")  # what SQLite keeps beside the file, by the end of the name
 
 
 @dataclass(frozen=True)
@@ -270,3 +266,72 @@ def _altered(path: Path, line: int) -> PrivacyError:
     return PrivacyError(
         f"the ledger {path} was altered at line {line}, so what has been spent is not known: {_remedy(path)}"
     )
+
+
+def read_copy(copy: Path | None) -> list[str]:
+    """Return the lines of the copy; the last one is left out if a crash cut it short."""
+    if copy is None or not copy.exists():
+        return []
+    return copy.read_bytes().decode("utf-8", errors="replace").split("\n")[:-1]
+
+
+def read_copies(copy: Path) -> dict[Path, list[str]]:
+    """Return the lines of a copy, and of all others in its folder."""
+    beside = (path for path in sorted(copy.parent.glob(_COPIES)) if path.is_file())
+    return {path: read_copy(path) for path in (copy, *beside)}
+
+
+def copies_of(copy: Path | None, first: str | None) -> dict[Path, list[str]]:
+    """Return the lines of all copies of a ledger: its own, and those beside it that begin with its first line.
+
+    Parameters
+    ----------
+    copy : Path or None
+        That of its place, if any is kept.
+    first : str or None
+        The ledger's first line, if it has one.
+    """
+    if copy is None:
+        return {}
+    return {path: lines for path, lines in read_copies(copy).items() if path == copy or lines[:1] == [first]}
+
+
+def has_all(lines: list[str], copies: Iterable[list[str]]) -> bool:
+    """Return True if a ledger's lines begin with those of every copy."""
+    return all(lines[: len(kept)] == kept for kept in copies)
+
+
+def require_own_ledger(copy: Path | None, path: Path | None = None) -> None:
+    """Refuse a ledger's file, or a copy of it, that others may read, write or replace.
+
+    Raises
+    ------
+    KeyStoreError
+        They may; the message has the command that takes the permission from them.
+    """
+    beside = [path.with_name(f"{path.name}{end}") for end in _BESIDE] if path is not None else []
+    for each in [copy, *beside] if copy is not None else []:
+        require_own(each, private=True, holds="what the ledger has as spent")
+
+
+def lock_of(copy: Path) -> Path:
+    """Return the lock of all copies in a folder, as several may be of one ledger."""
+    return copy.with_name("ledger.lock")
+
+
+def extend_copy(copy: Path | None, lines: list[str]) -> None:
+    """Append to the copy what it lacks."""
+    kept = read_copy(copy)
+    if copy is None or len(kept) == len(lines):
+        return
+    with os.fdopen(os.open(copy, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600), "r+b") as file:
+        file.seek(sum(len(line.encode()) + 1 for line in kept))
+        file.truncate()
+        file.write("".join(f"{line}\n" for line in lines[len(kept) :]).encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def rewrite_copy(copy: Path, lines: list[str]) -> None:
+    """Replace a copy by these lines."""
+    write_whole(copy, "".join(f"{line}\n" for line in lines).encode(), mode=0o600, replace=True)

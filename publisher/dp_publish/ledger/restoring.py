@@ -23,7 +23,7 @@ from dp_bundle.trust.keys import load_public_key
 from dp_bundle.trust.signing import PublicKey
 from dp_publish.accounting.conversions import ROUND_UP, Cost
 from dp_publish.ledger.books import Books
-from dp_publish.ledger.budget import Entry, total
+from dp_publish.ledger.budget import Account, Entry
 from dp_publish.ledger.ledger import Ledger
 
 _SLACK = 1e-6  # relative: what a stated total may differ by from the sum of stated costs
@@ -169,9 +169,12 @@ def _lost(books: Books, release: Release) -> Entry | None:
     stated, number = release.cumulative, release.lineage.number
     known = books.of(release.dataset.name)
     counted = [entry for entry in known if entry.number <= number]
+    account = Account()
+    for entry in counted:
+        account.add(entry)
     beyond: dict[str, float] = {}
     for unit, rho in {stated.unit: stated.rho, **stated.other_units_rho}.items():
-        shown = total(counted, unit).rho
+        shown = account.total(unit, ()).rho
         if shown is not None:
             beyond[unit] = math.inf if rho is None else max(rho - shown, 0.0) if rho > shown * (1 + _SLACK) else 0.0
     excepted = stated.excepted_delta - math.fsum(entry.cost.excepted_delta for entry in counted)

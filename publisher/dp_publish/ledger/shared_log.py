@@ -23,7 +23,8 @@ from dp_bundle.base.errors import DpGraphError, PrivacyError, StoreError
 from dp_bundle.files.new_files import locked, write_whole
 from dp_bundle.files.places import Store
 from dp_publish.ledger.books import Books, OpenLog, read_books, read_event
-from dp_publish.ledger.copies import (
+from dp_publish.ledger.log import (
+    LocalLog,
     copies_of,
     extend_copy,
     has_all,
@@ -33,7 +34,6 @@ from dp_publish.ledger.copies import (
     require_own_ledger,
     rewrite_copy,
 )
-from dp_publish.ledger.log import LocalLog
 
 _BEGINNING, _CONTENT = "00000000.txt", b"a ledger of dpgraph, version 1\n"
 _EVENT = re.compile(r"[0-9]{8}\.txt")

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
+import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, PolicyError, StoreError
@@ -34,6 +35,7 @@ from dp_bundle.files.new_files import settle
 from dp_bundle.files.places import RemotePath
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.signing import DigestWriter
+from dp_publish.accounting.conversions import Cost
 from dp_publish.data.kinds import published
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source
@@ -425,3 +427,31 @@ def sign_beside(receipt: Receipt, key: Ed25519PrivateKey) -> tuple[Path | Remote
             later = f"dp-bundle pack {quote_path(receipt.path)} makes the tar, for which dp-bundle minisign makes it"
         return None, f"the release is complete, but {error}; {later}"
     return target, ""
+
+
+@contextlib.contextmanager
+def publish_aside(table: pa.Table, policy: Policy, keystream: Keystream | None = None) -> Iterator[tuple[Path, Cost]]:
+    """Publish a made-up table like a real one, in a temporary folder.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Made-up rows, and no others: the user's own ledger does not see the release.
+    policy : Policy
+        As for `publish`.
+    keystream : Keystream, optional
+        Where random bits come from.
+
+    Yields
+    ------
+    path : Path
+        The bundle, which goes with the block.
+    cost : Cost
+        What was booked.
+    """
+    with tempfile.TemporaryDirectory(prefix="dpgraph-audit-") as name:
+        folder = Path(name)
+        ledger, key = Ledger(folder / "ledger.sqlite"), Ed25519PrivateKey.generate()
+        path = folder / "made-up.tar"
+        publish(table, policy, out=path, key=key, ledger=ledger, keystream=keystream)
+        yield path, ledger.entries()[0].cost

@@ -12,8 +12,7 @@ from dp_bundle.catalog.label import describe_all_releases
 from dp_bundle.manifest.guarantee import Cumulative
 from dp_publish.cli.messages.tables import table_lines
 from dp_publish.ledger.books import Books
-from dp_publish.ledger.budget import Entry, spent_mu
-from dp_publish.ledger.budget import total as total_cost
+from dp_publish.ledger.budget import Entry
 
 if TYPE_CHECKING:
     from dp_publish.ledger.restoring import Restoration
@@ -115,15 +114,14 @@ def _totals(
     books: Books, entries: Sequence[Entry]
 ) -> Iterator[tuple[str, str, Cumulative, float | None, float | None]]:
     """Yield dataset, unit, total, mu and budget of every unit in which releases were made or limited."""
-    releases: dict[str, list[Entry]] = {}
-    for entry in entries:
-        releases.setdefault(entry.dataset, []).append(entry)
-    budgets = {name: books.budgets.get(name, {}) for name in releases}
+    newest = {entry.dataset: entry for entry in sorted(entries, key=lambda entry: entry.number)}
+    accounts = {name: books.account(name) for name in dict.fromkeys(entry.dataset for entry in entries)}
     places = dict.fromkeys((entry.dataset, entry.cost.unit) for entry in entries)
-    places |= dict.fromkeys((name, unit) for name, units in budgets.items() for unit in units)
+    places |= dict.fromkeys((name, unit) for name, account in accounts.items() for unit in account.budgets)
     for name, unit in places:
-        of = sorted(releases[name], key=lambda entry: entry.number)
-        yield name, unit, total_cost(of, unit), spent_mu(of, unit), budgets[name].get(unit)
+        account = accounts[name]
+        total = account.total(unit, newest[name].cost.mu)
+        yield name, unit, total, account.spent_mu(unit), account.budgets.get(unit)
 
 
 def _release_lines(entries: Iterable[Entry]) -> list[str]:

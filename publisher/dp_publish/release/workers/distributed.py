@@ -1,6 +1,6 @@
 """Rows summed, and noise added to them, by workers on many machines: what the publisher's own process does.
 
-It plans tasks, hands them out, and takes for each part of the bundle the one that won its claim (see `worker_parts`).
+It plans tasks, hands them out, and takes for each part of the bundle the one that won its claim (see `worker`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import io
 import json
-import logging
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -38,21 +37,22 @@ from dp_publish.release.workers.cluster import (
     prepare_staging,
     remove_staged,
 )
-from dp_publish.release.workers.staged_table import (
+from dp_publish.release.workers.worker import (
+    PartReceipt,
     PublishedRows,
     SplitTask,
     TableDescription,
+    WorkerTask,
     count_published,
     count_split,
     draw_bucket,
     keep_split,
     pass_split,
+    publish_part,
     stage_list,
 )
-from dp_publish.release.workers.worker_parts import PartReceipt, WorkerTask, publish_part
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
 _READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, while those before are digested
 _COPIED = 2**23  # bytes at a time
 
@@ -120,9 +120,7 @@ class ClusterJob:
                 told.add(n_rows)
                 yield found
 
-        total = reduce(merge, results())
-        _log.info("a pass over %d rows of %d columns is done by workers", self._edges[-1], len(kinds))
-        return total
+        return reduce(merge, results())
 
     def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
         """Have noise added to all rows, and return the parts that won, in order; workers have keystreams of their own.
@@ -153,8 +151,6 @@ class ClusterJob:
                 done.add(wanted)
                 report.add(own)
                 receipts |= {receipt.place: receipt for receipt in found}
-                for receipt in found:
-                    _log.info("part %d is staged: %d rows, %d bytes", receipt.place, receipt.n_rows, receipt.size)
                 if making.progress is not None:
                     making.progress(report.n_rows)
         if sorted(receipts) != [*range(len(receipts))] or sum(each.n_rows for each in receipts.values()) != rows.n_rows:

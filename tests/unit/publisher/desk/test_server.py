@@ -19,8 +19,7 @@ import tornado.httpserver
 import tornado.netutil
 
 from dp_publish.desk import server
-from dp_publish.desk.guard import Guard
-from dp_publish.desk.server import application
+from dp_publish.desk.server import Guard, application
 from dp_publish.desk.session import Asked, Session
 
 MARKUP = "<img src=x onerror=alert(1)>"

@@ -20,7 +20,7 @@ from dp_bundle.data import rows as parts
 from dp_bundle.files.opening import open_store
 from dp_publish import Policy, Receipt
 from dp_publish.release.resuming import resume
-from dp_publish.release.workers import staged_table
+from dp_publish.release.workers import worker
 from dp_publish.release.workers.cluster import Cluster
 
 N_ROWS = 3_050
@@ -33,8 +33,8 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make row groups of 100 rows, parts of three of them, grains of 70 raw rows, and a bucket for every 1000."""
     monkeypatch.setattr(parts, "batch_rows", lambda _: 100)
     monkeypatch.setattr(parts, "_PART_CELLS", 300)
-    monkeypatch.setattr(staged_table, "_GRAIN", 70)
-    monkeypatch.setattr(staged_table, "_BUCKET_ROWS", 1000)
+    monkeypatch.setattr(worker, "_GRAIN", 70)
+    monkeypatch.setattr(worker, "_BUCKET_ROWS", 1000)
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from tests.unit.publisher.release.workers.conftest import (
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files.opening import open_store
 from dp_publish import Receipt
-from dp_publish.release.workers import staged_table
+from dp_publish.release.workers import worker
 from dp_publish.release.workers.cluster import Cluster
 from dp_publish.release.workers.distributed import ClusterJob
 from dp_publish.sampling.keystream import insecure_keystream
@@ -107,7 +107,7 @@ def test_quotas_are_not_drawn_again(
 
     more = Sent()
     more.n_workers = 5
-    monkeypatch.setattr(staged_table, "draw_quotas", lambda *_: pytest.fail("quotas were drawn again"))
+    monkeypatch.setattr(worker, "draw_quotas", lambda *_: pytest.fail("quotas were drawn again"))
     others = Cluster(more, cluster.staging)
     receipt = gone_on(tmp_path / "a.job", others)
 

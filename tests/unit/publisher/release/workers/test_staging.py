@@ -17,7 +17,7 @@ from tests.unit.publisher.release.workers.conftest import CAPPED, EXACT, killed_
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, SchemaError, StoreError
 from dp_publish import Receipt
 from dp_publish.data import contribution_cap
-from dp_publish.release.workers import staged_table
+from dp_publish.release.workers import worker
 from dp_publish.release.workers.cluster import Cluster
 from dp_publish.release.workers.distributed import ClusterJob
 
@@ -39,7 +39,7 @@ def test_a_table_that_changes_meanwhile_is_not_capped(
         return honest(*given)
 
     monkeypatch.setattr(contribution_cap, "find_kept", find_and_change)
-    monkeypatch.setattr(staged_table, "find_kept", find_and_change)
+    monkeypatch.setattr(worker, "find_kept", find_and_change)
     policy = policy_for(EXACT, release="covariance", mu=1.0, unit={"entity": "who", "max_rows": 7})
     with pytest.raises(SchemaError, match="changed"):
         publish_here(source, policy, cluster=cluster if by_workers else None)
