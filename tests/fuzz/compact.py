@@ -8,7 +8,7 @@ Apache Thrift compact protocol, doc/specs/thrift-compact-protocol.md.
 from dataclasses import dataclass, field
 from typing import Any
 
-TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+TRUE, FALSE, BYTE, I16, I32, I64, _, BINARY, LIST, _, _, STRUCT = range(1, 13)
 
 
 @dataclass
@@ -43,12 +43,10 @@ def read(content: bytes, position: int, kind: int = STRUCT) -> tuple[Any, int]:
     if kind in (I16, I32, I64):
         value, position = _varint(content, position)
         return (value >> 1) ^ -(value & 1), position
-    if kind == DOUBLE:
-        return content[position : position + 8], position + 8
     if kind == BINARY:
         size, position = _varint(content, position)
         return content[position : position + size], position + size
-    if kind in (LIST, SET):
+    if kind == LIST:
         return _read_list(content, position)
     return _read_struct(content, position)
 
@@ -61,11 +59,9 @@ def write(value: Any, kind: int = STRUCT) -> bytes:
         return bytes([value])
     if kind in (I16, I32, I64):
         return varint(value << 1 if value >= 0 else (-value << 1) - 1)
-    if kind == DOUBLE:
-        return bytes(value)
     if kind == BINARY:
         return varint(len(value)) + value
-    if kind in (LIST, SET):
+    if kind == LIST:
         size = len(value.items)
         head = bytes([size << 4 | value.kind]) if size < 15 else bytes([0xF0 | value.kind]) + varint(size)
         return head + b"".join(write(item, value.kind) for item in value.items)

@@ -13,7 +13,7 @@ from tests.fuzz.hostile import PARTS, triangle_of_one_label
 def corpus(target: str) -> dict[str, tuple[bytes, targets.Seed]]:
     """Return the content of each file by its name, and the honest bundle that it goes with."""
     seeds = {seed.name: seed for seed in targets.seeds()}
-    one, triangle = seeds["one"], seeds["gaussian"]
+    one, triangle = seeds["one"], seeds["bundle-covariance"]
     if target == "archive":
         return {name: (seed.archive, seed) for name, seed in seeds.items()}
     if target == "manifest":

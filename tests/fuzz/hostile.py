@@ -5,6 +5,7 @@ Every maker returns a file whose other parts fit, so that nothing but the check 
 
 import io
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -91,7 +92,7 @@ def _plain(n_values: int) -> bytes:
     return page(0, len(content), content, values_of(n_values))
 
 
-def _changed(change: Callable[[Fields], None]) -> bytes:
+def _changed(change: Callable[[Fields], object]) -> bytes:
     body, footer = split(honest())
     change(footer)
     return join(body, footer)
@@ -107,66 +108,26 @@ def _about(footer: Fields) -> Fields:
     return found
 
 
-def _encrypted(footer: Fields) -> None:
-    _chunk(footer).put(8, STRUCT, Fields({1: (STRUCT, Fields())}))
-
-
-def _histogram(footer: Fields) -> None:
-    _about(footer).put(SIZES_KEPT, STRUCT, Fields({2: (LIST, Values(I64, [1, 2]))}))
-
-
-def _no_chunks(footer: Fields) -> None:
-    footer.at(FOOTER_GROUPS, 0, GROUP_CHUNKS).items.clear()
-
-
-def _no_metadata(footer: Fields) -> None:
-    del _chunk(footer)[CHUNK_ABOUT]
-
-
-def _no_groups(footer: Fields) -> None:
-    footer.at(FOOTER_GROUPS).items.clear()
-
-
 def _group_twice(footer: Fields) -> None:
     groups: Values = footer.at(FOOTER_GROUPS)
     groups.items.append(groups.items[0])
     footer.put(FILE_ROWS, I64, 2 * N_ROWS)
 
 
-def _elsewhere(footer: Fields) -> None:
-    _chunk(footer).put(1, BINARY, b"/etc/passwd")
-
-
-def _lying_statistics(footer: Fields) -> None:
-    limit = np.float64(0.25).tobytes()
-    _about(footer).put(12, STRUCT, Fields({5: (BINARY, limit), 6: (BINARY, limit)}))
-
-
-def _fewer_rows(footer: Fields) -> None:
-    footer.put(FILE_ROWS, I64, N_ROWS - 1)
-
-
-def _page_index(footer: Fields) -> None:
-    _chunk(footer).update({4: (I64, 4), 5: (I32, 10), 6: (I64, 4), 7: (I32, 10)})
-
-
-def _bloom_filter(footer: Fields) -> None:
-    _about(footer).update({14: (I64, 4), 15: (I32, 10)})
-
-
-FOOTERS = (
-    _encrypted,
-    _histogram,
-    _no_chunks,
-    _no_metadata,
-    _no_groups,
-    _group_twice,
-    _elsewhere,
-    _lying_statistics,
-    _fewer_rows,
-    _page_index,
-    _bloom_filter,
-)
+_LIMITS = Fields({number: (BINARY, np.float64(0.25).tobytes()) for number in (5, 6)})
+FOOTERS: dict[str, Callable[[Fields], object]] = {
+    "encrypted": lambda footer: _chunk(footer).put(8, STRUCT, Fields({1: (STRUCT, Fields())})),
+    "histogram": lambda footer: _about(footer).put(SIZES_KEPT, STRUCT, Fields({2: (LIST, Values(I64, [1, 2]))})),
+    "no_chunks": lambda footer: footer.at(FOOTER_GROUPS, 0, GROUP_CHUNKS).items.clear(),
+    "no_metadata": lambda footer: _chunk(footer).pop(CHUNK_ABOUT),
+    "no_groups": lambda footer: footer.at(FOOTER_GROUPS).items.clear(),
+    "group_twice": _group_twice,
+    "elsewhere": lambda footer: _chunk(footer).put(1, BINARY, b"/etc/passwd"),
+    "lying_statistics": lambda footer: _about(footer).put(12, STRUCT, _LIMITS),
+    "fewer_rows": lambda footer: footer.put(FILE_ROWS, I64, N_ROWS - 1),
+    "page_index": lambda footer: _chunk(footer).update({4: (I64, 4), 5: (I32, 10), 6: (I64, 4), 7: (I32, 10)}),
+    "bloom_filter": lambda footer: _about(footer).update({14: (I64, 4), 15: (I32, 10)}),
+}
 
 
 def _huge_footer() -> bytes:
@@ -213,7 +174,7 @@ def _page_of_other_kind() -> bytes:
 
 
 PARTS: dict[str, Callable[[], bytes]] = {
-    **{change.__name__.strip("_"): (lambda change=change: _changed(change)) for change in FOOTERS},
+    **{name: partial(_changed, change) for name, change in FOOTERS.items()},
     "huge_footer": _huge_footer,
     "dictionary_behind_the_data": _dictionary_behind_the_data,
     "size_twice": _size_twice,

@@ -1,4 +1,4 @@
-"""Changes to honest files: bytes anywhere, and parts of their structure whose other parts are made to fit."""
+"""Changes to honest files: bytes anywhere, and parts of their structure."""
 
 import copy
 import json
@@ -6,8 +6,8 @@ import math
 from random import Random
 from typing import Any
 
-from tests.fuzz.compact import BINARY, FALSE, I32, I64, LIST, STRUCT, TRUE, Fields, Values, read, write
-from tests.fuzz.hostile import FOOTER_GROUPS, GROUP_CHUNKS, join, split
+from tests.fuzz.compact import BINARY, FALSE, I32, I64, LIST, STRUCT, TRUE, Fields, Values
+from tests.fuzz.hostile import join, split
 
 from dp_bundle.files.tar import _header
 
@@ -145,38 +145,13 @@ def _other_value(value: Any, random: Random) -> Any:
 
 
 def mutate_member(content: bytes, random: Random) -> bytes:
-    """Return a Parquet file with changed bytes, fields of its footer, or pages, whose sums are mostly made to fit."""
-    if random.random() < 0.35:
-        length = int.from_bytes(content[-8:-4], "little")
-        least = random.choice((0, max(0, len(content) - 8 - length), len(content) // 2))
-        return mutate_bytes(content, random, least)
+    """Return a Parquet file with changed bytes, or other fields in its footer."""
     body, footer = split(content)
-    chunks = _pages(body, footer)
+    if random.random() < 0.6:
+        return mutate_bytes(content, random, random.choice((0, len(body), len(content) // 2)))
     for _ in range(random.choice((1, 1, 2))):
-        if random.random() < 0.5:
-            _mutate_struct(footer, random)
-        else:
-            _mutate_pages(random.choice(chunks), random)
-    if random.random() < 0.7:
-        _make_fit(footer, chunks)
-    return join(b"PAR1" + b"".join(write(head) + data for pages in chunks for head, data in pages), footer)
-
-
-Pages = list[tuple[Fields, bytes]]
-
-
-def _pages(body: bytes, footer: Fields) -> list[Pages]:
-    """Return the pages of every chunk, headers taken apart."""
-    found, position = [], 4
-    for group in footer.at(FOOTER_GROUPS).items:
-        for chunk in group.at(GROUP_CHUNKS).items:
-            pages, end = [], position + chunk.at(3, 7)
-            while position < end:
-                header, start = read(body, position)
-                position = start + header.at(3)
-                pages.append((header, body[start:position]))
-            found.append(pages)
-    return found
+        _mutate_struct(footer, random)
+    return join(body, footer)
 
 
 def _mutate_struct(struct: Fields, random: Random) -> None:
@@ -205,46 +180,3 @@ def _mutate_struct(struct: Fields, random: Random) -> None:
         struct[number] = (random.choice((kind, kind, kind, I32, I64)), other)
     elif kind == BINARY:
         struct[number] = (kind, random.choice((b"", value + b"x", value[:-1], b"\xff\xfe")))
-
-
-def _mutate_pages(pages: Pages, random: Random) -> None:
-    """Change one page of a chunk, its header or its bytes."""
-    place = random.randrange(len(pages))
-    header, data = pages[place]
-    match random.randrange(5):
-        case 0:
-            pages.insert(place, (header, data))
-        case 1 if len(pages) > 1:
-            del pages[place]
-        case 2:
-            _mutate_struct(header, random)
-        case _:
-            pages[place] = (header, mutate_bytes(data, random))
-
-
-def _make_fit(footer: Fields, chunks: list[Pages]) -> None:
-    """Bring sizes and places in the footer up to what the pages are."""
-    position = 4
-    left = iter(chunks)
-    try:
-        for group in footer.at(FOOTER_GROUPS).items:
-            start, size = position, 0
-            for chunk in group.at(GROUP_CHUNKS).items:
-                pages = next(left, [])
-                for header, data in pages:
-                    header.put(3, I32, len(data))
-                heads = [write(header) for header, _ in pages]
-                stored = sum(map(len, heads)) + sum(len(data) for _, data in pages)
-                whole = sum(map(len, heads)) + sum(header.at(2) for header, _ in pages)
-                about: Fields = chunk.at(3)
-                about.update({6: (I64, whole), 7: (I64, stored)})
-                if 11 in about:
-                    about.put(11, I64, position)
-                    about.put(9, I64, position + len(heads[0]) + len(pages[0][1]))
-                else:
-                    about.put(9, I64, position)
-                position += stored
-                size += whole
-            group.update({2: (I64, size), 5: (I64, start), 6: (I64, position - start)})
-    except (KeyError, TypeError, IndexError, AttributeError):  # what was changed no longer has this place
-        return

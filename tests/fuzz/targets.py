@@ -17,7 +17,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import norm
@@ -27,7 +26,7 @@ from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import BundleError
 from dp_bundle.bundle.reading import verify_manifest
 from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
-from dp_bundle.data.margins import Margin
+from dp_bundle.data.margin_file import margin_table
 from dp_bundle.describe.descriptors import DESCRIPTORS, DataMember
 from dp_bundle.describe.meanings import describe_sources
 from dp_bundle.describe.sentences import describe_guarantee, describe_total
@@ -74,35 +73,18 @@ class Seed:
 
 @cache
 def seeds() -> tuple[Seed, ...]:
-    """Return honest bundles: the stored ones, and some with all encodings, units and mechanisms."""
-    table = pd.DataFrame({"a": [0.25, 1.5, 3.0] * 100, "b": [10.5, 4e5, 9e5] * 100, "c": [1, 2, 4] * 100})
-    table = table.assign(d=[5, 70_000, 900_000] * 100, who=[f"w{index // 3}" for index in range(300)])
-    bounds = {"a": [0, 4], "b": [0, 1e6], "c": [0, 5], "d": [0, 10**6]}
-    releases: dict[str, dict[str, Any]] = {
-        "one": {"unit": "row", "mu": 1.0},
-        "rows": {"unit": "row", "mu": 1.0},
-        "cells": {"unit": "cell", "epsilon": 1.0, "delta": 1e-6},
-        "entities": {"unit": {"entity": "who", "max_rows": 3}, "mu": 0.5},
-        "gaussian": {"unit": "row", "mu": 1.0, "release": "covariance"},
-        "laplace": {"unit": "row", "epsilon": 1.0, "release": "covariance", "mechanism": "laplace"},
-        "difference": {"unit": "row", "epsilon": 1.0, "release": "covariance", "mechanism": "wishart-difference"},
-        "two-round": {"unit": "row", "mu": 5.0, "release": "covariance", "mechanism": "two-round"},
-        "wishart": {"unit": "row", "epsilon": 1.0, "delta": 1e-6, "release": "covariance", "mechanism": "wishart"},
-    }
-    single = pd.DataFrame({"x": [0.5, 1.5, 2.5, 1000.25] * (N_ROWS // 4)})
+    """Return honest bundles: the stored ones, one of a single column, and one that protects entities."""
+    table = pd.DataFrame({"x": [0.5, 1.5, 2.5, 1000.25] * (N_ROWS // 4)})
+    table["who"] = [f"w{index // 3}" for index in range(N_ROWS)]
+    units = {"one": "row", "entities": {"entity": "who", "max_rows": 3}}  # of the first, hostile files are made
     found = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DPGRAPH_HOME"] = folder
-        for name, privacy in releases.items():
-            policy = {"dataset": {"name": name}, "privacy": privacy}
-            columns = [column for column in bounds if name == "cells" or table[column].dtype == float]
-            policy["columns"] = {column: {"bounds": bounds[column], "unit": "u"} for column in columns}
-            if name == "one":  # what hostile files are made from
-                columns = ["x"]
-                policy["columns"] = {"x": {"bounds": [0, 1024]}}
-            kept = single if name == "one" else table[[*columns, "who"] if name == "entities" else columns]
+        for name, unit in units.items():
+            policy = {"dataset": {"name": name}, "privacy": {"unit": unit, "mu": 1.0}}
+            policy["columns"] = {"x": {"bounds": [0, 1024], "unit": "u" * (name != "one")}}
             path = Path(folder) / f"{name}.tar"
-            publish(kept, Policy.model_validate(policy), out=path, key=KEY)
+            publish(table[["x"]] if name == "one" else table, Policy.model_validate(policy), out=path, key=KEY)
             found.append(_seed(path))
     found += [_seed(path) for path in sorted(GOLDEN.glob("*.tar"))]
     others = [
@@ -162,7 +144,9 @@ def read_member(content: bytes, seed: Seed) -> bool:
         return False
     table = pq.read_table(io.BytesIO(content))
     if release.margins is not None and seed.place == len(release.matrix_names):
-        _check_histograms(table, found, release)
+        written = margin_table(found).to_pandas()
+        if not written.equals(table.to_pandas()) or [each.name for each in found] != source_names(release.columns):
+            raise ContradictionError("histograms were accepted that others read otherwise")
         return True
     if release.kind == "covariance":
         triangle = table.column("value").to_numpy()
@@ -178,23 +162,6 @@ def read_member(content: bytes, seed: Seed) -> bool:
         if not np.isfinite(values).all():
             raise ContradictionError(f"{column.name} has values that are no numbers")
     return True
-
-
-def _check_histograms(table: pa.Table, margins: tuple[Margin, ...], release: Release) -> None:
-    """Compare histograms with the cells that others read."""
-    columns, at = table.to_pydict(), 0
-    for margin in margins:
-        own = slice(at, at + len(margin.counts))
-        at += len(margin.counts)
-        if (
-            columns["column"][own] != [margin.name] * len(margin.counts)
-            or columns["count"][own] != margin.counts.tolist()
-        ):
-            raise ContradictionError("a histogram was accepted that others read otherwise")
-        if not (np.diff(margin.edges) > 0).all() or margin.edges.tolist() != columns["high"][own][: len(margin.edges)]:
-            raise ContradictionError("a histogram was accepted with an empty cell, or others than its file has")
-    if at != table.num_rows or [margin.name for margin in margins] != source_names(release.columns):
-        raise ContradictionError("histograms were accepted that are not those of all columns")
 
 
 def _read(bundle: Bundle) -> Any:

@@ -85,20 +85,12 @@ def test_an_unusual_machine_has_all_that_it_has(system: Path) -> None:
 def test_more_than_may_be_had_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence says what is needed, what there is, and how to lift the limit."""
     assert require_memory(10**9, 2 * 10**9, "work") == 10**9
-    with pytest.raises(MemoryLimitError) as typed:
-        require_memory(3 * 10**9, 2 * 10**9, "learning from 9 columns")
-    assert str(typed.value) == (
-        "learning from 9 columns may need 3.0GB of memory, and the limit is 2.0GB: nothing was begun; use fewer "
-        "columns, or allow it with --max-memory 3.0GB where there is as much"
-    )
+    with pytest.raises(MemoryLimitError, match=r"allow it with --max-memory 3\.0GB") as typed:
+        require_memory(3 * 10**9, 2 * 10**9, "learning")
+    assert (typed.value.needed, typed.value.allowed, typed.value.work) == (3 * 10**9, 2 * 10**9, "learning")
     monkeypatch.setattr(memory, "usable_memory", lambda: 10**9)
-    with pytest.raises(MemoryLimitError, match=r"and this machine can give 1\.0GB: nothing was begun"):
-        require_memory(3 * 10**9, None, "learning from 9 columns")
-    assert (typed.value.needed, typed.value.allowed, typed.value.work) == (
-        3 * 10**9,
-        2 * 10**9,
-        "learning from 9 columns",
-    )
+    with pytest.raises(MemoryLimitError, match=r"this machine can give 1\.0GB"):
+        require_memory(3 * 10**9, None, "learning")
 
 
 def test_much_is_announced() -> None:

@@ -57,20 +57,12 @@ def test_catalog_offers_it_with_its_checksum(folder: Path, tmp_path: Path, home:
     assert "heights-1.bundle.tar.minisig" not in page.read_text()
 
 
-def flip(content: bytes) -> bytes:
-    """Return the content with one bit of its last signature changed."""
-    place = len(content) - 30
-    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
-
-
 BAD: dict[str, Callable[[bytes], bytes]] = {
-    "flipped": flip,
+    "flipped": lambda content: content[:-30] + bytes([content[-30] ^ 1]) + content[-29:],
     "empty": lambda _: b"",
-    "junk": lambda _: os.urandom(3000),
-    "page": lambda _: b"<script>alert(1)</script>\n" * 4,
+    "page": lambda _: b"<script>alert(1)</script>\n" * 200,
     "longer": lambda content: content + b"\n",
     "comment": lambda content: content.replace(b"comment: signature", b"comment: <b>ignature"),
-    "twice": lambda content: content * 2,
 }
 
 

@@ -50,18 +50,6 @@ def test_all_places_give_the_same_bits(multipart: Path, web: WebServer, bucket: 
 
 
 @pytest.mark.parametrize("form", ["a", "a.tar"])
-def test_a_flaky_server_gives_the_same_bits(multipart: Path, s3: FaultyProxy, bucket: str, form: str) -> None:
-    """With a tenth of 503, of resets and of answers that are cut short, nothing is different."""
-    with open_bundle(multipart / "a", UnsafeTrustAnyone()) as bundle:
-        expected = moments_of(bundle)
-    s3.break_everything()
-    s3.unavailable = s3.reset = s3.cut = 0.25
-    with open_bundle(f"{bucket}/{form}", UnsafeTrustAnyone()) as bundle:
-        assert moments_of(bundle) == expected
-    assert sum(s3.faults.values()) >= 1
-
-
-@pytest.mark.parametrize("form", ["a", "a.tar"])
 def test_each_byte_is_asked_for_once(multipart: Path, web: WebServer, form: str) -> None:
     """A part is one request, its header in a tar is another, and whoever opens it again asks for no part."""
     with open_bundle(f"{web.url}/{form}", UnsafeTrustAnyone()) as bundle:
@@ -84,14 +72,6 @@ def test_a_changed_description_is_refused_before_any_part_is_fetched(web: WebSer
     with pytest.raises(BundleError):
         open_bundle(f"{web.url}/a", UnsafeTrustAnyone())
     assert not [path for path, _ in web.requests if "data/" in path]
-
-
-def test_a_download_that_is_cut_at_five_places_resumes(web: WebServer, multipart: Path) -> None:
-    """Five broken answers cost five more requests, and hardly a byte twice."""
-    web.cuts = 5
-    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone()) as bundle:
-        sizes = [member.size for member in bundle.members.values()]
-    assert sum(sizes) <= web.sent <= sum(sizes) + 5 * 2**12
 
 
 def test_a_server_that_sends_too_much_is_cut_off(web: WebServer) -> None:

@@ -3,14 +3,12 @@
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.two_rounds import Rounds, release_in_two_rounds, write_rounds
 
 from dp_bundle import open_bundle
-from dp_bundle.base.errors import BundleFormatError, DpGraphError
-from dp_bundle.portals.export import export_csv
+from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
 NAMES = ["height", "weight", "age"]
@@ -51,22 +49,3 @@ def test_one_round_has_no_first() -> None:
         for read in (bundle.first_round, bundle.transform, bundle.margins):
             with pytest.raises(BundleFormatError):
                 read()
-
-
-def test_all_three_matrices_come_out_as_csv(path: Path, rounds: Rounds, tmp_path: Path) -> None:
-    """The matrix of the first round and the transform get files of their own; none replaces one that is there."""
-    with open_bundle(path, UnsafeTrustAnyone()) as bundle:
-        written = export_csv(bundle, tmp_path / "t.csv")
-        assert [each.name for each in written] == ["t.csv", "t-first-round.csv", "t-transform.csv"]
-        for file, expected in zip(written, (rounds.matrices[1], rounds.matrices[0], rounds.transform), strict=True):
-            found, places = pd.read_csv(file, dtype={"value": str}), np.triu_indices(len(expected))
-            assert found["value"].map(float).tolist() == expected[places].tolist()
-            labels = [*NAMES, "(constant)"]
-            assert found[["row", "column"]].values.tolist() == [
-                [labels[i], labels[j]] for i, j in zip(*places, strict=True)
-            ]
-
-        written[0].unlink()
-        with pytest.raises(DpGraphError, match=r"t-first-round\.csv already"):
-            export_csv(bundle, tmp_path / "t.csv")
-        assert not written[0].exists()

@@ -52,10 +52,8 @@ def test_counts_at_the_ends_of_many_numbers_are_shared_out() -> None:
     assert shares[6] == pytest.approx(math.exp(-60 / 36) * shares[7])
     assert shares[-7] == pytest.approx(math.exp(-60 / 36) * shares[-8])
     assert shares[8:-8] == pytest.approx(50 / sum(counts))
-    assert (of([-1, *counts[1:]]).shares(sum(counts) - 2, 40.0) >= 0).all()
     assert (of(counts, labels=tuple(map(str, range(36)))).shares(1000, 4.0)[[2, 5, 33]] > 0).all()
     assert of([*counts, 9], has_gaps=True).shares(1000, 4.0)[-1] > 0
-    assert of([3, *(19 * [50])]).shares(953, 4.0)[0] > 0
 
 
 def test_scores_are_normal_quantiles_of_middle_ranks() -> None:

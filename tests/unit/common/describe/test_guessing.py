@@ -98,9 +98,6 @@ def test_all_releases_together_are_guessed_as_their_mu_says() -> None:
     assert chance_in_all(both) == pytest.approx(norm.cdf(math.sqrt(2) / 2))
     assert "at most 76.1 % of cases" in describe_guess_in_all(both)
     assert norm.cdf(math.sqrt(2) / 2) < chance_in_all(Cumulative(unit="row", releases=2, mu=None, rho=1.0)) < 0.9
-    excepted = Cumulative(unit="row", releases=2, mu=math.sqrt(2), rho=1.0, excepted_delta=0.01)
-    assert chance_in_all(excepted) == pytest.approx(norm.cdf(math.sqrt(2) / 2) + 0.01)
-
     nothing = Cumulative(unit="row", releases=2, mu=None, rho=None)
     assert chance_in_all(nothing) is None
     assert "every time" in describe_guess_in_all(nothing)

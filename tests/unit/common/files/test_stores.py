@@ -46,13 +46,6 @@ def test_nothing_is_replaced(store: Store) -> None:
     assert store.names() == ["claim"]
 
 
-def test_an_empty_content_is_a_content(store: Store) -> None:
-    """Nothing at all can be put under a name, which is then taken."""
-    assert store.create("empty", b"") == b""
-    assert store.create("empty", b"late") == b""
-    assert (store.size("empty"), store.read("empty"), store.read("empty", 0, 10)) == (0, b"", b"")
-
-
 def test_names_are_listed_in_order_and_by_folder(store: Store) -> None:
     """All names are listed, or those of one folder, which is not one that begins alike."""
     for name in ("b", "data/2", "data/1", "database/1"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dp_bundle.page.colours import COMMUNITIES, DIVERGING, PAPER, SEQUENTIAL, SHADES, partners, shade
+from dp_bundle.page.colours import COMMUNITIES, PAPER, shade
 
 
 def luminance(colour: str) -> float:
@@ -31,9 +31,3 @@ def test_marks_stand_out() -> None:
     for each in (*COMMUNITIES, *(shade(name) for name in ("positive", "negative", "node", "control"))):
         for colour, ground in zip(each, PAPER, strict=True):
             assert contrast(colour, ground) >= 3.0
-
-
-def test_every_colour_has_one_partner() -> None:
-    """No two shades share their colour on light paper, so that a figure can be recoloured by it."""
-    every = [*SHADES.values(), *COMMUNITIES, *DIVERGING, *SEQUENTIAL]
-    assert len(partners()) == len({each.light for each in every}) == len(every)

@@ -9,7 +9,6 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-import bokeh
 import pytest
 from bokeh.models import ColumnDataSource
 
@@ -41,7 +40,6 @@ TEMPLATE = """{% extends "base.html" %}
 {% endcall %}
 {% endblock %}
 """
-BOKEH = Path(bokeh.__file__).parent / "server/static/js/bokeh.min.js"
 LOADING = {"script": "src", "img": "src", "link": "href", "iframe": "src", "object": "data", "source": "src"}
 
 
@@ -83,13 +81,13 @@ def drawing(names: list[str]) -> Figure:
     return Figure("plot", "A plot", "How to read it.", "What it shows.", plot)
 
 
-def make_page(folder: Path, names: list[str], *, drawn: bool = True) -> str:
+def make_page(folder: Path, names: list[str]) -> str:
     """Return a page with everything in it."""
     (folder / "own.html").write_text(TEMPLATE, encoding="utf-8")
     (folder / "own.js").write_text("void dpgraph.data;", encoding="utf-8")
     numbers = [float(place) for place in range(len(names))]
     table = PageTable("rows", "Rows.", [TableColumn("Name", names), TableColumn("Number", numbers, ".2f")])
-    drawings = [drawing(names)] if drawn else []
+    drawings = [drawing(names)]
     values = {"names": names, "rows": table, "pairs": [(names[0], names)], "drawings": drawings}
     return render_page(Page(folder, "own.html", names[0], values, drawings, ["own.js"], {"names": names}))
 
@@ -121,14 +119,6 @@ def test_page_loads_nothing_and_runs_its_own_scripts_alone(tmp_path: Path) -> No
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in running]
     assert len(digests) == 3
     assert policy.startswith("default-src 'none'; script-src " + " ".join(f"'sha256-{digest}'" for digest in digests))
-
-
-def test_bokeh_is_in_a_page_only_if_it_draws(tmp_path: Path) -> None:
-    """A page without figures has none of Bokeh's script in it; one with figures has it once, and is little larger."""
-    plain, drawn = (make_page(tmp_path, ["a", "b"], drawn=drawn) for drawn in (False, True))
-    assert len(plain) < 40_000
-    assert drawn.count("Bokeh Contributors") == 1
-    assert len(drawn.encode()) < BOKEH.stat().st_size + 100_000
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from scipy import stats
 from tests.conftest import make_policy
 
 from dp_bundle import Bundle, open_bundle
-from dp_bundle.base.errors import DpGraphError, EstimationError
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.synthetic.columns import before_clipping
 from dp_bundle.synthetic.copula import copula_of
 from dp_bundle.synthetic.files import describe_kept, side_path, write_synthetic
@@ -129,17 +129,6 @@ def test_the_same_seed_gives_the_same_bytes(path: Path, tmp_path: Path, monkeypa
     assert len(pd.read_csv(tmp_path / "a.csv")) == 1000
 
 
-def test_csv_has_guarded_names_and_plain_values(path: Path, tmp_path: Path) -> None:
-    """A name that is a formula gets an apostrophe; levels are text, durations seconds, gaps empty."""
-    with opened(path) as bundle:
-        write_synthetic(bundle, tmp_path / "s.csv", 500, 1)
-    rows = pd.read_csv(tmp_path / "s.csv")
-    assert list(rows) == ["'=income", *list(raw_table())[1:]]
-    assert set(rows["city"]) == {"x", "y", "z"}
-    assert rows["since"].between(0, 1000).all()
-    assert rows["weight"].isna().any()
-
-
 def test_files_say_that_rows_are_synthetic_and_what_they_keep(path: Path, tmp_path: Path) -> None:
     """The metadata of Parquet and the file beside name release and seed; the latter has the figures."""
     with opened(path) as bundle:
@@ -208,15 +197,6 @@ def test_noisy_rows_give_rows_without_noise(tmp_path: Path, key: Ed25519PrivateK
     assert "without far, which noise drowns" in describe_kept(document)
     assert rows["a"].std() == pytest.approx(1.0, abs=0.08)
     assert np.corrcoef(rows.T)[0, 1] == pytest.approx(np.sqrt(0.5), abs=0.05)
-
-
-def test_nothing_is_drawn_where_noise_drowns_all(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """One sentence, and no file."""
-    table = pd.DataFrame({"a": np.zeros(300), "b": np.zeros(300)})
-    publish(table, make_policy({"a": [-5, 5], "b": [-5, 5]}, unit="cell", mu=1.0), out=tmp_path / "t.tar", key=key)
-    with opened(tmp_path / "t.tar") as bundle, pytest.raises(EstimationError, match="nothing"):
-        write_synthetic(bundle, tmp_path / "s.csv", 10, 1)
-    assert not (tmp_path / "s.csv").exists()
 
 
 def test_a_heap_is_one_value(tmp_path: Path, key: Ed25519PrivateKey) -> None:
