@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.conftest import make_policy
 
 from dp_bundle.base.errors import BrokenChainError, MissingValuesError
 from dp_bundle.bundle.chain import Chain, check_chain
@@ -19,8 +20,11 @@ from dp_publish import Policy, publish
 
 OLD, NEW = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
 DAYS = "2026-11-01", "2999-12-31"
-COLUMNS = {"height": {"bounds": [120, 220]}}
-POLICY = Policy.model_validate({"dataset": {"name": "heights"}, "privacy": {"mu": 2.0}, "columns": COLUMNS})
+
+
+def policy_for(name: str) -> Policy:
+    """Return the policy of a dataset."""
+    return make_policy({"height": [120, 220]}, name=name, mu=2.0)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +38,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for file, name, ledger, key in made:
             patch.setenv("DPGRAPH_HOME", str(folder / ledger))
-            document = {"dataset": {"name": name}, "privacy": {"mu": 2.0}, "columns": COLUMNS}
-            publish(table, Policy.model_validate(document), out=folder / file, key=key)
+            publish(table, policy_for(name), out=folder / file, key=key)
         yield folder
 
 
@@ -161,8 +164,8 @@ def test_cancelled_number_is_no_gap(tmp_path: Path, home: Path) -> None:
     table = pd.DataFrame({"height": np.linspace(150, 190, 50)})
     store = TrustStore()
     store.add(public_key_of(OLD), "office")
-    publish(table, POLICY, out=tmp_path / "first.tar", key=OLD)
+    publish(table, policy_for("heights"), out=tmp_path / "first.tar", key=OLD)
     with pytest.raises(MissingValuesError):
-        publish(table.assign(height=np.nan), POLICY, out=tmp_path / "none.tar", key=OLD)
-    publish(table, POLICY, out=tmp_path / "last.tar", key=OLD)
+        publish(table.assign(height=np.nan), policy_for("heights"), out=tmp_path / "none.tar", key=OLD)
+    publish(table, policy_for("heights"), out=tmp_path / "last.tar", key=OLD)
     assert [link.number for link in check(tmp_path / "last.tar", tmp_path, store).releases] == [1, 3]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.conftest import Run
+from tests.conftest import Run, make_policy
 
 from dp_bundle import open_bundle
 from dp_bundle.base.errors import KeyStoreError
@@ -22,7 +22,7 @@ from dp_bundle.cli.main import cli
 from dp_bundle.manifest.release import Release
 from dp_bundle.trust.keys import new_key_pair, public_key_path
 from dp_bundle.trust.signing import PublicKey
-from dp_publish import Policy, Receipt, publish
+from dp_publish import Receipt, publish
 from dp_publish.data.table import open_table
 
 INERT = 'Wine" (trusted here as you); mu = 0.001 \\'
@@ -88,9 +88,8 @@ FORMULAS = ['=HYPERLINK("https://evil")', "+A1", "-2+3", "@SUM(A1)"]
 def test_no_csv_file_holds_a_formula(tmp_path: Path, command: Run, key: Ed25519PrivateKey) -> None:
     """A bundle's names are text to a spreadsheet in all files, and to dp-publish what they were."""
     values = np.random.default_rng(1).normal(size=(500, 4)) @ (np.eye(4) + 0.5)
-    columns = {name: {"bounds": [-6, 6]} for name in FORMULAS}
-    document = {"dataset": {"name": "t"}, "privacy": {"mu": 50.0}, "columns": columns}
-    publish(pd.DataFrame(values, columns=FORMULAS), Policy.model_validate(document), out=tmp_path / "t.tar", key=key)
+    policy = make_policy({name: [-6, 6] for name in FORMULAS}, mu=50.0)
+    publish(pd.DataFrame(values, columns=FORMULAS), policy, out=tmp_path / "t.tar", key=key)
     assert command("dp-bundle", "export", "t.tar").returncode == 0
     assert command("dp-learn", "t.tar", "--alpha", "0.1", "--out", "g").returncode == 0
     words = ("--estimator", "regression", "--target", "+A1", "--out", "r")

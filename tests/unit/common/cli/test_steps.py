@@ -57,17 +57,6 @@ def test_a_slow_step_has_its_time_and_makes_room(monkeypatch: pytest.MonkeyPatch
     assert terminal.getvalue() == before
 
 
-def test_a_short_step_and_a_quiet_one_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is written of what ends at once, or with --quiet."""
-    terminal = open_terminal(monkeypatch)
-    monkeypatch.setattr(steps, "_TICK", 60.0)
-    steps.step("blinking")
-    steps.step("")
-    steps.step("hiding", quiet=True)
-    time.sleep(0.05)
-    assert terminal.getvalue() == ""
-
-
 def test_nothing_is_shown_in_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where stderr is no terminal there are no steps, and only a run whose code cannot be kept says so."""
     monkeypatch.setattr(steps, "_TICK", 0.01)

@@ -81,15 +81,6 @@ def test_plain_tools_read_what_was_written() -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(file), batch.to_pandas())
 
 
-def test_encoding_follows_the_declared_spread() -> None:
-    """A column whose bounds and noise span few steps has a dictionary, others do not, whatever the values are."""
-    for seed in (1, 2):
-        metadata = pq.read_metadata(write([values(500, seed)])[0]).row_group(0)
-        encodings = [set(metadata.column(index).encodings) for index in range(5)]
-        assert ["RLE_DICTIONARY" in found for found in encodings] == [True, False, False, True, False]
-        assert ["BYTE_STREAM_SPLIT" in found for found in encodings] == [False, True, True, False, True]
-
-
 @pytest.mark.usefixtures("_small")
 def test_reading_and_writing_stay_within_one_group() -> None:
     """Batches come back no larger than a row group, and no more than one group waits to be written."""
@@ -145,14 +136,6 @@ def test_noise_too_weak_to_tell_values_apart_is_refused_where_it_would_make_a_bo
     assert sum(batch.num_rows for batch in load(files, 2**18, (narrow,))) == 2**18
     with pytest.raises(DataError, match="nearly"):
         write([zeros], (wide,))
-
-
-def test_what_readers_would_refuse_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where pyarrow writes more into its headers than bundles have, the publisher is told, and not the reader."""
-    settings = parts._parquet_settings(COLUMNS)
-    monkeypatch.setattr(parts, "_parquet_settings", lambda _: {**settings, "write_page_index": True})
-    with pytest.raises(DataError, match="install another version"):
-        write([values(20)])
 
 
 @pytest.mark.usefixtures("_small")

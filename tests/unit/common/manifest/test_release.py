@@ -114,13 +114,3 @@ def test_stated_curve_may_touch_the_exact_one() -> None:
     assert read(stated("gaps", {place: exact})).predicate.guarantee is not None
     with pytest.raises(BundleFormatError, match="epsilon"):
         read(stated("gaps", {place: exact * (1 - 1e-4)}))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{}", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"predicate":3}', b'{"predicate":{}}', b"9" * 5000],
-)
-def test_what_is_no_statement_is_a_format_error(content: bytes) -> None:
-    """No input makes the reader raise anything else."""
-    with pytest.raises(BundleFormatError):
-        Statement.from_bytes(content)

@@ -139,8 +139,6 @@ def test_files_say_that_rows_are_synthetic_and_what_they_keep(path: Path, tmp_pa
     stated = json.loads(pq.read_schema(tmp_path / "s.parquet").metadata[b"synthetic"])
     assert stated["synthetic"] is about["synthetic"] is True
     assert (stated["seed"], stated["n_rows"], stated["manifest_sha256"]) == (1, 1000, digest)
-    assert set(about["measured"]["kolmogorov_distance"]) == set(raw_table())
-    assert "no secret" in about["note"]
     assert "correlations within" in describe_kept(about)
 
 

@@ -1,6 +1,5 @@
 """Signatures against the published standards, the envelope's one form, and minisign's, which the stock tool takes."""
 
-import base64
 import contextlib
 import dataclasses
 import hashlib
@@ -22,7 +21,6 @@ from dp_bundle.trust.signing import (
     PublicKey,
     encode_pre_authentication,
     load_private_key,
-    minisign_public_key,
     public_key_of,
     save_private_key,
     sign_envelope,
@@ -163,14 +161,6 @@ def test_keys_of_small_order_are_unsound_and_others_are_not() -> None:
 
 
 SECRET = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-
-
-def test_key_is_numbered_by_its_first_bytes() -> None:
-    """A public key has the algorithm, the number and the key; the comment shows the number as minisign does."""
-    first, second = minisign_public_key(public_key_of(SECRET)).splitlines()
-    raw = public_key_of(SECRET).raw
-    assert base64.b64decode(second) == b"Ed" + raw[:8] + raw
-    assert first == f"untrusted comment: minisign public key {int.from_bytes(raw[:8], 'little'):016X}".encode()
 
 
 @pytest.mark.parametrize("payload", [b"", b"x" * 22, b"x" * 5000, bytes(range(256))])

@@ -42,21 +42,6 @@ def test_unknown_signer_is_refused_with_the_command_that_trusts_it(store: TrustS
     assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"fingerprint": 5, "name": "x"}', '{"name": "x"}', "\xff", "null"])
-def test_damaged_entries_are_bundle_errors(content: str, store: TrustStore) -> None:
-    """An unreadable entry never counts as trust, and says what to remove."""
-    store.add(ONE, "one")
-    path = store.folder / f"{ONE.raw.hex()}.json"
-    path.write_bytes(content.encode("latin-1"))
-    for ask in (lambda: store.require(ONE), store.keys):
-        with pytest.raises(BundleError, match="remove it"):
-            ask()
-    store.add(TWO, "two")
-    (store.folder / f"{TWO.raw.hex()}.json").rename(path)  # which makes the other key no trusted one
-    with pytest.raises(BundleError, match="does not hold the key"):
-        store.require(ONE)
-
-
 def sighting(
     number: int, *, dataset: str = "wine", kind: str = "rows", digest: str = "", partition: str = ""
 ) -> Sighting:
@@ -142,9 +127,9 @@ def test_processes_that_remember_at_once_lose_nothing(store: TrustStore) -> None
             store.admit(ONE, sighting(0, dataset=name))
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+DAMAGED = {
+    "key": ["", "[]", "{", '{"fingerprint": 5, "name": "x"}', '{"name": "x"}', "\xff", "null"],
+    "seen.json": [
         *("[", '{"a": null}', '{"a": {"newest": 1}}'),
         '{"a": {"newest": {"rows": 1e999}, "manifests": {}, "read": []}}',
         '{"a": {"newest": {}, "manifests": {"x": "a"}, "read": []}}',
@@ -152,17 +137,42 @@ def test_processes_that_remember_at_once_lose_nothing(store: TrustStore) -> None
         f'{{"a": {"9" * 5000}}}',
         "[" * 100_000,
     ],
-)
-def test_damaged_memory_is_a_bundle_error(content: str, store: TrustStore) -> None:
-    """What cannot tell what is old refuses, also numbers beyond all numbers, and lists without an end."""
-    store.folder.mkdir(parents=True, mode=0o700)
-    (store.folder / "seen.json").write_text(content)
+}
+
+
+def file_of(store: TrustStore, name: str) -> Path:
+    """Return a file of the store, which has the first key and one release of it."""
+    store.add(ONE, "one")
+    store.admit(ONE, sighting(1))
+    return store.folder / (f"{ONE.raw.hex()}.json" if name == "key" else name)
+
+
+def use(store: TrustStore) -> None:
+    """Ask for the first key, and for a release of it."""
+    store.require(ONE)
+    store.admit(ONE, sighting(2))
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, each) for name in DAMAGED for each in DAMAGED[name]])
+def test_damaged_files_are_bundle_errors(name: str, content: str, store: TrustStore) -> None:
+    """What cannot be read never counts as trust, also numbers beyond all numbers, and lists without an end."""
+    file_of(store, name).write_bytes(content.encode("latin-1"))
+    with pytest.raises(BundleError, match=r"unreadable|remove it"):
+        use(store)
+
+
+def test_entry_of_another_key_and_links_are_bundle_errors(store: TrustStore) -> None:
+    """An entry under the name of another key makes that one no trusted key; a link in a circle is not followed."""
+    path = file_of(store, "key")
+    store.add(TWO, "two")
+    (store.folder / f"{TWO.raw.hex()}.json").rename(path)
+    with pytest.raises(BundleError, match="does not hold the key"):
+        use(store)
+    path = file_of(store, "seen.json")
+    path.unlink()
+    path.symlink_to("seen.json")
     with pytest.raises(BundleError, match="unreadable"):
-        store.admit(ONE, sighting(9))
-    (store.folder / "seen.json").unlink()
-    (store.folder / "seen.json").symlink_to("seen.json")
-    with pytest.raises(BundleError, match="unreadable"):
-        store.admit(ONE, sighting(9))
+        use(store)
 
 
 def test_chain_that_does_not_follow_is_told(store: TrustStore) -> None:
@@ -194,16 +204,10 @@ def test_leap_that_would_make_all_later_releases_old_is_told(store: TrustStore) 
 )
 def test_store_that_others_may_write_is_refused(place: str, mode: int, store: TrustStore, home: Path) -> None:
     """The refusal has the line that mends it, and afterwards all is well."""
-    store.add(ONE, "one")
-    store.admit(ONE, sighting(1))
-    path = store.folder / f"{ONE.raw.hex()}.json" if place == "key" else home / place
+    path = file_of(store, "key")
+    path = path if place == "key" else home / place
     path.chmod(mode)
-
-    def use() -> None:
-        store.require(ONE)
-        store.admit(ONE, sighting(2))
-
     with pytest.raises(BundleError, match=f"chmod go-w {path}"):
-        use()
+        use(store)
     path.chmod(0o700)
-    use()
+    use(store)
