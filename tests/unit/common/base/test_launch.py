@@ -33,7 +33,7 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
 
 
-LOADING, RUNNING = "error: interrupted: nothing was completed\n", "error: interrupted\n"
+LOADING, RUNNING = "error: interrupted: nothing was completed\n", "\nerror: interrupted\n"
 
 
 @pytest.mark.parametrize(
