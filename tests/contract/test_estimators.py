@@ -41,14 +41,6 @@ def test_scikit_learn_conventions(estimator: Any, check: Callable[[Any], None]) 
         check(estimator)
 
 
-@pytest.mark.slow
-@parametrize_with_checks([DebiasedGraphicalLassoCV(select=rule) for rule in ("mse", "ebic", "stars")])
-def test_scikit_learn_conventions_by_other_rules(estimator: Any, check: Callable[[Any], None]) -> None:
-    """They pass whichever rule selects alpha."""
-    if check.func.__name__ != ARRAY_API:  # type: ignore[attr-defined]
-        check(estimator)
-
-
 def test_registry_has_the_names_of_the_command() -> None:
     """The registry lists the estimators by the names of the option, each of one of the two kinds but the first."""
     (option,) = [parameter for parameter in cli.params if parameter.name == "estimator"]

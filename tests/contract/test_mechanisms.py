@@ -8,12 +8,9 @@ from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dp_audit.books import check_books_of_moments
-from dp_audit.press import publish_made_up
 from dp_bundle.base.errors import PolicyError, PrivacyError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.manifest.moment_noise import SecondMoments
@@ -34,7 +31,6 @@ from dp_publish.covariance.mechanisms.wishart import Wishart
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.policy.choices import SoundMechanism, UnsoundMechanism
 from dp_publish.release.covariance import state_moments
-from dp_publish.release.publishing import publish_aside
 from dp_publish.sampling.keystream import insecure_keystream
 
 CASES: dict[str, Strength] = {
@@ -354,14 +350,3 @@ def test_expected_error_is_that_of_the_stated_noise(name: str) -> None:
     if noise.off_diagonal_variance is not None and noise.diagonal_variance is not None:
         total = d * noise.diagonal_variance + d * (d - 1) * noise.off_diagonal_variance
         assert expected == pytest.approx(math.sqrt(total) / scaling.square / n, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("name", "strength"), [(name, strength) for name in CASES for strength in FORMS if _gives(name, strength)], ids=str
-)
-def test_audit_of_the_books_has_no_finding(name: str, strength: Strength) -> None:
-    """Whatever form the strength is given in, what is stated and booked is what was asked for."""
-    policy = _policy(name, strength)
-    mechanism = set_mechanism(policy, dict.fromkeys(NAMES, "continuous"), lambda: 60)
-    table = pa.table({column: np.linspace(-1, 1, 60) for column in NAMES})
-    assert check_books_of_moments(policy, mechanism, publish_made_up(publish_aside, table, policy)).passed

@@ -124,7 +124,7 @@ def assert_optimality(s: np.ndarray, penalty: np.ndarray, solution: Solution) ->
     assert np.all(np.abs(at_edge) * strength <= slack * size[edges])
 
 
-@pytest.mark.parametrize("p", [10, 50, 200])
+@pytest.mark.parametrize("p", [10, 50, pytest.param(200, marks=pytest.mark.long)])
 def test_solvers_agree(p: int) -> None:
     """All solvers find the same precision matrix, and scikit-learn's, to 1e-5 in every entry."""
     s = random_sparse(p, 2 * p, seed=p) if p > 10 else autoregressive(p, 40)

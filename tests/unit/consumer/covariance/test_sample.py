@@ -75,18 +75,16 @@ def test_too_few_rows_get_a_sentence() -> None:
 
 @pytest.fixture
 def releases(tmp_path: Path, table: pd.DataFrame, key: Ed25519PrivateKey) -> dict[str, Path]:
-    """Publish: the same rows twice, other rows, a grown table, other columns, and other units."""
+    """Publish: the same rows twice, other rows, a grown table, a part, and other units."""
     plain, elsewhere, other = (make_policy(BOUNDS, name=name, mu=40.0, unit="row") for name in ("d", "e", "f"))
     metric = other.model_dump(exclude_defaults=True)
     metric["columns"]["height"]["unit"] = "cm"
-    narrow = make_policy({"height": [120, 220], "weight": [20, 140]}, name="narrow", mu=40.0, unit="row")
     paths = {}
     for name, rows, policy in (
         ("first", table, plain),
         ("second", table, plain),
         ("elsewhere", table.sample(frac=1.0, random_state=1)[["weight", "visits", "height", "name"]], elsewhere),
         ("grown", pd.concat([table, table.iloc[:50]]), plain),
-        ("narrow", table[["height", "weight"]], narrow),
         ("metric", table, Policy.model_validate(metric)),
         ("part", table.iloc[:200], plain),
     ):
@@ -104,16 +102,14 @@ def test_releases_are_told_from_other_rows(releases: dict[str, Path]) -> None:
         assert not share_rows([opened["first"], opened["elsewhere"]])
         assert not share_rows([opened["first"]])
         for names, sentence in {
-            ("first", "first"): "twice",
             ("first", "second", "elsewhere"): "some of others",
             ("first", "grown"): "number of rows",
             ("first", "part"): "a part of it",
         }.items():
             with pytest.raises(SchemaError, match=sentence):
                 share_rows([opened[name] for name in names])
-        for name, sentence in {"narrow": "visits", "metric": "in cm"}.items():
-            with pytest.raises(SchemaError, match=sentence):
-                bundle_source(opened[name], like=opened["first"])
+        with pytest.raises(SchemaError, match="in cm"):
+            bundle_source(opened["metric"], like=opened["first"])
 
 
 @pytest.mark.parametrize(("scale", "privacy"), [(1e90, {"mu": 20.0}), (1e-90, {"mu": 2.0, "release": "covariance"})])

@@ -108,11 +108,10 @@ def test_column_without_conditional_variance_has_no_partial_correlation() -> Non
     """Where T_ii is not positive, partial correlations are NaN, their interval says nothing, and T is still tested."""
     covariance = np.array([[1.0, 0.3, 0.0], [0.3, 1.0, 0.2], [0.0, 0.2, 1.0]])
     inference = infer_edges(pooled_of(50, covariance), np.diag([2.5, 1.0, 1.0]))
-    low, high = inference.partial_intervals()
 
     assert inference.estimate[0, 0] < 0
     assert np.isnan(inference.partial_correlation[0, 1])
-    assert (low[0, 1], high[0, 1]) == (-1.0, 1.0)
+    assert [end[0, 1] for end in inference.partial_intervals()] == [-1.0, 1.0]
     assert 0.0 < inference.p_values[0, 1] < 1.0
     assert np.isfinite(inference.partial_correlation[1, 2])
 
@@ -120,7 +119,7 @@ def test_column_without_conditional_variance_has_no_partial_correlation() -> Non
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        *((lambda level=level: make_inference().partial_intervals(level), "level") for level in (0.0, 1.0, 95)),
+        (lambda: make_inference().partial_intervals(95), "level"),
         (lambda: infer_edges(make_pooled(), np.eye(3)), "precision.shape"),
         (lambda: infer_edges(make_pooled(), np.diag([1.0, 1.0, -1.0, 1.0, 1.0])), "precision"),
     ],

@@ -23,14 +23,6 @@ OURS = {"estimator": "graphical-lasso", "bundles": [{"manifest_sha256": "0" * 64
 NEW = Result([], {**OURS, "estimator": "new"})
 
 
-@pytest.fixture(params=["in one step", "in three steps"])
-def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run on a system that exchanges names in one step, and on one that does not."""
-    if request.param == "in three steps":
-        monkeypatch.setattr(new_files, "_system_call", lambda: None)
-    return str(request.param)
-
-
 @pytest.fixture
 def result(tmp_path: Path) -> Path:
     """Write a result of two files."""
@@ -52,6 +44,7 @@ folder.write_results(Result([], ours, tables={"edges.csv": pd.DataFrame({"source
 """
 
 
+@pytest.mark.slow
 def test_what_somebody_put_into_it_is_not_removed(result: Path, tmp_path: Path) -> None:
     """A hidden folder with other files in it stays."""
     assert subprocess.run([sys.executable, "-c", KILLED, "_remove", result], check=False).returncode == -signal.SIGKILL
@@ -109,7 +102,7 @@ def test_places_that_are_no_folders_are_refused(result: Path, tmp_path: Path, mo
     assert foreign_content(result) is not None
 
 
-def test_files_that_came_meanwhile_survive(result: Path, system: str, tmp_path: Path) -> None:
+def test_files_that_came_meanwhile_survive(result: Path, tmp_path: Path) -> None:
     """What somebody put into the folder while the graph was computed is not removed."""
     (result / "notes.txt").write_text("mine")
     with pytest.raises(DpGraphError, match="notes"):
@@ -140,7 +133,7 @@ def test_an_earlier_result_survives_a_failure(
     assert [path for path in tmp_path.iterdir() if path.name != "home"] == [result]
 
 
-def test_mode_stays_and_all_is_on_the_disk(result: Path, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mode_stays_and_all_is_on_the_disk(result: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replaced result has the permissions of the earlier one, and its files are synced before it has its name."""
     result.chmod(0o750)
     (result / "edges.csv").chmod(0o640)

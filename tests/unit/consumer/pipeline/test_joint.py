@@ -43,19 +43,6 @@ def found(samples: list[Sample]) -> Joint:
     return learn_periods(samples, Order.TIME, Kind.FUSED, n_draws=300)
 
 
-@pytest.mark.slow
-def test_links_and_their_change_are_found(found: Joint) -> None:
-    """Every period has its true links, the values of which are close; the one change point is in its place."""
-    for period, graph in enumerate(found.graphs):
-        assert (graph.adjacency == (partial(period) != 0.0)).all()
-        assert np.abs(graph.weights - partial(period)).max() < 0.1
-    (one,) = found.claimed
-    assert (one.before, one.after) == ((0, 1, 2), (3, 4, 5))
-    pairs = found.changes.pairs  # type: ignore[union-attr]
-    claimed = {(int(pairs[0][pair]), int(pairs[1][pair])) for pair in found.changed(one)}
-    assert claimed == {(0, 1), (0, 6)}
-
-
 def test_nodes_are_measured_on_the_joint_graph_by_each_period(found: Joint) -> None:
     """Degrees are the joint graph's; predictability and the ranking of pairs are that period's own."""
     for period, (graph, measures) in enumerate(zip(found.graphs, found.measures, strict=True)):

@@ -80,6 +80,7 @@ def test_path_ends_where_no_solution_is_left() -> None:
     assert len(path) == 1 + np.count_nonzero(alphas > 0.4)  # eigenvalue 1 - 2 (0.9 - alpha) at the corner of the box
 
 
+@pytest.mark.slow
 def test_path_of_a_definite_matrix_is_the_path_of_any() -> None:
     """Moving the last dual matrix towards a definite one changes the start of a fit, not what its gap allows."""
     rng = np.random.default_rng(3)

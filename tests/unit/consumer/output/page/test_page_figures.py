@@ -13,9 +13,7 @@ from dp_bundle import Bundle, open_bundle
 from dp_learn import learn_graph
 from dp_learn.output.page.curves import (
     describe_visibility,
-    draw_paths,
     draw_visibility,
-    explain_alpha,
     find_visibility,
 )
 from dp_learn.output.page.heat_maps import MOST_COLUMNS, draw_heat_maps, find_heat_maps
@@ -93,19 +91,6 @@ def test_forest_holds_the_intervals_of_the_edges(opened: Bundle) -> None:
     assert all("#" not in str(value) for values in data.values() for value in values)  # colours would stay as they are
     assert draw_forest(findings_of(opened, error_bars=False).graph) is None
     assert draw_forest(GraphEstimate(("a", "b"), np.eye(2), np.eye(2))) is None
-
-
-@pytest.mark.parametrize("select", ["ebic", "stars"])
-def test_path_has_scores_and_numbers_of_edges(opened: Bundle, select: str) -> None:
-    """At the chosen alpha the path has the number of edges of the sparse estimate, roughly where rows were left out."""
-    findings = findings_of(opened, select=select)
-    selection = findings.learned.fit.selection
-    chosen = np.flatnonzero(selection.alphas == selection.alpha)[0]
-    n_edges = np.count_nonzero(np.triu(findings.learned.fit.solution.precision, 1))
-
-    assert selection.n_edges[chosen] == pytest.approx(n_edges, abs=0 if select == "ebic" else 4)
-    assert [figure.name for figure in draw_paths(findings)] == ["alpha-scores", "alpha-edges"]
-    assert selection.rule in explain_alpha(findings)[0]
 
 
 def test_visible_links_are_told_with_and_without_noise(opened: Bundle) -> None:
