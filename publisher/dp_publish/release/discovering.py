@@ -105,9 +105,9 @@ class DiscoveringMaker:
 
     def _draw(self, making: Making) -> Told:
         def draw(step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
+            making.drawing()
             return step.draw(statistic, making.keystream)
 
-        making.drawing()
         n_rows = _count_rows(self.work.read, self._found)
         return discover(self._table, self.work.read, self._policy, self._found, n_rows, draw)
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 _NARROW = 256  # columns; of more, one thread's sums take as much memory as there should be
 _RANGES_PER_CORE = 4  # so that no core is left alone with much work at the end
 _WORTH_IT = 0.6  # of all rows, for one core: more take as long as one thread that adds noise and one that writes
-_REVEAL_NOTHING = (DataError, OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before them
+_REVEAL_NOTHING = (OSError, MemoryError, KeyboardInterrupt)  # of noisy numbers that were drawn before: a full disk, say
 _MARK = "reveals_noise"
 
 

@@ -14,7 +14,6 @@ from dp_publish.rows.calibration import Shares, set_noise, share_mu
 from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
 from dp_publish.rows.noise import Bounds
 from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for, merge_values
-from dp_publish.sampling.keystream import Keystream
 
 if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
@@ -56,10 +55,9 @@ class RowsMaker:
 
     def make(self, making: Making) -> tuple[Contents, list[Part]]:
         """Read the table, find bounds, add noise, and write the data members."""
-        keystream, found = making.keystream, {}
+        found = {}
         if self._shares.searched:
-            found = making.once("bounds", lambda: _search_bounds(self.work, self._kinds, self._shares, keystream))
-            making.drawing()
+            found = making.once("bounds", lambda: _search_bounds(self.work, self._kinds, self._shares, making))
         bounds = {name: (low, high) for name, (low, high) in found.items()}
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
         kinds: dict[str, str] = {column.name: column.kind for column in columns}
@@ -71,13 +69,14 @@ class RowsMaker:
 
 
 def _search_bounds(
-    work: LocalWork | ClusterJob, kinds: dict[str, str], shares: Shares, keystream: Keystream
+    work: LocalWork | ClusterJob, kinds: dict[str, str], shares: Shares, making: Making
 ) -> dict[str, Bounds]:
     """Find the bounds that the policy leaves out; what is learned on the way is what the search was charged for."""
     chosen = {name: kinds[name] for name in shares.searched}
     if not chosen:
         return {}
     counts, n_rows = work.total(chosen, partial(count_values, n_columns=len(chosen)), merge_values)
+    making.drawing()
     half_widths = [half_width_for(n_rows, shares.columns[name]) for name in chosen]
-    found = find_bounds(counts, chosen.values(), shares.choice_mu, half_widths, keystream)
+    found = find_bounds(counts, chosen.values(), shares.choice_mu, half_widths, making.keystream)
     return dict(zip(chosen, found, strict=True))

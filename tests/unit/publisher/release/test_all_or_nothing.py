@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from tests.unit.publisher.release.conftest import Publish, nothing_happened, private, states
 
-from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.errors import DpGraphError, SchemaError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files import new_files
 from dp_publish.ledger.ledger import Ledger
@@ -57,6 +57,26 @@ def test_interruption_leaves_nothing_and_costs_nothing(
     with pytest.raises(error):
         publish_here(policy=private({"x": {"bounds": [0, 1]}}, mu=1.0, release=release), progress=stop)
     assert nothing_happened(tmp_path, set())
+
+
+def test_a_table_that_cannot_be_read_after_a_search_stays_paid_for(tmp_path: Path, publish_here: Publish) -> None:
+    """What was found is known by then, and would be drawn anew; before it, the same costs nothing."""
+    policy, path = private(mu=1.0, release="covariance"), tmp_path / "t.csv"
+    pd.DataFrame(np.random.default_rng(1).normal(size=(2000, 2)), columns=["x", "y"]).to_csv(path, index=False)
+    with path.open("a") as file:
+        file.write("1,2,3\n")
+    with pytest.raises(SchemaError):
+        publish_here(path, policy)
+    assert "reserved" not in states()
+
+    def damage(_rows: int) -> None:  # after the first search
+        path.write_text(f"x,y\n{'1,2,3' * 2000}\n")
+
+    path.write_text(path.read_text().removesuffix("1,2,3\n"))
+    with pytest.raises(SchemaError) as refused:
+        publish_here(path, policy, progress=damage)
+    assert states()[-1] == "reserved"
+    assert "stays on the books" in refused.value.__notes__[0]
 
 
 @pytest.mark.parametrize(
