@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_learn.glasso.solvers.components import SOLVERS
+from dp_learn.glasso.solvers.methods import SOLVERS
 from dp_learn.glasso.solving import graphical_lasso
 from solver_problems import GAP, Floats
 

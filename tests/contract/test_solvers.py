@@ -12,7 +12,7 @@ from dp_bundle.base.errors import NoSolutionError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Solution, Status, duality_gap, make_problem
 from dp_learn.glasso.solver_names import AUTO
-from dp_learn.glasso.solvers.components import SOLVERS
+from dp_learn.glasso.solvers.methods import SOLVERS
 from dp_learn.glasso.solving import graphical_lasso
 
 TOL = 1e-9

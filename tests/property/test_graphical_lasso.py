@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_learn.glasso.solvers.components import SOLVERS
+from dp_learn.glasso.solvers.methods import SOLVERS
 from dp_learn.glasso.solving import graphical_lasso
 
 TOL = 1e-11

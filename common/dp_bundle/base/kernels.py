@@ -1,4 +1,4 @@
-"""Kernels compiled by numba, and their cache: those of a graph take fifteen to twenty seconds of CPU time to compile.
+"""Kernels compiled by numba, and their cache: those of a graph take five to ten seconds of CPU time to compile.
 
 The cache is in the folder that NUMBA_CACHE_DIR names, else in the code's own folder if that is writable, else in the
 user's cache folder, else in a private folder under the system's temporary one. What lies there is unpickled and run, so

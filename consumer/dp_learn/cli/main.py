@@ -236,7 +236,7 @@ def cli(
 def _before_compiling(require: Callable[[], None], quiet: bool, kept: bool) -> None:
     """See that there is the memory, and say why this run takes longer than the next, or that the next will as well."""
     require()
-    announce_compiling("ten to twenty seconds", kept=kept, quiet=quiet)
+    announce_compiling("five to ten seconds", kept=kept, quiet=quiet)
 
 
 def _parse_alpha(text: str) -> float | None:

@@ -12,7 +12,6 @@ covariance estimation based on Gaussian graphical models, JMLR 12, section 2.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +21,6 @@ from dp_learn.glasso.problem import Problem, Solution, make_problem
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, smallest_eigenvalue
-
-if TYPE_CHECKING:
-    from dp_learn.glasso.solvers.graph_descent import SparseFit
-
-SMALL = 200  # columns: with fewer, block descent takes no time, and knows the closed forms
 
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
 _LEAST_SHARE = 0.01
@@ -90,7 +84,6 @@ def fit_on_graph(
                 tol=tol,
                 max_iter=max_iter,
                 start=known or start,
-                definite=definite,
             )
 
         if solution is not None and solution.converged:
@@ -112,32 +105,16 @@ def solve_on_graph(
     tol: float = 1e-6,
     max_iter: int = 10_000,
     start: Solution | None = None,
-    definite: bool = False,
     n_nodes: int | None = None,
 ) -> Solution | None:
     """Return the fit on a graph, its entries penalised or not; None if there is none.
 
-    See `solve` for `definite` and `n_nodes`.
+    See `solve` for `n_nodes`.
     """
     restricted, s = _restrict(penalty, edges), check_covariance(matrix, copy=False)
     check_free_diagonal(s, restricted)
     problem = Problem(s, restricted, 1.0)
-    return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite, n_nodes=n_nodes)
-
-
-def fit_unpenalised(
-    matrix: FloatArray, edges: npt.NDArray[np.bool_], *, solver: str = "auto", tol: float = 1e-6
-) -> SparseFit | None:
-    """Return the fit of a large positive definite matrix on a graph, in little time and memory if that is sparse.
-
-    None where the matrix is small, the solver asked for is another one, or the fit could not be certified:
-    `solve_on_graph` then knows more.
-    """
-    if len(matrix) <= SMALL or solver not in {"auto", "cd"}:
-        return None
-    from dp_learn.glasso.solvers.graph_descent import fit_sparse_graph  # and its compiled kernels
-
-    return fit_sparse_graph(matrix, edges, gap=tol * len(matrix))
+    return solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, n_nodes=n_nodes)
 
 
 def find_start(

@@ -1,10 +1,4 @@
-"""The group graphical lasso: screening into components, a solver for each, and the proof of its answer.
-
-References
-----------
-Mazumder & Hastie (2012), Exact covariance thresholding into connected components, JMLR 13. Its proof needs of the
-penalty only that zeros between components are dual feasible: here ``||S_gh||_F <= L_gh``.
-"""
+"""The group graphical lasso, by ADMM, and the smallest alpha at which it has a solution."""
 
 from __future__ import annotations
 
@@ -16,15 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_learn.glasso.groups import GroupProblem, Groups, IndexArray, make_group_problem
-from dp_learn.glasso.problem import Solution, Status
+from dp_learn.glasso.problem import Solution
 from dp_learn.glasso.solvers.admm import improve
+from dp_learn.glasso.solvers.answers import Incumbent, Start
+from dp_learn.glasso.solvers.components import solve_by_components, split_components
 from dp_learn.glasso.solvers.few import SEARCH_ITER, is_few, solve_at_once, solve_few
-from dp_learn.glasso.solvers.standard_form import Answer, Incumbent, Start
-from dp_learn.matrices.linalg import FloatArray, few_threads
+from dp_learn.matrices.linalg import few_threads
 
 NAME = "group"
-Pair = tuple[FloatArray, FloatArray]
-
 ALPHA_RTOL = 1e-2  # of the smallest alpha that a message names
 _ONE_THREAD = 64  # columns that BLAS takes one thread for anyway
 LARGEST_FACTOR = 1e9
@@ -44,63 +37,25 @@ def solve_groups(
     """Solve the group problem as `graphical_lasso` does, or return None; settings are checked, and `start` fits."""
     problem = make_group_problem(covariance, alpha, groups, weights=weights, penalize_diagonal=penalize_diagonal)
     order = groups.order
-    warm = None
     if start is not None:
-        place = np.ix_(order, order)
-        warm = start.precision[place], start.covariance[place]
+        start = _reordered(start, order)
     with few_threads(len(order)) if len(order) > _ONE_THREAD else contextlib.nullcontext():
-        solved = _solve_components(problem, tol, max_iter, warm)
-    if solved is None or (groups.are_in_order and solved.solver == NAME):
-        return solved
-    back = np.ix_(np.argsort(order), np.argsort(order))
-    return replace(solved, precision=solved.precision[back], covariance=solved.covariance[back], solver=NAME)
+        solved = _solve(problem, tol, max_iter, start)
+    return None if solved is None else _reordered(solved, np.argsort(order))
 
 
-def split_components(problem: GroupProblem) -> list[IndexArray]:
-    """Return the nodes of each connected component of the solution's graph, or of a coarser one."""
-    from scipy.sparse.csgraph import connected_components  # which few nodes do without
-
-    n_components, label = connected_components(problem.norms(problem.covariance) > problem.penalty, directed=False)
-    return [np.flatnonzero(label == component) for component in range(n_components)]
+def _reordered(solution: Solution, order: IndexArray) -> Solution:
+    place = np.ix_(order, order)
+    own = solution.precision[place], solution.covariance[place]
+    return replace(solution, precision=own[0], covariance=own[1], solver=NAME)
 
 
-def _solve_components(problem: GroupProblem, tol: float, max_iter: int, warm: Pair | None) -> Solution | None:
-    """Solve every component by block coordinate descent, and those left by ADMM, as few nodes are; None without."""
+def _solve(problem: GroupProblem, tol: float, max_iter: int, start: Solution | None) -> Solution | None:
+    """Solve few nodes at once, and every component of many; None without a solution."""
     if is_few(len(problem.first), problem.n_features):
-        first = None if warm is None else Start(warm[1], warm[0])
-        found = solve_few(problem, tol=tol, max_iter=max_iter, start=first)
-        return found and replace(found, solver=NAME)
-
-    precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
-    objective, gap, n_iter, components = 0.0, 0.0, 0, split_components(problem)
-    for nodes in components:
-        part, index = problem.restrict(nodes)
-        place = np.ix_(index, index)
-        start = None if warm is None else (warm[0][place], warm[1][place])
-        answer = _solve_component(part, start, tol * len(index), max_iter)
-        if answer is None:
-            return None
-        precision[place], w[place] = answer.theta, answer.w
-        objective, gap, n_iter = objective + answer.objective, gap + answer.duality_gap, max(n_iter, answer.n_iter)
-    optimal = gap <= tol * problem.n_features
-    status = Status.OPTIMAL if optimal else Status.MAX_ITER if n_iter >= max_iter else Status.STALLED
-    return Solution(precision, w, objective, gap, n_iter, status, problem.alpha, NAME, len(components))
-
-
-def _solve_component(problem: GroupProblem, start: Pair | None, gap: float, max_iter: int) -> Answer | None:
-    """Return the answer for one component; None where no dual feasible matrix was found positive definite."""
-    if problem.covariance.diagonal().min() <= 0.0:
-        return None
-    if len(problem.first) == 1:  # a node alone
-        best = Incumbent(problem)
-        best.offer_theta(problem.unlinked())
-        best.offer_w(problem.covariance)
-        return None if best.w is None else best.answer(0, Status.OPTIMAL)
-
-    from dp_learn.glasso.solvers.group_descent import solve_group_descent  # a second, for the kernels
-
-    swept = solve_group_descent(problem, start, gap=gap, max_iter=max_iter)
-    return swept or solve_at_once(problem, start and Start(start[1], start[0]), gap=gap, max_iter=max_iter)
+        first = None if start is None else Start(start.covariance, start.precision)
+        return solve_few(problem, tol=tol, max_iter=max_iter, start=first)
+    return solve_by_components(problem, solve_at_once, NAME, tol=tol, max_iter=max_iter, start=start)
 
 
 def smallest_group_alpha(

@@ -115,11 +115,6 @@ class GroupProblem(Problem):
         """True if every node is one column, and a block one entry."""
         return len(self.first) == self.n_features
 
-    @cached_property
-    def node(self) -> IndexArray:
-        """The node of every column."""
-        return np.arange(len(self.first)).repeat(self.sizes)
-
     @property
     def variances(self) -> FloatArray:
         """The diagonal of every dual feasible matrix."""
@@ -129,11 +124,6 @@ class GroupProblem(Problem):
     def sizes(self) -> IndexArray:
         """The number of columns of each node."""
         return np.diff(np.append(self.first, len(self.covariance)))
-
-    @cached_property
-    def slices(self) -> list[slice]:
-        """The columns of each node."""
-        return [slice(first, first + size) for first, size in zip(self.first, self.sizes, strict=True)]
 
     def norms(self, matrix: FloatArray) -> FloatArray:
         """Return the Frobenius norms of a matrix's blocks, shape (G, G)."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -124,11 +123,6 @@ class Problem:
         return True
 
     @property
-    def node(self) -> npt.NDArray[np.intp]:
-        """The node of every column."""
-        return np.arange(self.n_features)
-
-    @property
     def variances(self) -> FloatArray:
         """The diagonal of every dual feasible matrix."""
         variances: FloatArray = self.covariance.diagonal() + self.penalty.diagonal()
@@ -138,13 +132,14 @@ class Problem:
         """Return the Frobenius norms of a matrix's blocks."""
         return np.abs(matrix)
 
-    def spread(self, factors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the matrix that is constant in every block."""
-        return factors
-
     def unlinked(self) -> FloatArray:
         """Return the precision matrix without a link."""
         return np.diag(1.0 / self.variances)
+
+    def restrict(self, nodes: npt.NDArray[np.intp]) -> tuple[Problem, npt.NDArray[np.intp]]:
+        """Return the problem of some nodes, and the positions of their columns."""
+        place = np.ix_(nodes, nodes)
+        return Problem(self.covariance[place], self.penalty[place], self.alpha), nodes
 
     def in_even_units(self) -> tuple[Problem, FloatArray]:
         """Return the problem in units in which variances are one, and the columns' factors."""

@@ -13,8 +13,8 @@ from dp_bundle.base.errors import NoSolutionError, ParameterError
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.problem import Problem, Solution, make_problem
 from dp_learn.glasso.solver_names import AUTO, SOLVER_NAMES
+from dp_learn.glasso.solvers.answers import Start
 from dp_learn.glasso.solvers.few import is_few, solve_few
-from dp_learn.glasso.solvers.standard_form import Start
 from dp_learn.matrices.labels import align, column_labels
 
 RESOLUTION = 1e-3  # by so much a next alpha is larger where rounding hides whether there is a solution
@@ -105,38 +105,11 @@ def graphical_lasso(
                 search = partial(smallest_group_alpha, covariance, float(alpha), nodes, weights=weights)
                 raise NoSolutionError(float(alpha), partial(search, penalize_diagonal=penalize_diagonal))
             return answer
-    problem = None
-    if weights is None and solver != AUTO:
-        problem = _plain_problem(covariance, alpha, penalize_diagonal)
-    if problem is None:
-        problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
+    problem = make_problem(covariance, alpha, weights=weights, penalize_diagonal=penalize_diagonal)
     solution = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
     if solution is None:
         raise NoSolutionError(problem.alpha, partial(_smallest_alpha, problem))
     return solution
-
-
-def _plain_problem(covariance: Any, alpha: Any, penalize_diagonal: bool) -> Problem | None:
-    """Return the problem of a matrix that needs no conversion and passes every check, which is seen in compiled code.
-
-    Of few columns, numpy's checks would take as long as the solution. What they refuse or convert is None.
-    """
-    plain = (
-        type(covariance) is np.ndarray
-        and covariance.dtype == np.float64
-        and covariance.ndim == 2
-        and covariance.shape[0] == covariance.shape[1] > 0
-        and covariance.flags.carray
-        and type(alpha) is float
-        and 0.0 < alpha < math.inf
-    )
-    if not plain:
-        return None
-    from dp_learn.glasso.solvers._component_kernels import fill_penalty
-
-    penalty = np.empty(covariance.shape)
-    passed = fill_penalty(covariance, alpha, alpha if penalize_diagonal else 0.0, penalty)
-    return Problem(covariance, penalty, alpha) if passed else None
 
 
 def _smallest_alpha(problem: Problem) -> float:
@@ -153,24 +126,19 @@ def solve(
     tol: float = 1e-6,
     max_iter: int = 10_000,
     start: Solution | None = None,
-    definite: bool = False,
-    feasible: bool = False,
     n_nodes: int | None = None,
 ) -> Solution | None:
     """Solve a checked problem as `graphical_lasso` does; None if it has no solution, at no further cost.
 
-    Where the covariance is known to be positive `definite`, or the start's is known to be so and `feasible`, large
-    components start from it without another proof. Columns that are those of few nodes count as few.
+    Columns that are those of few nodes count as few.
     """
     _check_settings(problem.n_features, solver, tol, max_iter, start)
     if solver == AUTO and is_few(n_nodes or problem.n_features, problem.n_features):
         first = None if start is None else Start(start.covariance, start.precision)
         return solve_few(problem, tol=tol, max_iter=max_iter, start=first)
-    from dp_learn.glasso.solvers.components import solve_by_components  # half a second, and kernels
+    from dp_learn.glasso.solvers.methods import solve_numbers  # half a second, and kernels
 
-    return solve_by_components(
-        problem, solver=solver, tol=tol, max_iter=max_iter, start=start, definite=definite, feasible=feasible
-    )
+    return solve_numbers(problem, solver=solver, tol=tol, max_iter=max_iter, start=start)
 
 
 def _check_settings(p: int, solver: str, tol: Any, max_iter: Any, start: Solution | None) -> None:

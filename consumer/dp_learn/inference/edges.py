@@ -45,7 +45,7 @@ from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance
 from dp_learn.covariance.standard_errors import form_errors, form_variances, mechanism_variances, universal_penalty
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
-from dp_learn.glasso.graph_fit import find_start, fit_on_graph, fit_unpenalised
+from dp_learn.glasso.graph_fit import find_start, fit_on_graph
 from dp_learn.glasso.problem import Problem, Solution
 from dp_learn.glasso.solving import solve
 from dp_learn.matrices.checks import check_covariance
@@ -379,12 +379,7 @@ def _fit_on_chosen(pooled: PooledCovariance, chosen: Solution, penalty: FloatArr
 
 def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray) -> tuple[FloatArray, float]:
     """Return the fit on the graph of a precision matrix, and the share of the penalty that it keeps."""
-    edges = chosen != 0.0
-    if is_positive_definite(correlation):
-        found = fit_unpenalised(correlation, edges, tol=_TOL)
-        if found is not None:
-            return np.asarray(found.precision.toarray(), dtype=np.float64), 0.0
-    refitted = fit_on_graph(correlation, edges, penalty, tol=_TOL)
+    refitted = fit_on_graph(correlation, chosen != 0.0, penalty, tol=_TOL)
     return (refitted.precision, refitted.share) if refitted else (chosen, 1.0)
 
 
@@ -421,10 +416,9 @@ def _well_determined_inverse(pooled: PooledCovariance) -> FloatArray | None:
 
 def _solve(correlation: FloatArray, penalty: FloatArray) -> Solution | None:
     """Return the penalised fit; None if there is none."""
-    definite = is_positive_definite(correlation)
-    start = None if definite else find_start(correlation, penalty)
+    start = None if is_positive_definite(correlation) else find_start(correlation, penalty)
     problem = Problem(check_covariance(correlation, copy=False), penalty, 1.0)
-    return solve(problem, solver="auto", tol=_TOL, start=start, definite=definite)
+    return solve(problem, solver="auto", tol=_TOL, start=start)
 
 
 def shrink_weights(inference: EdgeInference, edges: Pairs, fitted: FloatArray) -> FloatArray | None:

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from dp_bundle.base.errors import ParameterError
 from dp_learn.matrices.checks import check_covariance, check_free_diagonal
 from dp_learn.matrices.linalg import (
-    FEW,
     MOST_BALANCING,
     FloatArray,
     balancing_factor,
@@ -36,7 +35,7 @@ CHECK_EVERY = 5  # iterations between two evaluations of the bounds
 BALANCE_EVERY = 5  # iterations between two changes of rho
 FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations
 LEAST_SHARE = 0.01  # columns that the certificate leaves out count as this much of an average one in a change of units
-MOST_STEPS, ROUNDING = 100, 1e-15  # of Michelot's iteration, as in the kernel
+MOST_STEPS, ROUNDING = 100, 1e-15  # of Michelot's iteration
 ROUGH = 0.01  # a relative tolerance for which steps in single precision do; bounds are proven in double precision
 RESOLUTION = 1e-13  # eigenvalues below this are rounding, relative to the entries
 
@@ -293,16 +292,6 @@ class _Sizes:
 
     def excess(self, h: FloatArray, radius: float) -> FloatArray:
         """Return the excess of H over the box that is just wide enough for ``sum w |excess| <= radius``."""
-        if len(h) <= FEW:
-            return self._small_excess(h, radius)
-        from dp_learn.matrices._nearest_psd_kernels import excess_of_box
-
-        outside = np.empty_like(h)
-        excess_of_box(h, self.s, self.allowance, self.weights, radius, outside)
-        return outside
-
-    def _small_excess(self, h: FloatArray, radius: float) -> FloatArray:
-        """Return the excess without the compiled kernel, whose import takes longer than a whole small projection."""
         moved = h - self.s
         beyond = np.abs(moved) - self.allowance
         w = self.weights[self.costly]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, ParameterError
-from dp_learn.glasso.graph_fit import fit_unpenalised, solve_on_graph
+from dp_learn.glasso.graph_fit import solve_on_graph
 from dp_learn.glasso.problem import Solution
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite, negative_part
 from dp_learn.matrices.repair import nearest_psd_max_norm
@@ -97,7 +97,7 @@ def select_ebic(
         raise ParameterError("n_effective", "> 0, or a function", n_effective)
     alphas = check_path(alphas, patience)
     scores, n_edges, judge = np.full(len(alphas), np.nan), np.full(len(alphas), np.nan), near_definite(matrix)
-    path = solve_path(matrix, alphas, definite=judge is matrix, **options)
+    path = solve_path(matrix, alphas, **options)
     groups = options.get("groups")
     within = columns_within(groups, len(matrix))
     n_nodes = len(matrix) if groups is None else len(np.unique(np.asarray(groups)))
@@ -177,10 +177,5 @@ def _fit(
     matrix: FloatArray, edges: npt.NDArray[np.bool_], start: Solution, solver: str, tol: float, n_nodes: int
 ) -> tuple[float, Solution | None]:
     """Return the largest likelihood on a graph, NaN where it could not be certified, and a start for the next fit."""
-    found = fit_unpenalised(matrix, edges, solver=solver, tol=tol)
-    if found is not None:
-        return -found.objective, None
-    fitted = solve_on_graph(
-        matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=start, definite=True, n_nodes=n_nodes
-    )
+    fitted = solve_on_graph(matrix, edges, solver=solver, tol=tol, max_iter=PATH_MAX_ITER, start=start, n_nodes=n_nodes)
     return (-fitted.objective, fitted) if fitted is not None and fitted.converged else (math.nan, None)

@@ -24,7 +24,6 @@ from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
 PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
 PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and no rule chooses there
-WORTH_MOVING = 500  # columns: with fewer, the proof takes no time
 SMALLEST = "the smallest alpha of the path was chosen: a smaller one might be better still"
 _EMPTIEST = "the emptiest graph of the path was chosen"  # on a path from `alpha_grid` it has no edges
 
@@ -134,15 +133,9 @@ def solve_path(
     *,
     tol: float = PATH_TOL,
     max_iter: int = PATH_MAX_ITER,
-    definite: bool = False,
     **options: Unpack[PathOptions],
 ) -> Iterator[tuple[float, Solution | None]]:
     """Solve for one alpha after the other, each from the last answer.
-
-    The last answer's dual matrix need not lie in the next, smaller box. If the matrix is large and known to be positive
-    definite, and all columns are in one component, the dual matrix is moved towards it, until it is closer in the same
-    ratio as the penalty is smaller. As a mean of two positive definite matrices it needs no further proof. This
-    overwrites the dual matrix of the solution that was yielded.
 
     Parameters
     ----------
@@ -152,8 +145,6 @@ def solve_path(
         Decreasing.
     tol, max_iter
         As in `graphical_lasso`.
-    definite : bool
-        Whether the matrix is known to be positive definite.
     **options
         See `PathOptions`.
 
@@ -172,9 +163,7 @@ def solve_path(
     for alpha in map(float, alphas):
         if nodes is None:
             problem = Problem(unit.covariance, alpha * unit.penalty, alpha)
-            moves = definite and last is not None and last.n_components == 1 and len(matrix) >= WORTH_MOVING
-            start = _moved(last, problem) if moves and last is not None else last
-            last = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=start, feasible=moves)
+            last = solve(problem, solver=solver, tol=tol, max_iter=max_iter, start=last)
         else:
             from dp_learn.glasso.group_solving import solve_groups
 
@@ -190,15 +179,6 @@ def _blocks(groups: ArrayLike | None, n_features: int, columns: Sequence[str] | 
     """Return the nodes, or None where every node is one column."""
     nodes = None if groups is None else make_groups(groups, n_features, columns)
     return None if nodes is None or nodes.are_scalar else nodes
-
-
-def _moved(last: Solution, problem: Problem) -> Solution:
-    """Return a solution for a larger alpha with its dual matrix, which is overwritten, moved into the problem's box."""
-    w = last.covariance
-    w -= problem.covariance
-    w *= problem.alpha / last.alpha
-    w += problem.covariance
-    return last
 
 
 def check_path(alphas: Sequence[float] | FloatArray, patience: int | None = None) -> FloatArray:

@@ -1,43 +1,49 @@
 """Compiled kernels of block coordinate descent: a sweep over all columns.
 
-They work on the standard form of the problem (see `standard_form`): C-contiguous float64 arrays, unit diagonal, nothing
+They work on problems of unit variances: C-contiguous float64 arrays, S of unit diagonal and L of zero diagonal, nothing
 validated. Each says what it overwrites.
 
 The work on one column takes well under a microsecond, so that calls and index checks count: helpers are inlined, and
 matrices are indexed by unsigned numbers in one dimension, which spares a test for negative ones at every access.
 
-Legend: S standardised covariance, L penalties (entries may be 0 or inf), W dual matrix, B regression coefficients,
-G Gram matrix of the active columns; x, for a matrix, its entries row after row.
+Legend: S standardised covariance, L penalties (entries may be 0 or inf), W dual matrix, G Gram matrix of the active
+columns; x, for a matrix, its entries row after row.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dp_bundle.base.kernels import FAST, njit
-from dp_learn.glasso.solvers._sparse_kernels import PENDING, TINY, SparseRows
 from dp_learn.matrices.linalg import Array
 
 LARGE = 256  # columns of a matrix that no fast cache holds
+PENDING = 8  # rows whose columns are written together: as many doubles as a cache line holds
+TINY = 1e-100  # entries below are zero: numbers that underflow in products are slow
 MAX_PASSES = 500  # over the active coordinates of one lasso
 NEWTON_EVERY = 8  # passes
 
 
+class Coefficients(NamedTuple):
+    """The regression of every column on the others: that of j on ``column[j, a]`` is ``value[j, a]``, a < length[j].
+
+    `variance` is that of each column given the others.
+    """
+
+    column: Array
+    value: Array
+    length: Array
+    variance: Array
+
+
 @njit(error_model="numpy", fastmath=FAST)
-def sweep_columns(  # type: ignore[no-untyped-def]
-    S: Array, L: Array, W: Array, B: SparseRows, schur: Array, tol: float, stale: Array, fresh: float
-):
-    """Solve the lasso of every column once; row j of B holds the regression coefficients of column j.
+def sweep_columns(S: Array, L: Array, W: Array, B: Coefficients, tol: float):  # type: ignore[no-untyped-def]
+    """Solve the lasso of every column once.
 
-    A column is passed over where `stale` is at most `fresh`. That is the square of its residual ``W_11 b - w_12``
-    relative to its variance, estimated from what has been added to the rows of W that it is a sum of: as if these
-    changes were orthogonal, and with ``b_i / t_jj = b_j / t_ii`` as for the symmetric precision matrix T.
-
-    Overwrites W (stays within the box), B, `schur`, the variance of each column given the others, and `stale`.
-    Returns B, in wider arrays where they were too narrow, an estimate of the dual increase, and False when a column
-    lost positive definiteness.
+    Overwrites W (stays within the box) and B. Returns an estimate of the dual increase, and False when a column lost
+    positive definiteness.
     """
     size = W.shape[0]
     p: Any = np.uint64(size)
@@ -55,11 +61,9 @@ def sweep_columns(  # type: ignore[no-untyped-def]
         if waits:
             if j - first == np.uint64(PENDING):
                 if newer:
-                    write_columns(x, p, first, j)
+                    _write_columns(x, p, first, j)
                 first, newer = j, False
-            refresh_row(x, p, j, first, j)
-        if stale[j] <= fresh:
-            continue
+            _refresh_row(x, p, j, first, j)
         k = count[j]
         for a in range(k):
             active[a] = index[j, a]
@@ -74,7 +78,7 @@ def sweep_columns(  # type: ignore[no-untyped-def]
             for a in range(known, k):
                 i = active[a]
                 if waits:
-                    refresh_row(x, p, i, first, j)
+                    _refresh_row(x, p, i, first, j)
                 s[a] = S[j, i]
                 penalty[a] = L[j, i]
                 for c in range(a):
@@ -92,43 +96,35 @@ def sweep_columns(  # type: ignore[no-untyped-def]
                 break
 
         variance = 1.0
-        n_nonzero = 0
         for a in range(k):
             i = active[a]
             is_active[i] = False
             if beta[a] != 0.0:
                 w[i] = s[a] - (penalty[a] if beta[a] > 0.0 else -penalty[a])
                 variance -= w[i] * beta[a]
-                n_nonzero += 1
         is_active[j] = False
         if variance <= 0.0:
             if waits:
-                write_columns(x, p, first, j)
-            return SparseRows(index, value, count), progress, False
-        change = _replace_row(x, p, j, w, S, L)
-        progress += change / variance
+                _write_columns(x, p, first, j)
+            return progress, False
+        progress += _replace_row(x, p, j, w, S, L) / variance
         newer = True
         for i in range(first if waits else np.uint64(0), j if waits else p):
             x[i * p + j] = x[j * p + i]
 
-        if n_nonzero > index.shape[1]:
-            index, value = widen(index, value, n_nonzero)
         n = 0
-        relative = change / (variance * variance)
         for a in range(k):
             if beta[a] != 0.0:
-                i = active[a]
-                index[j, n], value[j, n] = i, beta[a]
+                index[j, n], value[j, n] = active[a], beta[a]
                 n += 1
-                stale[i] += beta[a] * beta[a] * relative * schur[i]
-        count[j], schur[j], stale[j] = n, variance, 0.0
+        count[j], B.variance[j] = n, variance
     if waits:
-        write_columns(x, p, first, p)
-    return SparseRows(index, value, count), progress, True
+        _write_columns(x, p, first, p)
+    return progress, True
 
 
 @njit(error_model="numpy")
-def write_columns(x: Array, p: int, first: int, last: int) -> None:
+def _write_columns(x: Array, p: int, first: int, last: int) -> None:
     """Overwrite columns first..last-1 of a matrix with its rows."""
     for i in range(p):
         if i < first or i >= last:
@@ -137,7 +133,7 @@ def write_columns(x: Array, p: int, first: int, last: int) -> None:
 
 
 @njit(error_model="numpy", inline="always")
-def refresh_row(x: Array, p: int, i: int, first: int, last: int) -> None:
+def _refresh_row(x: Array, p: int, i: int, first: int, last: int) -> None:
     """Overwrite entries first..last-1 of row i with those of its column, unless row i is one of these."""
     if i < first or i >= last:
         for c in range(first, last):
@@ -191,18 +187,6 @@ def _replace_row(x: Array, p: int, j: int, w: Array, S: Array, L: Array) -> floa
         x[j * p + i] = new
         change += step * step
     return change
-
-
-@njit()
-def widen(index: Array, value: Array, needed: int):  # type: ignore[no-untyped-def]
-    """Return both arrays with room for at least `needed` entries a row; the new ones are zero."""
-    p, width = index.shape
-    wider = min(p, max(needed, 2 * width))
-    new_index, new_value = np.empty((p, wider), dtype=np.int32), np.zeros((p, wider))
-    for j in range(p):
-        for a in range(width):
-            new_index[j, a], new_value[j, a] = index[j, a], value[j, a]
-    return new_index, new_value
 
 
 @njit(error_model="numpy", inline="always")
@@ -279,7 +263,7 @@ def _newton_step(G: Array, s: Array, penalty: Array, beta: Array, residual: Arra
         for c in range(a + 1):
             block[a, c] = G[i, chosen[c]]
         step[a] = residual[i] - (penalty[i] if beta[i] > 0.0 else -penalty[i])
-    if not factor_and_solve(block, step, m):
+    if not _factor_and_solve(block, step, m):
         return
 
     length, blocking = 1.0, -1
@@ -297,7 +281,7 @@ def _newton_step(G: Array, s: Array, penalty: Array, beta: Array, residual: Arra
 
 
 @njit(error_model="numpy", inline="always")
-def factor_and_solve(G: Array, b: Array, k: int) -> bool:
+def _factor_and_solve(G: Array, b: Array, k: int) -> bool:
     """Overwrite `b` with the solution of ``G x = b`` and the lower triangle of G with its Cholesky factor.
 
     The first k rows and columns count. Returns False where there is no factor.

@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from dp_learn.glasso.problem import Problem, Status
-from dp_learn.glasso.solvers.standard_form import Answer, Incumbent, StandardForm, Start
+from dp_learn.glasso.solvers.answers import Answer, Incumbent, Start
 from dp_learn.matrices.linalg import Anderson, FloatArray, balancing_factor, eigendecomposition
 
 RELAXATION = 1.6
@@ -31,7 +31,7 @@ FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations; blocks stay 
 LARGEST = 1e12  # in units in which variances are one
 
 
-def solve_admm(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+def solve_admm(form: Problem, start: Start, *, gap: float, max_iter: int) -> Answer:
     """Return the first pair with a duality gap of at most `gap`, or the best one met.
 
     References

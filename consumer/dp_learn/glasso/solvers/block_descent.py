@@ -12,19 +12,19 @@ import math
 
 import numpy as np
 
-from dp_learn.glasso.problem import Status
-from dp_learn.glasso.solvers._column_kernels import sweep_columns
-from dp_learn.glasso.solvers._component_kernels import CHECK_EVERY, FIRST_CHECK, LOOSEST, TIGHTEST, next_tolerance
-from dp_learn.glasso.solvers._sparse_kernels import SparseRows, fill_precision, off_diagonal_rows
-from dp_learn.glasso.solvers.sparse_certificate import certify_sparse, is_sparse
-from dp_learn.glasso.solvers.standard_form import Answer, StandardForm, Start
+from dp_learn.glasso.problem import Problem, Status
+from dp_learn.glasso.solvers._column_kernels import Coefficients, sweep_columns
+from dp_learn.glasso.solvers.answers import Answer, Start
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 
+LOOSEST, TIGHTEST = 1e-2, 1e-14  # tolerance of the lasso of one column
+FIRST_CHECK = 40.0  # gaps: a sweep that gains less is followed by a certificate, as the gap is a hundredth of its gain
+CHECK_EVERY = 10  # sweeps between two certificates at the latest
 MAX_FAILURES = 6  # losses of positive definiteness, each answered by tighter lassos
 MAX_IDLE = 20  # certificates without progress at the tightest lassos
 
 
-def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_iter: int) -> Answer:
+def solve_block_descent(form: Problem, start: Start, *, gap: float, max_iter: int) -> Answer:
     """Return the first pair with a duality gap of at most `gap`, or the best one met.
 
     References
@@ -33,22 +33,23 @@ def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_ite
     """
     s, penalty = form.covariance, form.penalty
     w = safe = start.w
-    coefficients, variance = _coefficients(start.theta, s.shape[0])
+    coefficients = _regress(start.theta, len(s))
     best = None
 
     loosest, tol = LOOSEST, LOOSEST
     target, next_check, failures, idle = FIRST_CHECK * gap, CHECK_EVERY, 0, 0
-    stale = np.full(s.shape[0], math.inf)
 
     for n_iter in range(1, max_iter + 1):
         if w is safe:
             w = safe.copy()
-        coefficients, increase, definite = sweep_columns(s, penalty, w, coefficients, variance, tol, stale, -math.inf)
+        increase, definite = sweep_columns(s, penalty, w, coefficients, tol)
         if definite:
-            tol = next_tolerance(increase, variance, loosest)
+            step = math.sqrt(increase / len(s)) * float(coefficients.variance.min())
+            tol = max(TIGHTEST, min(loosest, 0.03 * step))  # a small part of a typical step
             if increase > target and n_iter < next_check and n_iter < max_iter:
                 continue
-            theta, value, reached = _certified(form, coefficients, variance, w)
+            theta = _precision(coefficients)
+            value, reached = form.certify(theta, w)
             if reached <= gap:
                 return Answer(theta, w, value, reached, n_iter, Status.OPTIMAL)
             next_check = n_iter + CHECK_EVERY
@@ -73,29 +74,34 @@ def solve_block_descent(form: StandardForm, start: Start, *, gap: float, max_ite
     return _ended(form, start, best, max_iter, Status.MAX_ITER)
 
 
-def _coefficients(theta: FloatArray | None, p: int) -> tuple[SparseRows, FloatArray]:
+def _regress(theta: FloatArray | None, p: int) -> Coefficients:
     """Return the regression coefficients and residual variances that belong to a precision matrix."""
+    column, value, length = np.empty((p, p), dtype=np.int32), np.empty((p, p)), np.zeros(p, dtype=np.int64)
     if theta is None:
-        empty = np.empty((p, 0), dtype=np.int32), np.empty((p, 0)), np.zeros(p, dtype=np.int64)
-        return SparseRows(*empty), np.ones(p)
-    edges, variance = off_diagonal_rows(theta), 1.0 / theta.diagonal()
-    return edges._replace(value=edges.value * -variance[:, None]), variance
+        return Coefficients(column, value, length, np.ones(p))
+    variance, linked = 1.0 / theta.diagonal(), theta != 0.0
+    np.fill_diagonal(linked, val=False)
+    length[:] = linked.sum(axis=1)
+    rows, others = np.nonzero(linked)
+    places = np.arange(rows.size) - np.repeat(np.cumsum(length) - length, length)
+    column[rows, places], value[rows, places] = others, theta[rows, others] * -variance[rows]
+    return Coefficients(column, value, length, variance)
 
 
-def _certified(
-    form: StandardForm, coefficients: SparseRows, variance: FloatArray, w: FloatArray
-) -> tuple[FloatArray, float, float]:
-    """Return the precision matrix of the coefficients, its objective and its gap to the dual value at `w`."""
-    theta = np.empty_like(w)
-    edges = fill_precision(coefficients, variance, theta)
-    if is_sparse(edges):
-        value, reached = certify_sparse(form.covariance, form.penalty, edges, theta.diagonal(), w)
-        if reached < math.inf:
-            return theta, value, reached
-    return theta, *form.certify(theta, w)
+def _precision(regression: Coefficients) -> FloatArray:
+    """Return the symmetric precision matrix: an entry is kept where both columns agree on its sign."""
+    column, value, length, variance = regression
+    width = length.max()
+    used = np.arange(width) < length[:, None]
+    rows = np.repeat(np.arange(length.size), length)
+    half = np.diag(0.5 / variance)
+    half[rows, column[:, :width][used]] = value[:, :width][used] * (-0.5 / variance[rows])
+    theta: FloatArray = half + half.T
+    theta[half * half.T <= 0.0] = 0.0
+    return theta
 
 
-def _ended(form: StandardForm, start: Start, best: Answer | None, n_iter: int, status: Status) -> Answer:
+def _ended(form: Problem, start: Start, best: Answer | None, n_iter: int, status: Status) -> Answer:
     """Return the best pair, or without any the identity and the start."""
     if best is None:
         theta = np.eye(start.w.shape[0])

@@ -15,9 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dp_learn.glasso.problem import Problem, Status
-from dp_learn.glasso.solvers.standard_form import Answer
-
-MOST = 200  # columns: block descent is quick on the large components of sparse graphs
+from dp_learn.glasso.solvers.answers import Answer
 
 
 def solve_on_chordal_graph(form: Problem, *, gap: float) -> Answer | None:
@@ -27,7 +25,7 @@ def solve_on_chordal_graph(form: Problem, *, gap: float) -> Answer | None:
     """
     s, penalty = form.covariance, form.penalty
     free = penalty == 0.0
-    if len(s) > MOST or not (free | np.isinf(penalty)).all():
+    if not (free | np.isinf(penalty)).all():
         return None
 
     order = _cardinality_order(free)

@@ -6,14 +6,14 @@ compiling them a minute. A column is a node of one.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 
 import numpy as np
 
 from dp_learn.glasso.problem import Problem, Solution, Status
 from dp_learn.glasso.solvers.admm import improve
+from dp_learn.glasso.solvers.answers import Answer, Incumbent, Start
 from dp_learn.glasso.solvers.chordal import solve_on_chordal_graph
-from dp_learn.glasso.solvers.standard_form import Answer, Incumbent, Start
 from dp_learn.matrices.linalg import FEW
 
 FEW_COLUMNS = 200  # of `FEW` nodes: with more, a path takes as long as compiling kernels
@@ -42,7 +42,7 @@ def solve_few(problem: Problem, *, tol: float, max_iter: int, start: Start | Non
     if not (problem.variances > 0.0).all():
         return None
     gap = tol * problem.n_features
-    answer = solve_at_once(problem, start, gap=gap, max_iter=max_iter)
+    answer = solve_at_once(problem, start, gap=gap, max_iter=max_iter, close=CLOSE * gap)
     if answer is None:
         return None
     status = Status.OPTIMAL if answer.duality_gap <= gap else answer.status
@@ -59,14 +59,18 @@ def solve_few(problem: Problem, *, tol: float, max_iter: int, start: Start | Non
     )
 
 
-def solve_at_once(problem: Problem, start: Start | None, *, gap: float, max_iter: int) -> Answer | None:
-    """Return the answer in units in which nodes are alike; None where no dual feasible matrix was found definite."""
+def solve_at_once(
+    problem: Problem, start: Start | None, *, gap: float, max_iter: int, close: float = math.inf
+) -> Answer | None:
+    """Return the answer of ADMM in units in which nodes are alike; None where no dual matrix was found definite.
+
+    A few more iterations may bring the gap as `close`.
+    """
     scaled, units = problem.in_even_units()
     outer = np.outer(units, units)
     known = solve_on_chordal_graph(scaled, gap=gap) if scaled.is_scalar else None
     if known is not None:
-        value = known.objective - 2.0 * float(np.log(units).sum())
-        return replace(known, theta=known.theta * outer, w=known.w / outer, objective=value)
+        return known.restored(units)
 
     best = Incumbent(scaled)
     theta = scaled.unlinked()
@@ -75,13 +79,12 @@ def solve_at_once(problem: Problem, start: Start | None, *, gap: float, max_iter
         best.offer_w(scaled.project(start.w * outer))
         theta = theta if start.theta is None else start.theta / outer
 
-    n_iter, status = improve(scaled, best, theta, gap=gap, max_iter=max_iter, close=CLOSE * gap)
+    n_iter, status = improve(scaled, best, theta, gap=gap, max_iter=max_iter, close=close)
     if best.w is None and not best.unbounded:  # too few iterations, or no solution
         improve(scaled, best, best.theta, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)
     if best.w is None or best.theta is None or best.unbounded:
         return None
-    value = best.value - 2.0 * float(np.log(units).sum())
-    return Answer(best.theta * outer, best.w / outer, value, best.duality_gap, n_iter, status)
+    return best.answer(n_iter, status).restored(units)
 
 
 def count_components(problem: Problem) -> int:

@@ -14,7 +14,6 @@ import numpy as np
 
 from dp_bundle.base.kernels import njit
 from dp_learn.glasso.solvers._column_kernels import activate_violators, lasso_on_active, settle
-from dp_learn.glasso.solvers._sparse_kernels import add_multiple
 from dp_learn.matrices.linalg import Array, FloatArray
 
 MAX_ROUNDS = 40  # of the active set, or of more passes over it where rounding or a flat direction holds them up
@@ -62,7 +61,7 @@ def _descend(G: Array, C: Array, L: Array, B: Array, residuals: Array, tol: floa
             w[:] = 0.0
             for a in range(k):
                 if beta[a] != 0.0:
-                    add_multiple(w, beta[a], G[active[a]])
+                    _add_multiple(w, beta[a], G[active[a]])
             residuals[j] = _violation(C[j], L[j], w, active, is_active, beta, k)
             if not residuals[j] > tol:
                 break
@@ -78,6 +77,13 @@ def _descend(G: Array, C: Array, L: Array, B: Array, residuals: Array, tol: floa
                 settle(block, s, penalty, beta, rest, k, 0.01 * tol)
         for a in range(k):
             B[j, active[a]] = beta[a]
+
+
+@njit(error_model="numpy", fastmath={"contract"})
+def _add_multiple(w: Array, b: float, row: Array) -> None:
+    """Add ``b row`` to `w`."""
+    for i in range(w.size):
+        w[i] += b * row[i]
 
 
 @njit()

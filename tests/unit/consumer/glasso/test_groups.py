@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import NoSolutionError, ParameterError
-from dp_learn.glasso.group_solving import split_components
 from dp_learn.glasso.groups import make_group_problem, make_groups
 from dp_learn.glasso.problem import Solution
+from dp_learn.glasso.solvers.components import split_components
 from dp_learn.glasso.solving import graphical_lasso
 
 CASES = {  # sizes of the nodes, noise, alpha, weights by sizes, diagonal penalised

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dp_bundle.base.errors import ParameterError
-from dp_learn.matrices import repair as max_norm
 from dp_learn.matrices.repair import nearest_psd_max_norm, repair_covariance
 from dp_learn.matrices.repair_methods import RepairMethod
 
@@ -76,17 +75,6 @@ def test_bad_input_is_named(matrix: np.ndarray, method: str, name: str) -> None:
     with pytest.raises(ParameterError) as refused:
         repair_covariance(matrix, method)
     assert refused.value.name == name
-
-
-@pytest.mark.parametrize("fix_diagonal", [True, False])
-def test_few_columns_are_projected_as_many_are(fix_diagonal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the compiled kernel or without it, every step is the same but for rounding."""
-    s = indefinite(20, seed=3)
-    few = nearest_psd_max_norm(s, fix_diagonal=fix_diagonal, max_iter=30)
-    monkeypatch.setattr(max_norm, "FEW", 0)
-    many = nearest_psd_max_norm(s, fix_diagonal=fix_diagonal, max_iter=30)
-    np.testing.assert_allclose(few.matrix, many.matrix, atol=1e-9)
-    assert few.lower_bound == pytest.approx(many.lower_bound, abs=1e-9)
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ from tests.unit.consumer.selection.chains import P, count_edges, debias, noisy_r
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn import graphical_lasso
-from dp_learn.selection.path import WORTH_MOVING, alpha_grid, solve_path
+from dp_learn.selection.path import alpha_grid, solve_path
 
 NODES = [0, 0, 1, 2, 2, 2, 3, 4]
 EITHER = pytest.mark.parametrize("groups", [None, NODES])
@@ -78,24 +78,3 @@ def test_path_ends_where_no_solution_is_left() -> None:
         assert all(solution is not None for _, solution in each[:-1])
         assert each[-1][1] is None
     assert len(path) == 1 + np.count_nonzero(alphas > 0.4)  # eigenvalue 1 - 2 (0.9 - alpha) at the corner of the box
-
-
-@pytest.mark.slow
-def test_path_of_a_definite_matrix_is_the_path_of_any() -> None:
-    """Moving the last dual matrix towards a definite one changes the start of a fit, not what its gap allows."""
-    rng = np.random.default_rng(3)
-    rows = rng.normal(size=(600, WORTH_MOVING))
-    rows[:, 1:] += 0.8 * rows[:, :-1]
-    s = np.corrcoef(rows.T)
-    alphas = np.array([0.15, 0.13, 0.11])
-
-    for (_, one), (_, other) in zip(
-        solve_path(s, alphas, solver="auto", definite=True), solve_path(s, alphas, solver="auto"), strict=True
-    ):
-        assert one is not None
-        assert other is not None
-        assert one.n_components == 1
-        assert (np.abs(one.covariance - s) <= one.alpha + 1e-12).all()
-        assert np.linalg.eigvalsh(one.covariance)[0] > 0.0
-        assert abs(one.objective - other.objective) <= one.duality_gap + other.duality_gap
-        assert one.duality_gap <= 1e-6 * len(s)
