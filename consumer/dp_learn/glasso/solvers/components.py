@@ -10,7 +10,7 @@ well, and for blocks: zeros between components are dual feasible.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -71,8 +71,9 @@ def solve_by_components(
     precision, w = np.zeros_like(problem.covariance), np.zeros_like(problem.covariance)
     objective, gap, n_iter, status, used = 0.0, 0.0, 0, Status.OPTIMAL, set[str]()
 
+    place: Any
     for nodes in _packed(components):
-        part, index, place = problem, nodes, np.s_[:, :]
+        part, place = problem, (slice(None), slice(None))
         if len(components) > 1:  # copies of a large one take long
             part, index = problem.restrict(nodes)
             place = np.ix_(index, index)
