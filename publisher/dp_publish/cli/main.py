@@ -48,6 +48,7 @@ from dp_publish.cli.options import (
     dialect_options,
     header_option,
     ledger_option,
+    log_option,
     policy_options,
     typed_options,
     writing_new,
@@ -110,6 +111,7 @@ def cli() -> None:
     type=NewPath(folder=True),
     help="A new folder of records, with which `dp-publish resume` finishes the release if this command ends early.",
 )
+@log_option
 @option(
     "--progress",
     applies=ALWAYS,
@@ -138,6 +140,7 @@ def publish_command(
     scheduler: str | None,
     staging: str | None,
     job: Path | None,
+    log: Path | None,
     progress: str,
     anyway: bool,
     max_memory: int | None,
@@ -156,7 +159,7 @@ def publish_command(
       dp-publish wine.parquet --unit cell --mu 1
       dp-publish wine.parquet --release covariance
     """
-    from dp_publish.cli.messages.following import shown_as_lines, shown_on_terminal
+    from dp_publish.cli.messages.following import logged_to, shown_as_lines, shown_on_terminal, warnings_told
     from dp_publish.data.dialect import is_text_file
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.refusal import check_in_advance
@@ -195,6 +198,8 @@ def publish_command(
         require_new_job(job)
         tell(f"if this ends early, go on with: {_resume_words(job, key)}", quiet=quiet)
     with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
+        meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
         cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
         n_rows = None if is_text_file(data) else prepared.count_rows()
         following = shown_as_lines if progress == "lines" else shown_on_terminal if shown else None
@@ -230,9 +235,10 @@ def publish_command(
     applies=[Where("the job was begun with --engine dask")],
     help="For a job with --engine dask: its scheduler; workers start here by default.",
 )
+@log_option
 @json_option
 @quiet_option
-def resume_command(job: Path, key: str, scheduler: str | None, as_json: bool, quiet: bool) -> None:
+def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None, as_json: bool, quiet: bool) -> None:
     """Finish the release of JOB, a folder that `--job` made, after dp-publish or its machine ended early.
 
     The release is on the books once, and nothing that was drawn is drawn again. JOB is deleted in the end.
@@ -242,7 +248,7 @@ def resume_command(job: Path, key: str, scheduler: str | None, as_json: bool, qu
       dp-publish wine.parquet --job wine.job
       dp-publish resume wine.job
     """
-    from dp_publish.cli.messages.following import shown_on_terminal
+    from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
     from dp_publish.release.job import require_job
     from dp_publish.release.resuming import resume
     from dp_publish.release.workers.cluster import dask_cluster
@@ -250,6 +256,8 @@ def resume_command(job: Path, key: str, scheduler: str | None, as_json: bool, qu
     require_job(job, scheduler)  # before a key is made for nothing
     signing_key = _signing_key(key, quiet=quiet)
     with contextlib.ExitStack() as meanwhile:
+        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
+        meanwhile.enter_context(logged_to(log))
         shown = sys.stderr.isatty() and not quiet
         if shown:
             before_compiling(_announce_compiling)

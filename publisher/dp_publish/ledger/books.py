@@ -72,12 +72,15 @@ class Books:
         Every release by dataset, number, and a mark, which is empty except for a second release of the same number.
     budgets : dict of str to dict of str to float
         By dataset and unit of privacy.
+    newest : str or None
+        The time of the release that was booked last, or put back; None if there is none.
     """
 
     lines: list[str] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
     entries: dict[tuple[str, int, str], Entry] = field(default_factory=dict)
     budgets: dict[str, dict[str, float]] = field(default_factory=dict)
+    newest: str | None = None
 
     @property
     def head(self) -> str:
@@ -126,7 +129,7 @@ class Books:
             known = self.entries.get(place)
             if known is not None and not _same(known, entry):
                 place = (place[0], place[1], entry.manifest_sha256 or entry.created)
-            self.entries[place] = entry
+            self.entries[place], self.newest = entry, entry.created
             self.budgets.setdefault(place[0], {}).update(content.get("budgets", {}))
         else:
             self.entries[place] = replace(self.entries[place], state=content["event"], **_whereabouts(content))

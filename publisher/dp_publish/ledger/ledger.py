@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,8 +34,10 @@ from dp_publish.ledger.log import LocalLog
 from dp_publish.ledger.shared_log import SharedLog
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
+_SKEW = datetime.timedelta(hours=1)  # by which clocks of several machines may differ
 _MOST_TRIES = 1_000  # to append, each of which fails only because somebody else has appended
 
 
@@ -123,9 +126,9 @@ class Ledger:
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         declared = _by_unit(budget_mu, cost.unit)
 
-        def decide(log: OpenLog) -> tuple[dict[str, Any] | None, Callable[[str], Reservation]]:
+        def decide(log: OpenLog) -> tuple[dict[str, Any] | None, Callable[[str], tuple[Reservation, str | None]]]:
             if job is not None and (found := _find(log.books, dataset, job)) is not None:
-                return None, lambda _: found
+                return None, lambda _: (found, None)
 
             account = log.books.account(dataset)
             entry = Entry(dataset, partition, account.number + 1, created, cost)
@@ -138,9 +141,21 @@ class Ledger:
             _require_same_changes(dataset, account.changes, cost.changes)
             content = {"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})}
             content |= {"job": job} if job is not None else {}
-            return content, lambda head: _reservation(entry, account, after, budgets, head)
+            newest = log.books.newest
+            return content, lambda head: (_reservation(entry, account, after, budgets, head), newest)
 
-        return self._append(decide)
+        reservation, newest = self._append(decide)
+        if newest is not None and _is_behind(created, newest):
+            _log.warning(
+                "this machine's clock says %s, but the newest release in the ledger was booked at %s: if the clock is "
+                "wrong, set it, as release %d of %r states its time",
+                reservation.lineage.created,
+                newest,
+                reservation.lineage.number,
+                dataset,
+            )
+        _log.info("release %d of %r is booked", reservation.lineage.number, dataset)
+        return reservation
 
     def find(self, dataset: str, job: str) -> Reservation | None:
         """Return the reservation of a dataset that bears the mark of a job, if there is one."""
@@ -227,6 +242,7 @@ class Ledger:
             return {**content, "dataset": dataset, "number": number}, lambda _: None
 
         self._append(decide)
+        _log.info("release %d of %r is %s in the ledger", number, dataset, content["event"])
 
     def _append(self, decide: Callable[[OpenLog], tuple[dict[str, Any] | None, Callable[[str], T]]]) -> T:
         """Append what is decided on by what the log says, and decide again if it says more by then.
@@ -299,6 +315,14 @@ def _find(books: Books, dataset: str, job: str) -> Reservation | None:
             budgets = {**before.budgets, **content.get("budgets", {})}
             return _reservation(entry, before, after, budgets, books.heads[index])
     return None
+
+
+def _is_behind(now: str, newest: str) -> bool:
+    """Return True if a time is before another by more than clocks differ."""
+    try:
+        return datetime.datetime.fromisoformat(newest) - datetime.datetime.fromisoformat(now) > _SKEW
+    except (ValueError, TypeError):  # a log may hold any text there
+        return False
 
 
 def _by_unit(budget_mu: float | Mapping[str, float] | None, unit: str) -> dict[str, float]:

@@ -1,19 +1,28 @@
-"""Progress of a publication: a bar on the terminal, with the time that is left, or lines for a program."""
+"""Progress of a publication: a bar on the terminal, with the time that is left, and a log to be read later."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.quoting import quote_path
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
+_FORMAT, _TIME = "%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%SZ"
 _BETWEEN = 0.2  # seconds between two lines for a program
+_LOGGED = ("dp_publish", "dp_bundle")
+_STAMP, _STAMP_LENGTH = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ "), 21  # bytes
 
 
 @contextlib.contextmanager
@@ -86,3 +95,92 @@ def _since(began: float) -> ProgressColumn:
             return Text(f"{time.monotonic() - began:.0f} s so far")
 
     return Since()
+
+
+@contextlib.contextmanager
+def warnings_told(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell the user of each warning in a block."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: tell(f"note: {record.getMessage()}")  # type: ignore[method-assign]
+    loggers = [logging.getLogger(name) for name in _LOGGED]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def logged_to(path: Path | None, *taken: object) -> Iterator[None]:
+    """Append what happens in a block to a file, a line for each step; no line has a value of the table, or of a cell.
+
+    Parameters
+    ----------
+    path : Path or None
+        The file; None for no log.
+    *taken : path or None
+        Names that other files will have.
+
+    Raises
+    ------
+    DpGraphError
+        The file cannot be written.
+    """
+    if path is None:
+        yield
+        return
+    if path.absolute() in (Path(str(each)).absolute() for each in taken if each is not None):
+        raise DpGraphError(f"--log {quote_path(path)} is the name of something else: give it one of its own")
+    handler = _open_log(path)
+    formatter = logging.Formatter(_FORMAT, _TIME)
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    loggers = [logging.getLogger(name) for name in _LOGGED]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    except BaseException as error:
+        loggers[0].info("ended by %s", type(error).__name__)  # its sentence was for the terminal
+        raise
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+        with contextlib.suppress(OSError):  # of a full disk, which is told already
+            handler.close()
+
+
+class _LogHandler(logging.FileHandler):
+    """A file that may become full: that is told once, and is no reason to end a publication."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002  as the library calls it
+        """Say so on stderr, the first time."""
+        logging.getLogger(_LOGGED[0]).removeHandler(self)
+        logging.getLogger(_LOGGED[1]).removeHandler(self)
+        sys.stderr.write(f"warning: the log {quote_path(self.baseFilename)} cannot be written any further\n")
+
+
+def _open_log(path: Path) -> logging.Handler:
+    """Open a new log, for its owner alone, or one that was begun; nothing else is written to."""
+    try:
+        if not path.exists():
+            path.touch(0o600)
+        elif not _is_log(path):
+            raise DpGraphError(f"{quote_path(path)} is no log, and is left as it is: give --log a new name")
+        return _LogHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise DpGraphError(f"the log {quote_path(path)} cannot be written: {error.strerror}") from error
+
+
+def _is_log(path: Path) -> bool:
+    """Return True for a file that begins with a line of a log, or has none yet."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        start = file.read(_STAMP_LENGTH)
+    return not start or _STAMP.fullmatch(start) is not None

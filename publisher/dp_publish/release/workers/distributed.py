@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import io
 import json
+import logging
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -53,6 +54,7 @@ from dp_publish.release.workers.worker import (
 )
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, while those before are digested
 _COPIED = 2**23  # bytes at a time
 
@@ -151,6 +153,8 @@ class ClusterJob:
                 done.add(wanted)
                 report.add(own)
                 receipts |= {receipt.place: receipt for receipt in found}
+                for receipt in found:
+                    _log.info("part %d is staged: %d rows, %d bytes", receipt.place, receipt.n_rows, receipt.size)
                 if making.progress is not None:
                     making.progress(report.n_rows)
         if sorted(receipts) != [*range(len(receipts))] or sum(each.n_rows for each in receipts.values()) != rows.n_rows:

@@ -1,5 +1,6 @@
 """The ledger: what is spent stays spent, adds up soundly, and survives two publishers at once."""
 
+import datetime
 import json
 import math
 import os
@@ -11,6 +12,7 @@ from tests.unit.publisher.ledger.conftest import CELL, ENTITY, NOTHING, ROW, exe
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, ParameterError, PrivacyError
 from dp_publish.accounting.conversions import Cost
+from dp_publish.ledger import ledger as ledger_module
 from dp_publish.ledger import log as ledger_log
 from dp_publish.ledger.books import chain, content_of, encode_line, entry_of, read_books
 from dp_publish.ledger.budget import Entry
@@ -235,6 +237,25 @@ def test_a_release_of_rows_counts_for_changes_of_their_cells(first_is_of_rows: b
     last = ledger.reserve("cases", _of_changes(n=1)).cumulative
     assert (last.unit, last.rho) == ("change", pytest.approx(0.5 * (ROW.mu["cell"] ** 2 + 2 * 0.5**2)))
     assert {*last.other_units_rho} == {"cell", "row"}
+
+
+def test_a_clock_that_goes_back_is_told(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A release that would be older than the one before is booked with a warning; an hour between machines is none."""
+
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:  # type: ignore[override]
+            return datetime.datetime(2026, 11, 25, 12, tzinfo=datetime.UTC).astimezone(tz) + hours
+
+    monkeypatch.setattr(ledger_module.datetime, "datetime", Clock)
+    for number in (0, -1, 0, 30, -8760):
+        hours = datetime.timedelta(hours=number)
+        ledger.reserve("wine", ROW)
+    (said,) = caplog.messages
+    assert "2025-11-25T12:00:00Z" in said
+    assert "2026-11-26T18:00:00Z" in said
 
 
 def test_older_lines_of_a_ledger_count_with_the_largest_mu_they_can_have() -> None:
