@@ -1,1 +1,1 @@
-"""Accidents on purpose: kills, interrupts, losses of power, odd commands, crowds (`python -m tests.accidents`)."""
+"""Accidents on purpose: kills, interrupts, losses of power, odd commands (`python -m tests.accidents`)."""

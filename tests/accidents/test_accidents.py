@@ -4,7 +4,6 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.accidents.crowd import run_crowd
 from tests.accidents.kills import stop_learning, stop_publishing
 from tests.accidents.lines import run_lines
 from tests.accidents.power import lose_power, why_not
@@ -42,12 +41,6 @@ def test_learning_that_is_stopped_leaves_whole_results(by: signal.Signals, count
 def test_odd_command_lines_end_as_documented(count: int, tmp_path: Path) -> None:
     """No traceback, no fault of ours, an exit code that is documented, and nothing booked for nothing."""
     assert sum(run_lines(tmp_path / "work", count).values()) == count
-
-
-@pytest.mark.slow
-def test_a_crowd_loses_nothing(tmp_path: Path) -> None:
-    """Eight who publish for the first time at once, then verifiers and learners: all of them succeed."""
-    run_crowd(tmp_path / "work", verifiers=8, learners=8)
 
 
 @pytest.mark.power

@@ -99,15 +99,3 @@ def test_too_few_rows_are_refused_unless_she_insists(tmp_path: Path) -> None:
     assert "show" in answer.refusals[0]
     assert not answer.objections
     assert not asked(desk, anyway="yes").refusals
-
-
-def test_what_researchers_will_see_is_told_in_words(survey: Path, tmp_path: Path) -> None:
-    """The same figure as in the numbers below it; nothing found is said so; of one column there is no relation."""
-    desk = desk_of(survey)
-    answer = asked(desk)
-    assert f"stronger than about {answer.row.of(answer.release).seen:.2g} on a scale" in answer.held
-    assert "no row" in answer.held
-    assert answer.shown
-    assert "no relation between columns is found" in asked(desk, privacy__mu="0.01").held
-    pd.DataFrame({"x": np.arange(900.0)}).to_parquet(tmp_path / "one.parquet")
-    assert asked(desk_of(tmp_path / "one.parquet")).held == "Rows, with noise on every value."

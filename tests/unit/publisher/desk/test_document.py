@@ -80,30 +80,6 @@ def test_there_and_back_nothing_is_left(entry: str) -> None:
     assert tomllib.loads(again) == tomllib.loads(start)
 
 
-def test_units_take_each_others_place() -> None:
-    """An entity has its column and its rows in one line, and goes when a row is the unit."""
-    found = changed(WRITTEN, privacy__unit="row")
-    assert 'unit = "row" # e' in found
-    again = changed(found, privacy__unit="entity", privacy__entity="id", privacy__max_rows="7")
-    assert 'unit = {entity = "id", max_rows = 7} # e' in again
-
-
-def test_untouched_entries_keep_their_blanks_and_a_kind_takes_what_is_only_its_own() -> None:
-    """Blanks around what was not changed stay; format, other and dates as bounds go with the kind that had them."""
-    padded = 'x = 1\n[dataset]\ntitle = "  padded "\n[columns.vote]\nkind = "category"\ncategories = [" a", "b "]\n'
-    padded += 'other = "rest"\nmissing = "other"\n[columns.day]\nkind = "date"\nformat = "%d"\n'
-    padded += "bounds = [2020-01-01, 2021-01-01]\n"
-    shown = shown_fields(padded, COLUMNS)
-    assert changed_policy(padded, COLUMNS, shown)[0] == padded
-    sent = {**shown, "column-3-kind": "continuous", "column-2-kind": "", "privacy-mu": "0,5"}
-    found, mistakes = changed_policy(padded, COLUMNS, sent)
-    assert not mistakes
-    said = tomllib.loads(found)
-    assert said["dataset"]["title"] == "  padded "
-    assert said["columns"] == {"vote": {"kind": "continuous"}}
-    assert said["privacy"]["mu"] == 0.5
-
-
 def test_what_cannot_be_read_is_said_beside_its_field() -> None:
     """All mistakes at once, and their entries stay as they were."""
     sent = {"privacy-mu": "one", "column-1-low": "", "privacy-unit": "entity", "privacy-max_rows": "2.5"}

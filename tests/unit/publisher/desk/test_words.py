@@ -6,29 +6,9 @@ from pathlib import Path
 import pytest
 from tests.unit.publisher.desk.test_answer import asked, desk_of, survey  # noqa: F401  a fixture
 
-from dp_bundle.base.errors import HeaderError, MissingValuesError
-from dp_publish.data.cells import Fault
 from dp_publish.desk.words import FIELDS, in_form
 
 NOT_OF_A_FORM = re.compile(rf"\b({'|'.join(FIELDS)}|drop) = |\[(table|dataset|columns)|--[a-z]|`|«|»|in the policy\b")
-
-
-def test_entries_become_fields_with_the_choice_that_is_meant() -> None:
-    """Of two values both are told, lists and dots only name the field, and what has no field stays as it is."""
-    assert in_form('give its column kind = "date" or "time", or set drop = true') == (
-        "choose for its column “It holds: dates” or “It holds: dates with times, or times of the day”, or leave it out"
-    )
-    assert in_form('kind = "category" needs categories = ["...", "..."], public') == (
-        "“It holds: words without an order” needs “The words that can occur”, public"
-    )
-    assert (
-        in_form('set decimal = "," under [table] in the policy if')
-        == "set “Decimal mark: a comma, as in 1,5” under “How the file is written” if"
-    )
-    assert in_form('give mechanism = "gaussian"') == 'give mechanism = "gaussian"'
-    for said in (HeaderError("a.csv", "x"), MissingValuesError("x"), *(fault.value for fault in Fault)):
-        assert not NOT_OF_A_FORM.search(in_form(str(said)))
-    assert in_form("a\x1b[31mb") == "a\\x1b[31mb"
 
 
 STATES = [

@@ -21,7 +21,6 @@ from dp_publish import Policy, Receipt
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.policy import memory
 from dp_publish.release import parts as writing
-from dp_publish.sampling.keystream import insecure_keystream
 
 N_ROWS = 10_050  # 34 parts of 300 rows, the last of 150
 VALUES = np.arange(N_ROWS, dtype=float)  # by which every row is known
@@ -83,23 +82,6 @@ def test_every_row_is_published_once_in_its_place(
     assert (done[-1], receipt.report.n_rows) == (N_ROWS, N_ROWS)
 
 
-def test_every_range_draws_bits_of_its_own(publish_here: Publish, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each range of rows has a keystream of its own, and none of them begins like another."""
-    streams: list[bytes] = []
-    secure = writing.SecureKeystream
-
-    class Watched(secure):  # type: ignore[misc, valid-type]
-        def fill(self, buffer: np.ndarray[Any, Any]) -> None:
-            super().fill(buffer)
-            if not hasattr(self, "seen"):
-                self.seen = True
-                streams.append(buffer.tobytes()[:32])
-
-    monkeypatch.setattr(writing, "SecureKeystream", Watched)
-    publish_here(pa.table({"x": VALUES}), policy_for())
-    assert len(set(streams)) == len(streams) == 16
-
-
 def test_noise_of_ranges_is_independent(tmp_path: Path, publish_here: Publish) -> None:
     """In a table of their signs, row by row and for every shift of a row, no two parts go together."""
     policy = private({"x": {"bounds": [0, N_ROWS]}}, unit="row", mu=1.0)
@@ -111,22 +93,6 @@ def test_noise_of_ranges_is_independent(tmp_path: Path, publish_here: Publish) -
         pairs = together[~np.eye(33, dtype=bool)]
         assert stats.chi2.sf(pairs.max(), 1) * len(pairs) > 1e-6
         assert stats.chi2.sf(np.triu(together, 1).sum(), 33 * 16) > 1e-6
-
-
-@pytest.mark.parametrize("alone", ["keystream", "drop", "text"])
-def test_one_thread_publishes_where_rows_or_bits_have_an_order(
-    alone: str, tmp_path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Bits that are given, rows that are dropped, and text files are for one thread: no range is made."""
-    monkeypatch.setattr(writing, "plan_for_cores", lambda *_: pytest.fail("ranges were made"))
-    source: Any = pa.table({"x": VALUES})
-    if alone == "text":
-        source = tmp_path / "raw.csv"
-        source.write_text("x\n" + "\n".join(map(str, VALUES)))
-    stream = insecure_keystream(1) if alone == "keystream" else None
-    missing = "drop" if alone == "drop" else "refuse"
-    receipt = publish_here(source, policy_for(missing), keystream=stream)
-    assert receipt.release.n_rows == N_ROWS
 
 
 def test_one_failing_thread_leaves_nothing_and_costs_nothing(tmp_path: Path, publish_here: Publish) -> None:

@@ -64,20 +64,16 @@ def test_a_receipt_shows_what_is_public(receipt: Receipt) -> None:
 
 def test_what_reads_a_table_shows_no_value(one_column: Policy, tmp_path: Path) -> None:
     """Neither first rows nor exact sums, nor how many rows are planned for."""
-    frame = pd.DataFrame({"x": np.full(N_ROWS, 0.731), "who": "a"})
-    frame.to_parquet(tmp_path / "t.parquet")
+    pd.DataFrame({"x": np.full(N_ROWS, 0.731), "who": "a"}).to_parquet(tmp_path / "t.parquet")
     (tmp_path / "t.policy.toml").write_text("[columns.x]\nbounds = [0, 1]\n")
     table, resolved = resolve(open_table(tmp_path / "t.parquet"), one_column)
     kinds, _ = choose_columns(table, resolved)
-    for add_remove in ({}, {"release": "covariance", "neighbours": "add-remove", "mechanism": "gaussian"}):
-        plan = make_plan(tmp_path / "t.parquet", tmp_path / "t.policy.toml", "t", add_remove)
-        assert str(N_ROWS) not in shown(plan)
-        assert plan.n_rows == N_ROWS
-        assert not any(field.name in shown(each) for field in fields(Sight) for each in (plan, plan.own))
+    plan = make_plan(tmp_path / "t.parquet", tmp_path / "t.policy.toml", "t", {})
+    assert plan.n_rows == N_ROWS
+    assert not any(field.name in shown(each) for field in fields(Sight) for each in (plan, plan.own))
     ranges = table.ranges()
-    for each in (glance(table, kinds), table, ranges, ranges.raw):
-        assert "731" not in shown(each)
-        assert str(N_ROWS) not in shown(each)
+    for each in (plan, glance(table, kinds), table, ranges, ranges.raw):
+        assert not re.search(f"731|{N_ROWS}", shown(each))
     assert [field.name for field in fields(ExactMoments) if field.repr] == ["scaling"]
 
 

@@ -15,9 +15,9 @@ from tests.unit.publisher.release.workers.conftest import N_ROWS, killed_in, sta
 
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, StoreError
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.data import rows as parts
 from dp_bundle.files.opening import open_store
 from dp_publish import Policy, Receipt
+from dp_publish.release.job import Part
 from dp_publish.release.workers import distributed
 from dp_publish.release.workers.cluster import Cluster
 
@@ -39,29 +39,18 @@ def staged_parts(cluster: Cluster) -> list[str]:
     return [name for name in staged(cluster) if name.endswith(".parquet")]
 
 
-def test_tasks_that_run_twice_make_one_release(cluster: Cluster, by_workers: Publish) -> None:
-    """Every row is published once, in its place, in the layout of one thread, and what lost its claim is gone."""
-    done: list[int] = []
-    receipt = by_workers(policy_for(), progress=done.append)
-
-    assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
-    assert receipt.report.n_rows == done[-1] == N_ROWS
-    with open_bundle(receipt.path) as opened:
-        sizes = [pq.read_metadata(opened.open(name)).num_rows for name in opened.members if name.startswith("data/")]
-    assert sizes == [300] * 10 + [50]
-    assert states() == ["published"]
-    assert staged(cluster) == []
-
-
-def test_losers_are_staged_and_never_published(
+def test_of_tasks_that_run_twice_one_part_is_published(
     cluster: Cluster, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two attempts at a part both are staged with noise of their own, and one alone is in the bundle."""
+    """Two attempts at each part are staged with noise of their own, and one alone is published, once and in its place.
+
+    What is in the bundle gives its room back at once, and what lost its claim at the end.
+    """
     seen: dict[str, bytes] = {}
     left: list[str] = []
     write, remove = distributed.ClusterJob.write, distributed.ClusterJob.remove
 
-    def write_and_look(job: distributed.ClusterJob, *arguments: Any) -> list[parts.Part]:
+    def write_and_look(job: distributed.ClusterJob, *arguments: Any) -> list[Part]:
         written = write(job, *arguments)
         seen.update({name: open_store(cluster.staging).read(name) for name in staged_parts(cluster)})
         return written
@@ -73,14 +62,15 @@ def test_losers_are_staged_and_never_published(
     monkeypatch.setattr(distributed.ClusterJob, "write", write_and_look)
     monkeypatch.setattr(distributed.ClusterJob, "remove", look_and_remove)
     receipt = by_workers(policy_for())
+    assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
     with open_bundle(receipt.path) as opened:
         published = [opened.open(name).read() for name in opened.members if name.startswith("data/")]
-
-    assert len(seen) == 22
-    assert len(set(seen.values())) == 22
-    assert len(set(seen.values()) & set(published)) == len(published) == 11
-    assert len(left) == 11, "what is in the bundle gives its room back at once"
+        sizes = [pq.read_metadata(pa.BufferReader(part)).num_rows for part in published]
+    assert sizes == [300] * 10 + [50]
+    assert len(seen) == len(set(seen.values())) == 22
+    assert len(set(seen.values()) & set(published)) == len(left) == 11
     assert not {seen[name] for name in left} & set(published)
+    assert (states(), staged(cluster)) == (["published"], [])
 
 
 @pytest.mark.parametrize("lost", ["answer", "object"])
