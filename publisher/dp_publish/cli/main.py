@@ -42,7 +42,6 @@ from dp_bundle.files.new_files import write_whole
 from dp_bundle.files.places import Place, RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key
 from dp_bundle.trust.signing import public_key_of
-from dp_publish.cli.ledger import ledger_group
 from dp_publish.cli.options import (
     RunsByDefault,
     dialect_options,
@@ -67,7 +66,6 @@ DATA = DataPath()
 @click.group(
     cls=RunsByDefault,
     default="publish",
-    commands=[ledger_group],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @version_option
@@ -196,7 +194,8 @@ def publish_command(
     require_no_minisig(target)
     if job is not None:
         require_new_job(job)
-        tell(f"if this ends early, go on with: {_resume_words(job, key)}", quiet=quiet)
+        words = ["dp-publish", "resume", str(job), *(["--key", key] if key != DEFAULT_KEY else [])]
+        tell(f"if this ends early, go on with: {shlex.join(words)}", quiet=quiet)
     with contextlib.ExitStack() as meanwhile:
         meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
@@ -476,6 +475,77 @@ def audit_command(
         raise PrivacyError(describe_failures(report))
 
 
+@cli.group("ledger", cls=RunsByDefault, default="show", no_args_is_help=False)
+def ledger_group() -> None:
+    """Show what the releases of each dataset have cost, or those of DATASET; back up or restore the ledger.
+
+    \b
+    Example:
+      dp-publish ledger
+      dp-publish ledger wine
+      dp-publish ledger backup /media/safe/ledger-2026-11.sqlite
+      dp-publish ledger restore published/
+    """
+
+
+@ledger_group.command("show")
+@click.argument("dataset", required=False)
+@ledger_option()
+@json_option
+def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) -> None:
+    """Show what the releases of each dataset have cost, or those of DATASET; `show` may be left out."""
+    from dp_publish.cli.messages.ledger import describe_ledger, ledger_document, require_known
+    from dp_publish.ledger.ledger import open_ledger
+
+    ledger = open_ledger(ledger_place)
+    books = ledger.books()
+    require_known(books, dataset)
+    answer(describe_ledger(books, ledger.place, dataset), ledger_document(books, dataset), as_json=as_json)
+
+
+@ledger_group.command("backup")
+@click.argument("file", type=NewPath())
+@ledger_option()
+@quiet_option
+def ledger_backup(file: Path, ledger_place: str | None, quiet: bool) -> None:
+    """Copy the ledger to FILE, which must not exist yet.
+
+    If you ever put the copy back, the ledger lacks all later releases: run `ledger restore` then.
+    """
+    from dp_publish.ledger.ledger import open_ledger
+
+    with writing_new(file, "file", "name another one"):
+        open_ledger(ledger_place).backup(file)
+    answer(f"wrote {file}", None, as_json=False, quiet=quiet)
+
+
+@ledger_group.command("restore")
+@click.argument("places", metavar="[BUNDLE_OR_FOLDER]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@ledger_option()
+@json_option
+@quiet_option
+def ledger_restore(places: tuple[Path, ...], ledger_place: str | None, as_json: bool, quiet: bool) -> None:
+    """Complete the ledger after it was lost, damaged, altered or replaced by a backup.
+
+    What is missing is taken from the copy beside the signing key and from your own bundles, which state what they cost.
+    Give all bundles at once: a cost that is in a bundle's total but belongs to no known release is booked as lost, and
+    stays spent.
+
+    \b
+    Example:
+      dp-publish ledger restore published/ wine.bundle.tar
+    """
+    from dp_publish.cli.messages.ledger import describe_restoration, describe_surprises, restoration_document
+    from dp_publish.ledger.ledger import open_ledger
+    from dp_publish.ledger.restoring import restore
+
+    step("reading the bundles", quiet=quiet)
+    done = restore(open_ledger(ledger_place), places)
+    for sentence in describe_surprises(done):
+        tell(f"note: {sentence}", quiet=quiet)
+    answer(describe_restoration(done), restoration_document(done), as_json=as_json, quiet=quiet)
+
+
 def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
     """Write signature and page beside a release that was published, and print the receipt."""
     from dp_publish.cli.messages.release import describe_receipt, receipt_document, write_page
@@ -488,11 +558,6 @@ def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_js
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         text = describe_receipt(receipt, resolved, minisig, page, width=width)
         answer(text, receipt_document(receipt, minisig, page), as_json=as_json, quiet=quiet)
-
-
-def _resume_words(job: Path, key: str) -> str:
-    """Return the command that goes on with a job."""
-    return shlex.join(["dp-publish", "resume", str(job), *(["--key", key] if key != DEFAULT_KEY else [])])
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:

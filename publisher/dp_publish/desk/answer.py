@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +38,7 @@ from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_p
 from dp_publish.forecast.strengths import forecast_each
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.choices import DEFAULT_SPREAD
-from dp_publish.policy.column_survey import Glance, find_regrettable, glance_at_readable, survey_columns
+from dp_publish.policy.column_survey import find_regrettable, glance_at_readable, survey_columns
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.file import parse_policy
 from dp_publish.policy.mistakes import describe_mistakes
@@ -293,7 +293,10 @@ class Desk:
         if passes_budget(account, booked_mu):
             answer.object("privacy-budget_mu", answer.account)
         self._look(answer, prepared, kinds)
-        refuse_in_words(answer, lambda: refuse_pointless(policy, kinds, prepared.table.types, lambda: n_rows))
+        try:
+            refuse_pointless(policy, kinds, prepared.table.types, lambda: n_rows)
+        except PolicyError as error:
+            answer.refusals.append(str(error))
         if insists:
             answer.refusals = []
 
@@ -358,8 +361,9 @@ class Desk:
                 answer.object(column_field(self.columns.index(name), "kind"), capital(said))
         answer.remarks += survey_columns(seen, policy, readable)
         answer.refusals += find_regrettable(table, seen, policy, readable)
-        if drowned := self._drowned(seen, policy, readable):
-            answer.remarks.append(describe_drowned(drowned, policy, seen.n_rows))
+        with suppress(*_REFUSALS):
+            if drowned := find_drowned(seen, policy, readable, lambda: self.opened.n_rows):
+                answer.remarks.append(describe_drowned(drowned, policy, seen.n_rows))
 
     def _object_unread(self, answer: Answer, policy: Policy) -> None:
         """Add what cannot be read of the first rows, unless it is in columns that are not published."""
@@ -367,12 +371,6 @@ class Desk:
         names = error.columns if isinstance(error, CellError) else self.columns
         if error is not None and any(not policy.column(name).drop and name not in answer.left_out for name in names):
             self._object_to(answer, [], capital(str(error)))
-
-    def _drowned(self, seen: Glance, policy: Policy, kinds: dict[str, str]) -> list[str]:
-        try:
-            return find_drowned(seen, policy, kinds, lambda: self.opened.n_rows)
-        except _REFUSALS:
-            return []
 
 
 def spending_of(ledger: Ledger, policy: Policy) -> Spending:
@@ -427,14 +425,6 @@ def describe_choice(policy: Policy, why: str, written: Policy) -> Iterator[str]:
             "As something is declared of what columns hold, kinds and levels are not looked for: a column of words or "
             "dates has to have its kind declared, or is left out."
         )
-
-
-def refuse_in_words(answer: Answer, check: Callable[[], None]) -> None:
-    """Add why she would have to insist, if she would."""
-    try:
-        check()
-    except PolicyError as error:
-        answer.refusals.append(str(error))
 
 
 def _sentence(error: Exception) -> str:

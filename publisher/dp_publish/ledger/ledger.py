@@ -163,8 +163,7 @@ class Ledger:
 
     def entry(self, reservation: Reservation) -> Entry | None:
         """Return a release as the books have it; None if they do not."""
-        with self._log.open() as log:
-            return log.books.entries.get((reservation.dataset, reservation.lineage.number, ""))
+        return self.books().entries.get((reservation.dataset, reservation.lineage.number, ""))
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""

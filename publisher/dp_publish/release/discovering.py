@@ -88,10 +88,8 @@ class DiscoveringMaker:
             )
         kinds, _ = choose_columns(table, policy)
         self.work = self._work_at(table, len(kinds))
-        if of_rows:
-            contents, parts = RowsMaker(policy, kinds, self._partition, self.work).make(making)
-        else:
-            contents, parts = CovarianceMaker(policy, kinds, self._partition, self.work).make(making)
+        kind = RowsMaker if of_rows else CovarianceMaker
+        contents, parts = kind(policy, kinds, self._partition, self.work).make(making)
         guarantee = self._guarantee_of(contents.guarantee, decided)
         stated = replace(
             contents,

@@ -88,9 +88,8 @@ def make_maker(order: Order, table: Table, tasks: ClusterJob | None = None) -> M
         work_at = partial(_work_at, order.policy, order.keystream is None)
         return DiscoveringMaker(order.policy, order.found, table, order.partition, work_at)
     work = tasks or _work_at(order.policy, order.keystream is None, table, len(order.kinds))
-    if order.policy.privacy.is_moments:
-        return CovarianceMaker(order.policy, order.kinds, order.partition, work)
-    return RowsMaker(order.policy, order.kinds, order.partition, work)
+    kind = CovarianceMaker if order.policy.privacy.is_moments else RowsMaker
+    return kind(order.policy, order.kinds, order.partition, work)
 
 
 def _work_at(policy: Policy, keeps_numbers: bool, table: Table, n_columns: int) -> LocalWork:

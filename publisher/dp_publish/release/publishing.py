@@ -16,8 +16,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -140,11 +139,11 @@ def publish(
         target.prepare()
 
     prepared = prepared or prepare(data, policy, ledger.entities(policy.dataset.name))
-    table, policy, kinds, left_out = prepared.table, prepared.policy, prepared.kinds, prepared.left_out
+    table, policy, kinds, found = prepared.table, prepared.policy, prepared.kinds, prepared.found
     require_rows(table, policy, kinds)
-    order = Order(policy, kinds, left_out, prepared.withheld, partition, target, key, ledger, progress, keystream)
-    order = replace(order, found=prepared.found)
-    if cluster is not None and prepared.found is not None:
+    columns = kinds, prepared.left_out, prepared.withheld
+    order = Order(policy, *columns, partition, target, key, ledger, progress, keystream, found)
+    if cluster is not None and found is not None:
         raise PolicyError(
             "workers cannot find out what columns hold: write a policy that says so with `dp-publish policy DATA`, or "
             "leave --engine out"
@@ -277,8 +276,12 @@ def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reser
         elif maker is None:
             raise DpGraphError(f"the job {job and job.folder} lacks a record: publish anew")
         else:
-            new_file = partial(_unnamed_file, unnamed, order.target.folder) if job is None else job.new_file
-            found = maker.make(Making(order.keystream or SecureKeystream(), new_file, drawn, order.progress, job))
+
+            def unnamed_file() -> BinaryIO:
+                return cast(BinaryIO, unnamed.enter_context(tempfile.TemporaryFile(dir=order.target.folder)))
+
+            new_file, keystream = unnamed_file if job is None else job.new_file, order.keystream or SecureKeystream()
+            found = maker.make(Making(keystream, new_file, drawn, order.progress, job))
             if job is not None:
                 job.record_contents(*found)
 
@@ -375,10 +378,6 @@ def in_our_words(target: Target) -> Iterator[None]:
 
 def _name(reservation: Reservation) -> str:
     return f"release {reservation.lineage.number} of {reservation.dataset!r}"
-
-
-def _unnamed_file(stack: contextlib.ExitStack, folder: Path) -> BinaryIO:
-    return cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=folder)))
 
 
 def require_no_minisig(out: str | os.PathLike[str]) -> None:

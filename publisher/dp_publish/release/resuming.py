@@ -72,8 +72,12 @@ def resume(
         columns = plan.kinds, tuple(plan.left_out), tuple(plan.withheld)
         order = Order(policy, *columns, plan.partition, target, key, ledger, progress)
         found, is_drawn = _find(running, ledger), running.read("contents") is not None
-        if not is_drawn:
-            _require_unchanged(running)
+        data = located(plan.data)
+        if not is_drawn and describe_files(data) != plan.inputs:
+            raise DpGraphError(
+                f"{quote_path(data)} was changed since the job was begun, and one release cannot be of two tables: put "
+                "the old file back, with its time of change, or publish anew"
+            )
         if found is None:
             with in_our_words(target):
                 target.prepare()
@@ -121,12 +125,3 @@ def _require_same(job: Job, key: Ed25519PrivateKey) -> None:
         raise KeyStoreError(f"this job was begun with the key {job.plan.key}: give that one with --key")
     if job.plan.software != software():
         raise DpGraphError(f"this job was begun with {job.plan.software}: resume it with that version")
-
-
-def _require_unchanged(job: Job) -> None:
-    data = located(job.plan.data)
-    if describe_files(data) != job.plan.inputs:
-        raise DpGraphError(
-            f"{quote_path(data)} was changed since the job was begun, and one release cannot be of two tables: put the "
-            "old file back, with its time of change, or publish anew"
-        )
