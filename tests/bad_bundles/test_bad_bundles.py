@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 from tests.bad_bundles.corpus import CASES, file_name, write_corpus
 from tests.bad_bundles.making import KEY, Case, good
+from tests.tamper.archives import read_all
 
 from dp_bundle import BundleError, open_bundle
 from dp_bundle.trust.judging import TrustPolicy, UnsafeTrustAnyone
@@ -48,15 +49,7 @@ def trusting(home: Path) -> None:
 def _read(path: Path, trust: TrustPolicy | None = None) -> None:
     """Open a bundle, and read all of its numbers."""
     with open_bundle(path, trust) as bundle:
-        if bundle.release.kind == "rows":
-            list(bundle.batches())
-            return
-        bundle.second_moments()
-        if len(bundle.release.matrix_names) > 1:
-            bundle.first_round()
-            bundle.transform()
-        if bundle.release.margins is not None:
-            bundle.margins()
+        read_all(bundle)
 
 
 def test_every_rule_has_a_case() -> None:

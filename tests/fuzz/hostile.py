@@ -64,26 +64,15 @@ def values_of(n_values: int, encoding: int = 0) -> Fields:
     return Fields({1: (I32, n_values), 2: (I32, encoding), 3: (I32, 3), 4: (I32, 3), 5: (STRUCT, Fields())})
 
 
-def one_column(
-    *pages: bytes, codec: int = 0, n_rows: int = N_ROWS, size: int = 0, counts: Values | None = None
-) -> bytes:
+def one_column(*pages: bytes, codec: int = 0) -> bytes:
     """Return a file of one column with these pages, whose footer fits them."""
-    _, footer = split(honest(n_rows))
+    _, footer = split(honest())
     about: Fields = footer.at(FOOTER_GROUPS, 0, GROUP_CHUNKS, 0, CHUNK_ABOUT)
-    group: Fields = footer.at(FOOTER_GROUPS, 0)
     stored = sum(map(len, pages))
-    size = size or stored
-    about.put(2, LIST, Values(I32, [3, 0]))
-    about.put(CODEC, I32, codec)
-    for struct, number in ((about, SIZE), (group, 2)):
-        struct.put(number, I64, size)
-    for struct, number in ((about, STORED), (group, 6)):
-        struct.put(number, I64, stored)
+    about.update({2: (LIST, Values(I32, [3, 0])), CODEC: (I32, codec), SIZE: (I64, stored), STORED: (I64, stored)})
     about.put(DATA_START, I64, 4)
-    if counts is None:
-        del about[13]
-    else:
-        about.put(13, LIST, counts)
+    footer.at(FOOTER_GROUPS, 0).update({2: (I64, stored), 6: (I64, stored)})
+    del about[13]
     return join(b"PAR1" + b"".join(pages), footer)
 
 

@@ -26,7 +26,6 @@ MOST_SECONDS = 1.0
 MOST_MEGABYTES = 128.0  # on top of what the process had before; one that only reads starts with about 100
 _AT_ONCE = 4000
 _STUCK = 60  # seconds
-_SLOW_SHARE = 0.05  # of cases that are made from manifests which take long to check
 
 
 @dataclass
@@ -46,15 +45,12 @@ def case(target: str, number: int) -> tuple[bytes, targets.Seed]:
     random = Random(f"{target} {number}")
     if number < 0:
         return list(corpus(target).values())[-number - 1]
-    slow = random.random() < _SLOW_SHARE
-    every = [seed for seed in targets.seeds() if seed.is_slow is slow]
+    seed = random.choice(targets.seeds())
     if target == "member":
-        seed = random.choice(every)
         return mutate_member(seed.member, random), seed
-    seed = random.choice(every)
     if target == "manifest":
         return mutate_payload(seed.payload, random), seed
-    return mutate_archive(seed.archive, random.choice(every).archive, random), seed
+    return mutate_archive(seed.archive, random.choice(targets.seeds()).archive, random), seed
 
 
 def run_case(target: str, number: int, tally: Tally) -> None:

@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.stats import norm
 from tests.fuzz.hostile import N_ROWS
+from tests.tamper.archives import read_all
 
-from dp_bundle import Bundle, open_bundle
+from dp_bundle import open_bundle
 from dp_bundle.base.errors import BundleError
 from dp_bundle.bundle.reading import verify_manifest
 from dp_bundle.bundle.writing import MANIFEST_NAME, write_bundle
@@ -65,11 +67,6 @@ class Seed:
         """Return the data members, with other content in the place of the one to change."""
         return [io.BytesIO(content if at == self.place else each) for at, each in enumerate(self.members)]
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether its manifest takes milliseconds to check: those with integer columns have a curve that does."""
-        return self.release.kind == "rows" and any(column.kind == "integer" for column in self.release.columns)
-
 
 @cache
 def seeds() -> tuple[Seed, ...]:
@@ -106,7 +103,7 @@ def read_archive(content: bytes) -> bool:
     """Open a file as a bundle and read it; only the honest ones are accepted."""
     try:
         with open_bundle(_written(content), UnsafeTrustAnyone()) as bundle:
-            _read(bundle)
+            read_all(bundle)
     except BundleError:
         return False
     if content not in {seed.archive for seed in seeds()}:
@@ -138,8 +135,8 @@ def read_member(content: bytes, seed: Seed) -> bool:
     write_bundle(file, release, seed.members_with(content), KEY)
     try:
         with open_bundle(_written(file.getvalue()), UnsafeTrustAnyone()) as bundle:
-            read = _read(bundle)
-            found = read[seed.place] if release.kind == "covariance" else read
+            read = read_all(bundle)
+            found = read[seed.place] if release.kind == "covariance" else pa.Table.from_batches(read)
     except BundleError:
         return False
     table = pq.read_table(io.BytesIO(content))
@@ -157,23 +154,11 @@ def read_member(content: bytes, seed: Seed) -> bool:
         raise ContradictionError("rows were accepted that are not the promised ones")
     for index, column in enumerate(release.columns):
         values = table.column(column.name).to_numpy()
-        if not np.array_equal(found[index], values):
+        if not np.array_equal(found.column(index).to_numpy(), values):
             raise ContradictionError("values were accepted that others read otherwise")
         if not np.isfinite(values).all():
             raise ContradictionError(f"{column.name} has values that are no numbers")
     return True
-
-
-def _read(bundle: Bundle) -> Any:
-    if bundle.release.margins is not None:
-        return [bundle.second_moments(), bundle.first_round(), bundle.transform(), bundle.margins()]
-    if len(bundle.release.matrix_names) > 1:
-        return [bundle.second_moments(), bundle.first_round(), bundle.transform()]
-    if bundle.release.kind == "covariance":
-        return [bundle.second_moments()]
-    batches = list(bundle.batches())
-    n_columns = len(bundle.release.columns)
-    return [np.concatenate([batch.column(index).to_numpy() for batch in batches]) for index in range(n_columns)]
 
 
 def _check_guarantee(release: Release) -> None:

@@ -4,13 +4,14 @@ import io
 import random
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dp_bundle import BundleError, open_bundle
+from dp_bundle import Bundle, BundleError, open_bundle
 from dp_bundle.files.tar import write_archive
 
-__all__ = ["Members", "members_of", "refuse_flipped_bits", "write"]
+__all__ = ["Members", "members_of", "read_all", "refuse_flipped_bits", "write"]
 
 Members = dict[str, bytes]
 
@@ -26,6 +27,15 @@ def write(path: Path, members: Members) -> Path:
     with path.open("wb") as file:
         write_archive(file, [(name, io.BytesIO(content)) for name, content in members.items()])
     return path
+
+
+def read_all(bundle: Bundle) -> list[Any]:
+    """Return all that a bundle holds: its batches, or its matrices and histograms in the order of the members."""
+    release = bundle.release
+    if release.kind == "rows":
+        return list(bundle.batches())
+    readers = [bundle.second_moments, *[bundle.first_round, bundle.transform][: len(release.matrix_names) - 1]]
+    return [read() for read in (readers if release.margins is None else [*readers, bundle.margins])]
 
 
 def refuse_flipped_bits(path: Path, altered: Path, *, flips: int, seed: int) -> None:
