@@ -89,17 +89,6 @@ def test_other_levels_and_other_releases_are_named_as_such(key: Ed25519PrivateKe
 
 
 @pytest.mark.slow
-def test_networks_behind_other_distributions_are_compared(key: Ed25519PrivateKey, tmp_path: Path) -> None:
-    """The network of ranks does not depend on units: equal ones do not differ, and a planted link is found."""
-    rng = np.random.default_rng(6)
-    other = rows(rng, 20_000).assign(lognormal=lambda t: t["lognormal"] ** 3, normal=lambda t: t["normal"] * 9)
-    planted = rows(rng, 20_000).assign(tails=lambda t: t["tails"] + 2 * t["normal"])
-    with released(key, tmp_path, rows(rng, 20_000), other, planted) as (first, second, third):
-        assert compare_networks([first, second]).differences.largest.p_value > 0.01
-        assert compare_networks([first, third]).differences.largest.p_value < 0.01
-
-
-@pytest.mark.slow
 def test_scores_themselves_are_compared_on_one_scale_only(key: Ed25519PrivateKey, tmp_path: Path) -> None:
     """Correlations of rare ones depend on how rare they are: they are compared or pooled where they are as rare."""
     rng = np.random.default_rng(7)

@@ -84,20 +84,6 @@ def test_mechanism_part_is_exact_for_rows_and_noise_of_any_distribution() -> Non
     assert_same(mechanism_errors(pooled, FORMS) + errors_of_two_rows(CLEAN_LAW), errors_of_two_rows(noisy_law))
 
 
-@pytest.mark.parametrize("same_rows", [False, True])
-def test_variances_are_not_negative_where_the_covariance_is_indefinite(*, same_rows: bool) -> None:
-    """With negative variances and correlations above one, no combination of form and squares is below zero."""
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        indefinite = rng.normal(size=(6, 6))
-        indefinite += indefinite.T
-        sources = tuple(source_of(30, np.eye(6), rng.uniform(0, 2, 6)) for _ in range(2))
-        pooled = PooledCovariance(tuple("abcdef"), indefinite, sources, (0.3, 0.7), same_rows)
-        errors = form_errors(pooled, rng.normal(size=(4, 6)))
-        for r in np.linspace(-2, 2, 21):
-            assert errors.along(r).min() >= -1e-14 * errors.along(r).max()
-
-
 def test_row_errors_are_those_of_the_products_row_by_row() -> None:
     """In any batches they are the rows' variances and covariances of the products, over n."""
     rng = np.random.default_rng(4)
