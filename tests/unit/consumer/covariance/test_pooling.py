@@ -6,8 +6,9 @@ import pytest
 from scipy import special
 from tests.unit.consumer.sources import source_of
 
-from dp_bundle.base.errors import DrownedColumnError
+from dp_bundle.base.errors import DrownedColumnError, ParameterError
 from dp_bundle.manifest.columns import Column, Noise
+from dp_learn import debias_covariance
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import NoisyCovariance, combine_sources, noise_fourth_cumulants
 from dp_learn.covariance.sample import effective_rows, pool_sources
@@ -124,3 +125,12 @@ def test_fourth_cumulants_have_the_columns_units() -> None:
     discrete = np.average(k**4.0, weights=np.exp(-2.0 * k * k)) - 3 * noises[0].variance ** 2
 
     np.testing.assert_allclose(noise_fourth_cumulants(columns), [discrete, -1 / 120, -1 / 1920], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "variance", [[1.0], [1.0, -1.0], [[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.0], [0.5, 1.0]], np.eye(3)]
+)
+def test_wrong_variances_are_refused(variance: npt.ArrayLike) -> None:
+    """One finite, non-negative variance per column is needed, or a covariance matrix."""
+    with pytest.raises(ParameterError, match="noise_variance"):
+        debias_covariance(np.eye(2), variance)

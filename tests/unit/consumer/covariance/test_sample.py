@@ -67,7 +67,7 @@ def test_too_few_rows_get_a_sentence() -> None:
         sample.splits()
     with pytest.raises(EstimationError):
         sample.subsamples(3, 1e-9)
-    for wrong in ([1.0, np.nan, 1.0], [1.0, 2.0], [1.0, -1.0, 1.0], np.ones((3, 3)) + np.eye(3, k=1)):
+    for wrong in ([1.0, np.nan, 1.0], [1.0, 2.0], [1.0, -1.0, 1.0]):
         with pytest.raises(ParameterError) as refused:
             table_rows(rows_of(7, 0), NAMES, wrong)
         assert refused.value.name == "noise_variance"
