@@ -8,6 +8,7 @@ and so the bundle has the same parts and row groups whatever made it.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _NARROW = 256  # columns; of more, one thread's sums take as much memory as there should be
 _RANGES_PER_CORE = 4  # so that no core is left alone with much work at the end
 _WORTH_IT = 0.6  # of all rows, for one core: more take as long as one thread that adds noise and one that writes
@@ -252,6 +254,7 @@ class LocalWork:
         else:
             with closing_results(_one_ahead(self.read(kinds))) as ahead:
                 total = add(counted(ahead))
+        _log.info("a pass over %d rows of %d columns is done", told.n_rows, len(kinds))
         return total
 
     def require_unchanged(self) -> None:

@@ -122,7 +122,9 @@ class ClusterJob:
                 told.add(n_rows)
                 yield found
 
-        return reduce(merge, results())
+        total = reduce(merge, results())
+        _log.info("a pass over %d rows of %d columns is done by workers", self._edges[-1], len(kinds))
+        return total
 
     def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
         """Have noise added to all rows, and return the parts that won, in order; workers have keystreams of their own.
