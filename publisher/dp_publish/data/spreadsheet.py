@@ -2,14 +2,15 @@
 
 A sheet has no types but those of cells, so that it is read as the text file would be that it can be saved as: its
 columns are `UNKNOWN` until the policy names a kind, and each cell is a word, whatever the others are. Numbers are
-written with all their digits, and dates and times like 2026-01-31 12:30:00. Rows without any cell are no rows.
+written with all their digits, and dates and times like 2026-01-31 12:30:00. Rows without any cell are no rows before
+the first one and behind the last; between others they have no value, so that their number does not tell of values.
 """
 
 from __future__ import annotations
 
 import datetime
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
@@ -67,8 +68,7 @@ class Sheet:
         try:
             with calamine.CalamineWorkbook.from_path(str(path)) as book:
                 self.remark, sheet = _first_sheet(path, book, calamine)
-                numbered = enumerate(sheet.iter_rows(), start=1)
-                rows = ((number, row) for number, row in numbered if any(cell != "" for cell in row))
+                rows = _to_the_last(enumerate(sheet.iter_rows(), start=1))
                 first: tuple[int, list[Any]] = next(rows, (0, []))
                 self.layout = _layout_of(path, [_word(cell) for cell in first[1]], dialect)
                 rest = rows if self.layout.has_header else chain([first], rows)
@@ -149,6 +149,16 @@ def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, Any]:
         raise SchemaError(f"{path} has no sheet with cells that is shown")
     remark = f"of {len(shown)} sheets, the first is read: {shown[0]!r}" if len(shown) > 1 else ""
     return remark, book.get_sheet_by_name(shown[0])
+
+
+def _to_the_last(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the rows from the first to the last that has a cell."""
+    last = None
+    for number, row in rows:
+        if any(cell != "" for cell in row):
+            yield from ((between, [""] * len(row)) for between in range((last or number - 1) + 1, number))
+            yield number, row
+            last = number
 
 
 def _layout_of(path: Path, first: Sequence[str], dialect: Dialect) -> Layout:

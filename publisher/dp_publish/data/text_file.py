@@ -7,17 +7,23 @@ and at all of them where one cannot be read.
 The decimal mark, and nothing else, is taken from the rows. It is a comma if numbers in the first rows have one, or if
 semicolons separate the cells, unless a point in those rows is a decimal one. No cell has two meanings, one for each
 mark, so that the choice changes no value: it can only refuse one.
+
+A line without anything is a row without values, so that their number does not tell of values; only behind the last row,
+and before the names, it is none. In a table of one column each is a row.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, repeat
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +42,7 @@ _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
 _CHUNK = 2**20
 _BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
 _END = "\0\n"  # no row of a table
+_BLANK_LINE = re.compile(rb"\n\0{0,3}\r?\0{0,3}\n|\r\0{0,3}\r")
 
 
 @dataclass(frozen=True)
@@ -127,14 +134,17 @@ class TextFile:
         options = pacsv.ReadOptions(
             block_size=_BLOCK,
             use_threads=False,
-            encoding="utf8" if layout.encoding == "utf-8-sig" else layout.encoding,
+            encoding="utf8" if self._scan.has_blank_lines or layout.encoding == "utf-8-sig" else layout.encoding,
             column_names=None if layout.has_header else list(layout.written),
         )
         parse = pacsv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
         try:
             path = self.path
-            source = pa.PythonFile(open_remote(path), "r") if isinstance(path, RemotePath) else str(path)
-            stream = pa.input_stream(source, compression=PACKED.get(path.suffix.lower()))
+            if self._scan.has_blank_lines:
+                stream = pa.PythonFile(_Filled(path, layout), "r")
+            else:
+                source = pa.PythonFile(open_remote(path), "r") if isinstance(path, RemotePath) else str(path)
+                stream = pa.input_stream(source, compression=PACKED.get(path.suffix.lower()))
             reader = pacsv.open_csv(stream, options, parse, convert)
         except pa.ArrowInvalid:
             if next(_records(self.path, self.layout), None) is not None:
@@ -163,16 +173,16 @@ class TextFile:
         return pc.if_else(pc.is_in(column, value_set=meant), pa.scalar(None, column.type), column)
 
     def _require_closed_quotes(self) -> None:
-        if self._open_line is not None:
-            place = f"line {self._open_line} of {self.path}"
+        if self._scan.open_line is not None:
+            place = f"line {self._scan.open_line} of {self.path}"
             raise SchemaError(f"{place} has a quotation mark that is never closed: correct it")
 
     @cached_property
-    def _open_line(self) -> int | None:
+    def _scan(self) -> _Scan:
         try:
-            return _line_of_open_quote(self.path, self.layout)
+            return _scan(self.path, self.layout)
         except (OSError, EOFError, zlib.error):
-            return None  # a damaged file, of which pyarrow complains
+            return _Scan(None, has_blank_lines=False)  # a damaged file, of which pyarrow complains
 
     def _decimal(self, kinds: dict[str, str]) -> str:
         """Return the decimal mark of the policy, or of the first rows; where semicolons separate, a comma if in doubt.
@@ -230,7 +240,7 @@ class TextFile:
 def _records(path: Place, layout: Layout) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows, each with the line that it begins on; stop where the csv module does."""
     with open_lines(path, layout.encoding, "replace") as lines:
-        reader = csv.reader(lines, delimiter=layout.delimiter)
+        reader = csv.reader(_filled(lines, layout), delimiter=layout.delimiter)
         line, in_header = 1, layout.has_header
         try:
             for record in reader:
@@ -242,24 +252,76 @@ def _records(path: Place, layout: Layout) -> Iterator[tuple[int, list[str]]]:
             return
 
 
-def _line_of_open_quote(path: Place, layout: Layout) -> int | None:
-    """Return the line of a quotation mark that is never closed, which would swallow all rows after it; None if none.
+def _filled(lines: Iterable[str], layout: Layout) -> Iterator[str]:
+    """Yield lines, with empty cells in those between rows that have none."""
+    blank = f"{layout.delimiter * (len(layout.written) - 1)}\n" if len(layout.written) > 1 else '""\n'
+    n_held, is_open, in_rows = 0, False, not layout.has_header
+    for line in lines:
+        if is_open or line.strip("\r\n"):
+            yield from repeat(blank, n_held)
+            yield line
+            n_held, is_open, in_rows = 0, is_open ^ (line.count('"') % 2 == 1), True
+        elif not in_rows:
+            yield line
+        elif len(layout.written) == 1:
+            yield blank
+        else:
+            n_held += 1  # rows if another follows
 
-    An even number of quotation marks is taken to be in order.
+
+class _Filled(io.RawIOBase):
+    """The bytes of a text file in UTF-8, with empty cells in lines that have none."""
+
+    def __init__(self, path: Place, layout: Layout) -> None:
+        self._open = contextlib.ExitStack()
+        lines = self._open.enter_context(open_lines(path, layout.encoding, "surrogateescape"))
+        self._lines, self._rest = _filled(lines, layout), b""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Fill a buffer, and return with how many bytes."""
+        while not self._rest and (some := [*islice(self._lines, 10_000)]):
+            self._rest = "".join(some).encode("utf-8", "surrogateescape")
+        n_bytes = min(len(buffer), len(self._rest))
+        buffer[:n_bytes], self._rest = self._rest[:n_bytes], self._rest[n_bytes:]
+        return n_bytes
+
+    def close(self) -> None:
+        """Close the file."""
+        self._open.close()
+        super().close()
+
+
+class _Scan(NamedTuple):
+    """What the bytes of a file tell before it is taken apart: see `_scan`."""
+
+    open_line: int | None
+    has_blank_lines: bool
+
+
+def _scan(path: Place, layout: Layout) -> _Scan:
+    """Return the line of a quotation mark that is never closed, and whether there may be lines without anything.
+
+    Such a mark would swallow all rows after it. An even number of quotation marks is taken to be in order.
 
     Raises
     ------
     SchemaError
         There are blank lines without end, which pyarrow would pass over in silence.
     """
-    n_quotes = 0
+    n_quotes, has_blank_lines, end = 0, False, b"\n"
     with open_bytes(path) as file:
         while chunk := file.read(_CHUNK):
             n_quotes += chunk.count(b'"')
+            has_blank_lines = has_blank_lines or _BLANK_LINE.search(end + chunk) is not None
+            end = chunk[-7:]
             if len(chunk) == _CHUNK and not chunk.strip(_BLANK) and (b"\n" in chunk or b"\r" in chunk):
                 raise endless_blank(path)
     if n_quotes % 2 == 0:
-        return None
+        return _Scan(None, has_blank_lines)
     with open_lines(path, layout.encoding, "replace") as lines:
         reader = csv.reader(chain(lines, [_END]), delimiter=layout.delimiter)
         before, line, last = 0, 0, [""]
@@ -267,5 +329,5 @@ def _line_of_open_quote(path: Place, layout: Layout) -> int | None:
             for last in reader:  # noqa: B007  the last one is asked for
                 before, line = line, reader.line_num
         except csv.Error:  # a cell too long for the csv module: it is open
-            return line + 1
-    return before + 1 if len(last[-1]) > 1 else None
+            return _Scan(line + 1, has_blank_lines)
+    return _Scan(before + 1 if len(last[-1]) > 1 else None, has_blank_lines)

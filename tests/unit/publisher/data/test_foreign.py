@@ -139,14 +139,15 @@ def test_a_sheet_is_read_as_the_text_file_that_it_can_be_saved_as(tmp_path: Path
         [],
         ["2", "n/a", dt.datetime(2026, 2, 1, 12, 30), 7],
         [True, -999, None, "x"],
+        [],
     )
     table = open_table(tmp_path / "a.xlsx", Dialect(missing_values=("-999",)))
     assert table.remark == "of 2 sheets, the first is read: 'Grades'"
     assert {*table.types.values()} == {ColumnType.UNKNOWN}
-    assert table.count_rows() == 3
-    assert _read(table, "integer", "n") == [[1, 2, 1]]
-    assert _read(table, "continuous", "n", "x") == [[1.0, 2.0, 1.0], [1 / 3, None, None]]
-    words = [["2026-01-31", "2026-02-01 12:30:00", ""], ["NA", "7", "x"]]
+    assert table.count_rows() == 4
+    assert _read(table, "integer", "n") == [[1, None, 2, 1]]
+    assert _read(table, "continuous", "n", "x") == [[1.0, None, 2.0, 1.0], [1 / 3, None, None, None]]
+    words = [["2026-01-31", "", "2026-02-01 12:30:00", ""], ["NA", "", "7", "x"]]
     assert _read(table, "raw", "day", "word") == words
     assert "column_1" in open_table(tmp_path / "a.xlsx", Dialect(header="none")).types
     assert 'decimal = "' not in policy_template("a.xlsx", "a", table.types, table.layout)

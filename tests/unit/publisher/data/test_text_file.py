@@ -54,6 +54,32 @@ def test_words_are_numbers_or_nothing(tmp_path: Path) -> None:
     assert column(tmp_path, ["-9223372036854775808"], "integer") == [-(2**63)]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a\n1\n\n2\n", [1, None, 2]),
+        ("\n\na\n\n1\n\n", [None, 1, None]),
+        ("\n\na,b\n1,x\n\n\n2,y\n\n", [1, None, None, 2]),
+        ('a,b\n1,"x\n\n"\n2,y\n\n\n', [1, 2]),
+    ],
+)
+def test_a_line_without_anything_is_a_row(
+    encoding: str, end: str, text: str, found: list[int | None], tmp_path: Path
+) -> None:
+    """In a table of one column each is, in others those between rows; what cannot be read has its own line."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.replace("\n", end).encode(encoding))
+    table = open_table(path)
+    assert table.count_rows() == len(found)
+    assert read(path, {"a": "integer"})["a"] == found
+    path.write_bytes(f"{text}word,z\n".replace("\n", end).encode(encoding))
+    if "," in text:
+        with pytest.raises(CellError, match=f"line {text.count(chr(10)) + 1}, "):
+            read(path, {"a": "integer"})
+
+
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(WORDS, min_size=1, max_size=3), kind=st.sampled_from(NUMERIC), decimal=st.sampled_from(".,"))
 def test_fast_and_slow_reading_agree(words: list[str], kind: str, decimal: str, tmp_path: Path) -> None:
