@@ -42,7 +42,7 @@ _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
 _CHUNK = 2**20
 _BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
 _END = "\0\n"  # no row of a table
-_BLANK_LINE = re.compile(rb"\n\0{0,3}\r?\0{0,3}\n|\r\0{0,3}\r")
+_BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r")
 
 
 @dataclass(frozen=True)
@@ -316,8 +316,9 @@ def _scan(path: Place, layout: Layout) -> _Scan:
     with open_bytes(path) as file:
         while chunk := file.read(_CHUNK):
             n_quotes += chunk.count(b'"')
-            has_blank_lines = has_blank_lines or _BLANK_LINE.search(end + chunk) is not None
-            end = chunk[-7:]
+            bare = end + (chunk.replace(b"\0", b"") if b"\0" in chunk else chunk)  # as UTF-16 has zeros
+            has_blank_lines = has_blank_lines or any(each in bare for each in _BLANK_LINES)
+            end = bare[-2:]
             if len(chunk) == _CHUNK and not chunk.strip(_BLANK) and (b"\n" in chunk or b"\r" in chunk):
                 raise endless_blank(path)
     if n_quotes % 2 == 0:
