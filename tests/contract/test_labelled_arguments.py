@@ -52,7 +52,6 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     "scale",
     "select",
     "settings",
-    "soft",
     "solver",
     "start",
     "strength",
