@@ -190,9 +190,7 @@ def _of_one_row(strength: PureDP, max_rows: int) -> PureDP:
     return one_row
 
 
-def choose_mechanism(
-    n_rows: int, scaling: Scaling, strength: Strength, neighbours: Neighbours = Neighbours.REPLACE_ONE
-) -> tuple[type[Mechanism], str]:
+def choose_mechanism(n_rows: int, scaling: Scaling, strength: Strength) -> tuple[type[Mechanism], str]:
     """Return the mechanism with the smallest expected error, and a sentence that says why.
 
     Parameters
@@ -202,16 +200,14 @@ def choose_mechanism(
     scaling : Scaling
         Where rows are put, as `scaling_for` gives it from declared bounds.
     strength : GaussianDP, PureDP or ApproximateDP
-        The guarantee for one row.
-    neighbours : Neighbours
-        What it speaks of.
+        The guarantee for one row that is replaced.
 
     Raises
     ------
     ParameterError
         An argument is out of range.
     """
-    errors = expected_errors(n_rows, scaling, strength, neighbours)
+    errors = expected_errors(n_rows, scaling, strength)
     best, *others = sorted(errors, key=errors.__getitem__)
     compared = ", ".join(f"{errors[kind]:.3g} for {kind.name}" for kind in others)
     excepted = ""

@@ -198,7 +198,8 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
             _require_readable(path)
         return replace(_open_path(path, dialect or Dialect()), describe=partial(describe_files, path))
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
-        raise SchemaError(f"{path} cannot be read as a table: {_first_line(error)}") from error
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SchemaError(f"{path} cannot be read as a table: {first_line}") from error
 
 
 def _open_frame(source: Any) -> Table:
@@ -340,7 +341,3 @@ def _require_distinct(names: list[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise SchemaError(f"the table has two columns named {twice[0]!r}: rename one of them")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

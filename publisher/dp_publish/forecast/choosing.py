@@ -80,12 +80,8 @@ def _is_untyped(prepared: Prepared) -> bool:
 def _typed_rows(policy: Policy, found: Candidates) -> Policy:
     """Return a policy for the numbers of a typed table."""
     dropped = {name: ColumnPolicy(drop=True) for name, why in found.left_out.items() if why == IDENTIFIER}
-    gaps = {name: ColumnPolicy(missing="midpoint") for name in found.typed}
-    described = {
-        name: policy.column(name).model_copy(update=section.model_dump(exclude_unset=True))
-        for name, section in gaps.items()
-    }
-    return policy.model_copy(update={"columns": {**policy.columns, **dropped, **described}})
+    filled = {name: policy.column(name).model_copy(update={"missing": "midpoint"}) for name in found.typed}
+    return policy.model_copy(update={"columns": {**policy.columns, **dropped, **filled}})
 
 
 def _shows_rows(policy: Policy, kinds: dict[str, str], n_rows: int) -> bool:

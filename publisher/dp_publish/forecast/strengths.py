@@ -81,13 +81,13 @@ def printed_mu(mu: float) -> str:
     return round_up(mu, 4)
 
 
-def printed_epsilon(epsilon: float, digits: int = 3) -> str:
-    """Return epsilon with so many significant digits, or as a whole number from 100 on; "-" where there is none."""
+def printed_epsilon(epsilon: float) -> str:
+    """Return epsilon with three significant digits, or as a whole number from 100 on; "-" where there is none."""
     if math.isnan(epsilon):
         return "-"
     if _WHOLE_FROM <= epsilon < _WHOLE_TO:
         return f"{math.ceil(epsilon * MARGIN):,}"
-    return round_up(epsilon, digits)
+    return round_up(epsilon, 3)
 
 
 def round_down(value: float) -> str:

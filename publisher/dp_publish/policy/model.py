@@ -102,7 +102,7 @@ class Privacy(_Model):
         if self.is_moments:
             self._check_moments()
             return self
-        if not (self.chooses_mechanism and self.neighbours.n_rows_public):
+        if not (self.mechanism == "auto" and self.neighbours.n_rows_public):
             raise ValueError(
                 'mechanism and neighbours are for a covariance release only: also give release = "covariance"'
             )
@@ -161,11 +161,6 @@ class Privacy(_Model):
     def entity(self) -> EntityUnit | None:
         """The unit of privacy where it is an entity."""
         return self.unit if isinstance(self.unit, EntityUnit) else None
-
-    @property
-    def chooses_mechanism(self) -> bool:
-        """True if dp-publish chooses the mechanism."""
-        return self.mechanism == "auto"
 
     @property
     def max_rows(self) -> int:

@@ -79,18 +79,13 @@ def is_open(policy: Policy) -> bool:
         and privacy.l2_radius is None
         and (privacy.mu is not None or privacy.rho is not None)
         and not policy.sources
-        and declares_nothing(policy)
+        and all(section.model_fields_set <= _OPEN for section in policy.columns.values())
     )
 
 
 def declares_no_values(policy: Policy) -> bool:
     """Return whether nothing is declared but what becomes of gaps, as where a release was chosen for the publisher."""
     return all(section.model_fields_set <= {*_OPEN, "missing"} for section in policy.columns.values())
-
-
-def declares_nothing(policy: Policy) -> bool:
-    """Return whether a policy says of no column what it holds."""
-    return all(section.model_fields_set <= _OPEN for section in policy.columns.values())
 
 
 def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Candidates:

@@ -11,7 +11,6 @@ from dp_publish.forecast.outlook import ForecastRow
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import Pointless, why_pointless
 from dp_publish.forecast.strengths import forecast_each, privacy_at
-from dp_publish.policy.model import Policy
 
 _BETWEEN = (0.15, 0.3, 0.7, 1.3, 1.6, 2.5, 3.0, 4.0, 7.0, 15.0, 30.0)
 _BETWEEN_DISCRETE = (1.5, 3.0)  # the exact curve of noise on integers takes about a second each
@@ -41,7 +40,8 @@ class Position:
 
 def positions_of(plan: Plan) -> list[Position]:
     """Return the strengths of a plan's tables and some between them, by increasing mu; at least one, or raise why."""
-    between = _BETWEEN_DISCRETE if _is_discrete(plan) else _BETWEEN
+    is_discrete = plan.release == "rows" and "integer" in plan.kinds.values()
+    between = _BETWEEN_DISCRETE if is_discrete else _BETWEEN
     more = [mu for mu in between if not any(math.isclose(mu, row.mu, rel_tol=1e-6) for row in plan.rows)]
     rows, _ = _forecast(plan, more)
     found = [at for row in sorted([*plan.rows, *rows], key=lambda row: row.mu) if (at := _position(plan, row))]
@@ -55,10 +55,6 @@ def start_of(plan: Plan, positions: list[Position]) -> int:
     return min(range(len(positions)), key=lambda place: abs(math.log(positions[place].row.mu / plan.focus.mu)))
 
 
-def _is_discrete(plan: Plan) -> bool:
-    return plan.release == "rows" and "integer" in plan.kinds.values()
-
-
 def _forecast(plan: Plan, mus: list[float]) -> tuple[list[ForecastRow], list[tuple[float, str]]]:
     try:
         return forecast_each(plan.n_rows, plan.policy, plan.kinds, tuple(mus), plan.spread, plan.mechanism)
@@ -69,7 +65,10 @@ def _forecast(plan: Plan, mus: list[float]) -> tuple[list[ForecastRow], list[tup
 def _position(plan: Plan, row: ForecastRow) -> Position | None:
     """Return all that is known of one strength; None where there is no such release after all."""
     is_own = row is plan.own
-    policy = plan.policy if is_own else at_mu(plan, row.mu)
+    policy = plan.policy
+    if not is_own:  # as was asked of a table's row, not as it came out: all would be composed anew for the last digit
+        privacy = privacy_at(policy, plan.mechanism, float(f"{row.mu:.9g}"))
+        policy = policy.model_copy(update={"privacy": privacy})
     try:
         return Position(
             row=row,
@@ -79,9 +78,3 @@ def _position(plan: Plan, row: ForecastRow) -> Position | None:
         )
     except (ParameterError, PolicyError, PrivacyError):
         return None
-
-
-def at_mu(plan: Plan, mu: float) -> Policy:
-    """Return the plan's policy at another strength."""
-    # as was asked of a table's row, not as it came out: all would be composed anew for one digit in a trillion
-    return plan.policy.model_copy(update={"privacy": privacy_at(plan.policy, plan.mechanism, float(f"{mu:.9g}"))})

@@ -250,7 +250,6 @@ def test_the_policy_names_what_cannot_be_found(tmp_path: Path) -> None:
     [
         ('delimiter = "1"', "table.delimiter"),
         ('decimal = "x"', "table.decimal"),
-        ('encoding = "klingon"', "table.encoding"),
         ('header = "second"', "table.header"),
         ("missing_values = [-999]", "table.missing_values"),
     ],

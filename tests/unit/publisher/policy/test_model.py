@@ -93,6 +93,8 @@ def test_options_override_the_file(tmp_path: Path) -> None:
             "which has no middle",
         ),
         ("[columns.a]\nbounds = [0, 1]\ncenter = 0.5\n", "for a covariance release"),
+        ('[privacy]\nmu = 1\n[columns.a]\ntransform = "asinh"', "is for release"),
+        (f'{COVARIANCE}mu = 1\n[columns.a]\nkind = "boolean"\ntransform = "asinh"', "is for numbers"),
         (f"{COVARIANCE}mu = 1.0\n[columns.a]\nbounds = [-10, 10]\ncenter = 20.0", "center must be within"),
         (f"{COVARIANCE}mu = 1.0\n[columns.a]\nbounds = [-10, 10]\ncenter = 0.0\nscale = 21.0", "scale must be"),
         ('[privacy]\nmu = 1\n[columns.a]\nbounds = [0.5, 1]\nkind = "boolean"', "integers"),
@@ -153,14 +155,20 @@ def test_entities_weights_and_budget_are_read(tmp_path: Path) -> None:
     assert (plain.unit_name, plain.account) == ("cell", "cell")
 
 
-def test_policy_is_expected_beside_the_data(tmp_path: Path) -> None:
-    """A file's last suffix is replaced, and a folder's dots are kept."""
+def test_policy_is_expected_beside_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's last suffix is replaced, a folder's dots are kept, and "." or ".." has the policy of its own name."""
     (tmp_path / "a.b.parquet").write_bytes(b"")
     (tmp_path / "a.csv.gz").write_bytes(b"")
     (tmp_path / "folder.d").mkdir()
     assert policy_path(tmp_path / "a.b.parquet") == tmp_path / "a.b.policy.toml"
     assert policy_path(tmp_path / "a.csv.gz") == tmp_path / "a.policy.toml"
     assert policy_path(tmp_path / "folder.d") == tmp_path / "folder.d.policy.toml"
+    inner = tmp_path / "table" / "part"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    assert policy_path(Path()) == policy_path(inner) == tmp_path / "table" / "part.policy.toml"
+    assert policy_path(Path("..")) == tmp_path / "table.policy.toml"
+    assert policy_path(Path("/")) == Path("/.policy.toml")
 
 
 def test_covariance_releases_are_read(tmp_path: Path) -> None:
@@ -169,20 +177,7 @@ def test_covariance_releases_are_read(tmp_path: Path) -> None:
     privacy = load(tmp_path, text).privacy
     assert (privacy.release, privacy.mechanism, privacy.neighbours) == ("covariance", "laplace", "add-remove")
     assert (privacy.epsilon, privacy.delta, privacy.l2_radius) == (0.5, None, 2.0)
-    assert load(tmp_path, text, mechanism="eigenvectors").privacy.mechanism == "eigenvectors"
     assert load(tmp_path, text, release="rows", mu=1.0).privacy.neighbours == "replace-one"
-    assert load(tmp_path, "", release="covariance").privacy.mu == 1.0
-    assert load(tmp_path, "", release="covariance", mechanism="wishart-pure").privacy.mechanism == "wishart-pure"
-
-
-def test_the_folder_one_is_in_has_its_policy_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder given as "." or ".." has the policy that it has under its name; "/" has one, too."""
-    inner = tmp_path / "table" / "part"
-    inner.mkdir(parents=True)
-    monkeypatch.chdir(inner)
-    assert policy_path(Path()) == policy_path(inner) == tmp_path / "table" / "part.policy.toml"
-    assert policy_path(Path("..")) == tmp_path / "table.policy.toml"
-    assert policy_path(Path("/")) == Path("/.policy.toml")
 
 
 def test_a_unit_in_place_of_an_entity_does_not_publish_the_entity(tmp_path: Path) -> None:

@@ -93,15 +93,6 @@ def test_stated_mu_is_never_too_small(limits: list[tuple[float, float]], mu: flo
         assert max(shares) <= cost.mu["cell"]
 
 
-def test_sigma_itself_is_used_as_given() -> None:
-    """A sigma in data units is every column's, and mu follows from the widths, rounded up."""
-    columns, _, guarantee = calibrate(
-        sealed(a="continuous", b="continuous"), make({"a": [0, 3], "b": [0, 4]}, sigma=2.0)
-    )
-    assert [column.noise.sigma for column in columns] == [2.0, 2.0]
-    assert 2.5 <= guarantee.mu <= 2.5 * (1 + 1e-11)
-
-
 def test_what_is_public_is_said() -> None:
     """The number of rows is public, and so is which belong together, or lack a value where these are dropped."""
     entry = {"a": {"bounds": [0, 1], "missing": "drop"}}

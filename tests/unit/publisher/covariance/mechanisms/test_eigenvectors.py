@@ -10,7 +10,7 @@ from dp_bundle.base.errors import PrivacyError
 from dp_publish.accounting.strength import PureDP
 from dp_publish.covariance.exact_moments import ExactMoments, moments_of_batch
 from dp_publish.covariance.mechanisms import spectral
-from dp_publish.covariance.mechanisms.base import DyadicGrid, Mechanism
+from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.scaling import scaling_for
 from dp_publish.sampling import bingham
@@ -100,16 +100,6 @@ def test_eigenvalues_stay_within_what_rows_allow(moments: ExactMoments) -> None:
         eigenvalues = np.linalg.eigvalsh(noisy.matrix)
         assert eigenvalues.min() > -4 * noisy.noise.granularity / 2 - 1e-9
         assert eigenvalues.sum() <= 50 * flat.scaling.square * (1 + 1e-9) + 4 * noisy.noise.granularity / 2
-
-
-def test_eigenvalues_get_their_noise_as_integers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where float64 does not hold the exact eigenvalues, of very many rows, nothing is rounded before the noise."""
-    scaling = scaling_for([(-1.0, 1.0)] * 2, with_mean=False)
-    products = np.array([[(1 << 60) + 3, 0], [0, (1 << 59) + 1]], dtype=object)
-    moments = ExactMoments(scaling, 1 << 21, products, np.zeros(2, dtype=object))
-    monkeypatch.setattr(spectral, "sample_discrete_laplace", lambda *_, **__: np.array([-(1 << 60), -(1 << 59)]))
-    tools = spectral._exact_tools(moments, 1.0, 1, insecure_keystream(1))
-    assert tools.eigenvalues(DyadicGrid(0), 1e8).tolist() == [3.0, 1.0]
 
 
 def test_a_table_without_rows_has_a_matrix_of_noise() -> None:

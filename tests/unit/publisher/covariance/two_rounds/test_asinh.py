@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 from tests.unit.publisher.covariance.two_rounds.test_two_round import Passes, release
 
 from dp_bundle.base.errors import PolicyError
@@ -74,21 +73,6 @@ def test_a_row_becomes_the_same_wherever_it_stands(order: Any) -> None:
     assert (whole == on_scale(rows[::-1], transforms)[::-1]).all()
     assert (whole[:, 1] == rows[:, 1]).all()
     assert math.isnan(to_asinh(np.array([np.nan]), 0.0, 1.0)[0])
-
-
-@pytest.mark.parametrize(
-    ("privacy", "column", "said"),
-    [
-        ({"mu": 1.0}, {}, "is for release"),
-        (TWO_ROUND | {"mechanism": "auto", "l2_radius": 1.0}, {}, "without l2_radius"),
-        (TWO_ROUND, {"kind": "category", "categories": ["a", "b"]}, "is for numbers"),
-    ],
-)
-def test_transforms_are_for_numbers_in_two_rounds(privacy: dict[str, Any], column: dict[str, Any], said: str) -> None:
-    """Elsewhere a policy with one is refused in a sentence."""
-    columns = {"x": {"transform": "asinh", **column}}
-    with pytest.raises(ValidationError, match=said):
-        Policy.model_validate({"dataset": {"name": "d"}, "privacy": privacy, "columns": columns})
 
 
 def test_patterns_put_numbers_alone_on_the_scale() -> None:
