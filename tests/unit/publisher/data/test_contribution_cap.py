@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,11 +17,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dp_bundle.base.errors import MissingValuesError
-from dp_bundle.manifest.sources import Source as Coded
 from dp_publish.data import contribution_cap
-from dp_publish.data.contribution_cap import EntityCap, count_entities, draw_quotas, find_kept, unpack_kept
+from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.dialect import Dialect
-from dp_publish.data.table import coded, open_table
+from dp_publish.data.table import open_table
 
 
 def kept(cap: EntityCap) -> list[Any]:
@@ -48,30 +46,6 @@ def test_every_entity_keeps_as_many_rows_as_it_may(names: list[str], max_rows: i
         assert cap.n_left_out == len(names) - len(rows)
 
 
-@pytest.mark.parametrize("rows_at_once", [1, 7, 100])
-def test_no_content_lets_a_row_pass(rows_at_once: int) -> None:
-    """Of 60 rows of an entity two are kept, whether they have gaps, the first level, the last, zeros or infinities."""
-    cells: dict[str, list[Any]] = {
-        "x": [None, float("nan"), 0.0, -float("inf"), 1.5],
-        "sex": [None, "f", "m", "x", "f"],
-    }
-    for content in range(5):
-        table = pa.table(
-            {
-                "x": pa.array([cells["x"][content]] * 60, pa.float64()),
-                "sex": pa.array([cells["sex"][content]] * 60),
-                "who": ["one", "other"] * 30,
-            }
-        )
-        levels = Coded(name="sex", kind="category", columns=("sex=f", "sex=m", "sex=x"), levels=("f", "m", "x"))
-        cap = EntityCap(coded(open_table(table), [levels]), "who", 2, rows_at_once)
-        kinds = {"x": "continuous", "sex=f": "integer", "sex=m": "integer"}
-        assert sum(batch.num_rows for batch in cap.read(kinds)) == 4
-        if cap.ranges is not None:
-            ranges = cap.ranges()
-            assert sum(batch.num_rows for start in (0, 31) for batch in ranges.read(kinds, 9, start, start + 29)) <= 4
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("at_once", [64, 1])
 def test_which_rows_are_kept_is_uniformly_random(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,27 +59,6 @@ def test_which_rows_are_kept_is_uniformly_random(at_once: int, monkeypatch: pyte
     assert stats.chisquare(list(pairs.values())).pvalue > 1e-4
     assert stats.chisquare([40 * (1 + 0.4 * (-1) ** index) for index in range(10)]).pvalue < 1e-4  # what it would see
     assert kept(caps[0]) == kept(caps[0])
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("at_once", [64, 1])
-def test_rows_are_drawn_through_all_splits(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an entity with 1, 0, 3 and 8 rows in four splits, three rows in all are kept, each as often as any other."""
-    monkeypatch.setattr(contribution_cap, "_MOST_AT_ONCE", at_once)
-    splits = [pa.array(names) for names in (["a"], ["b", "b"], ["b", "a", "a", "a"], [*"aaaa", "b", *"aaaa"])]
-    batches = [pa.record_batch({"who": names}) for names in splits]
-    counts = [count_entities([batch], "who") for batch in batches]
-    seen: Counter[int] = Counter()
-    for _ in range(300):
-        bits = [find_kept([batch], quota, "who") for batch, quota in zip(batches, draw_quotas(counts, 3), strict=True)]
-        keep = [unpack_kept(each, 0, len(names)) for each, names in zip(bits, splits, strict=True)]
-        who, all_kept = np.concatenate(splits), np.concatenate(keep)
-        assert all_kept[who == "a"].sum() == 3
-        assert all_kept[who == "b"].sum() == 3
-        seen.update(np.flatnonzero(all_kept[who == "a"]).tolist())
-    assert (
-        stats.chisquare([seen[place] for place in range(12)]).pvalue > 1e-4
-    )  # rougher than true, as 3 are drawn at once
 
 
 ONE_PERSON = ["100", "100 ", " 100", "0100", "000100", "+100", "100.0", "100.", "0100.00", "1e2", "1E+02", "100,0"]

@@ -127,14 +127,6 @@ def test_moments_are_forecast_with_the_noise_of_a_release() -> None:
     assert by_row.rows.error > by_cell.rows.error
 
 
-def test_a_single_column_has_nothing_to_see() -> None:
-    """With one column there is no pair, so no limit and no number of rows."""
-    row = forecast_one(10**9, 1, mu=10.0)
-
-    assert (row.rows.seen, row.moments.seen) == (None, None)
-    assert (row.rows.needed, row.moments.needed) == ({}, {})
-
-
 @pytest.mark.parametrize("wrong", [{"n_rows": 0}, {"spread": 0.0}, {"spread": 0.51}])
 def test_arguments_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     """No rows, or a spread that no bounded column can have, is an error that names the argument."""

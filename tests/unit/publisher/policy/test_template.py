@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_bundle.base.errors import SchemaError
-from dp_publish.data.cells import MISSING
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table, open_table
@@ -105,17 +103,6 @@ def test_template_of_a_text_file_says_how_it_is_written(header: str | None, tmp_
     assert found == Dialect.model_validate({"delimiter": ";", "encoding": "cp1252", "header": header})
     assert load(tmp_path, '[table]\nheader = "none"', header="first").table.header == "first"
     assert load(tmp_path, "", header=header, mu=1.0).table.header == header
-
-
-def test_words_for_nothing_are_listed_wherever_a_publisher_looks_for_them(tmp_path: Path) -> None:
-    """What counts as missing without a word is named by the template of a text file and by the page for publishers."""
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    template = policy_template("a.csv", "a", {}, open_table(tmp_path / "a.csv").layout)
-    page = (Path(__file__).parents[4] / "docs" / "publisher.md").read_text(encoding="utf-8")
-    listed = page[page.index("- **Missing** is") :].split("\n- ", 1)[0]
-    words = {word.lower().removeprefix("-") if len(word) > 2 else word.lower() for word in MISSING if word}
-    for text in (template[template.index("# missing_values") :], listed):
-        assert [word for word in words if word not in re.split(r"[\s,`]+", text.lower())] == []
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20), min_size=1, max_size=4, unique=True))

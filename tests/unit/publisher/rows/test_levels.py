@@ -109,15 +109,6 @@ def test_epsilon_and_delta_are_kept(unit: str) -> None:
     assert 1.9 < epsilon <= 2.0 * (1 + 1e-8)
 
 
-def test_a_given_sigma_is_every_columns() -> None:
-    """And a category's mu is the square root of 2 times that of one step."""
-    columns, cost, guarantee = calibrate({"x": FIVE, "sex": TWO}, unit="row", sigma=4.0)
-    assert {column.cell_noise.sigma for column in columns.values()} == {4.0}
-    assert cost.mu["row"] == pytest.approx(math.sqrt(3) * of_steps(1, 4.0), rel=1e-9)
-    assert cost.rho["row"] == pytest.approx(3 / 32, rel=1e-9)
-    assert guarantee.rho == pytest.approx(3 / 32, rel=1e-9)
-
-
 @pytest.mark.parametrize("max_change", [1, 3, 50])
 def test_changes_move_a_count_by_as_much_as_the_policy_says(max_change: int) -> None:
     """Sigma is for max_change, or for the width of the bounds where that is less, or where no change is declared."""
