@@ -11,7 +11,6 @@ import pytest
 from tests.unit.publisher.conftest import policy_with
 
 from dp_bundle.base.errors import ParameterError
-from dp_bundle.privacy.discrete_mu import discrete_gaussian_sigma
 from dp_publish.accounting.conversions import epsilon_for_delta, epsilon_for_delta_zcdp
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.accounting.trade_off import EnvelopeTradeOff, GaussianTradeOff
@@ -154,10 +153,6 @@ def test_counts_are_assumed_to_vary_as_independent_cases_do(highest: int, limit:
     assumed = assumed_spreads(policy, ["n"])["n"] * highest
     assert assumed == pytest.approx(cases.std(), rel=0.01)
     assert assumed < DEFAULT_SPREAD * highest
-
-    (row,) = forecast(500, policy, {"n": "integer"}, [policy.privacy])
-    sigma = discrete_gaussian_sigma(limit, 1.0)
-    assert row.noise_to_signal == pytest.approx((sigma / cases.std()) ** 2, rel=0.03)
     own = policy_with({"n": {**column, "spread": 0.3}}, unit="change", mu=1.0)
     assert assumed_spreads(own, ["n"]) == {"n": 0.3}
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from tests.conftest import Run
 
@@ -69,28 +65,3 @@ def test_whole_numbers_in_billions_are_published(tmp_path: Path, command: Run, m
         found = bundle.to_pandas()[["product", "people"]].corr().iloc[0, 1]
     assert (kinds["product"], kinds["people"], kinds["bytes"]) == ("continuous", "integer", "continuous")
     assert found == pytest.approx(0.5, abs=0.2)
-
-
-def of_every_type(n_rows: int) -> pa.Table:
-    """Return numbers that differ, and of every type that may be published a column that does not."""
-    rng, moment = np.random.default_rng(3), datetime.datetime(2020, 1, 2)
-    values: list[tuple[Any, pa.DataType]] = [(1.5, pa.float32()), (True, pa.bool_()), ("a", pa.string_view())]
-    values += [(decimal.Decimal("1.5"), pa.decimal256(40, 2)), (moment, pa.timestamp("ns", "UTC"))]
-    same = {f"same {place}": pa.array([value] * n_rows, kind) for place, (value, kind) in enumerate(values)}
-    words = pa.array(["a"] * n_rows).dictionary_encode()
-    gaps = pa.array([1.0, None] * (n_rows // 2))
-    return pa.table({"x": rng.normal(size=n_rows), "y": rng.normal(size=n_rows), "gaps": gaps, **same, "same 5": words})
-
-
-@pytest.mark.parametrize(("suffix", "n_rows"), [("csv", 200), ("parquet", 200), ("csv", 10)])
-def test_columns_that_are_all_the_same_are_pointed_out(
-    suffix: str, n_rows: int, tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever plans and looks, or publishes, reads of them, whatever their type; of a few rows nothing is said."""
-    monkeypatch.chdir(tmp_path)
-    data = write(of_every_type(n_rows).to_pandas(types_mapper=pd.ArrowDtype), tmp_path / f"t.{suffix}")
-    for words in (["plan", data, "--look"], [data, "--mu", "30", "--release", "covariance"]):
-        said = " ".join(f"{(done := command('dp-publish', *words)).stdout} {done.stderr}".split())
-        found = re.findall(r"columns that are the same in all of the first 200 rows: ([^.]*)\. If all", said)
-        shown = {f"'same {place}'" for place in range(6)}
-        assert [set(each.split(", ")) for each in found] == ([shown] if n_rows == 200 else [])

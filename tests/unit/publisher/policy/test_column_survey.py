@@ -137,11 +137,6 @@ def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, com
     assert "'patient_id', 'serial', 'same'; set drop = true" in refused.stderr
     assert len(Ledger().entries()) == 1
 
-    bounds = '[columns."*"]\nbounds = [0, 30000]\n'
-    drops = "".join(f"[columns.{name}]\ndrop = true\n" for name in ("patient_id", "serial", "same"))
-    (tmp_path / "a.policy.toml").write_text(f"[privacy]\nmu = 20\n{bounds}{drops}")
-    assert command("dp-publish", "a.parquet", "--anyway", "--out", "b.tar").returncode == 0
-
 
 def test_a_plan_that_looks_tells_codes_and_gaps(tmp_path: Path, command: Command) -> None:
     """Zeros before whole numbers, which would be lost, and gaps and dates that would end the release; all at once."""

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import make_policy as make
-from tests.discrete_noise import exact_mu
 from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError, PrivacyError
@@ -42,32 +41,6 @@ def widths(columns: tuple[Column, ...]) -> list[Any]:
     return [
         (mpmath.mpf(c.bounds[1]) - mpmath.mpf(c.bounds[0])) / mpmath.mpf(c.noise.sigma) for c in columns if c.bounds
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["row", "cell"])
-@pytest.mark.parametrize("strength", [{"mu": 1.5}, {"rho": 0.3}, {"epsilon": 2.0, "delta": 1e-7}])
-def test_every_integer_column_gets_the_same_share(unit: str, strength: dict[str, float]) -> None:
-    """mu, or sqrt(2 rho), is equal over columns, adds up to the strength asked for, and no value is read for it."""
-    bounds = {"a": [0, 1], "b": [-1000, 1000], "c": [5, 12]}
-    slack = 1e-10  # the judge of wide discrete noise has double precision
-    columns, cost, guarantee = calibrate(
-        sealed(**dict.fromkeys(bounds, "integer")), make(bounds, unit=unit, **strength)
-    )
-    with mpmath.workdps(40):
-        ratios = widths(columns)
-        mus = [exact_mu(round(c.width), c.cell_noise.sigma) for c in columns]
-        shares = mus if "mu" in strength else ratios
-        exact = max(shares) if unit == "cell" else mpmath.norm(shares)
-        assert max(shares) / min(shares) < 1 + slack
-        assert exact * (1 - slack) <= mpmath.sqrt(2 * mpmath.mpf(guarantee.rho)) <= exact * (1 + 1e-11)
-        assert max(mus) * (1 - slack) <= cost.mu["cell"] <= max(mus) * (1 + 1e-11 + slack)
-        assert mpmath.norm(mus) * (1 - slack) <= cost.mu["row"]
-        assert mpmath.sqrt(2 * mpmath.mpf(cost.rho["row"])) >= mpmath.norm(ratios)
-    assert guarantee.mu is None
-    assert guarantee.accountant == "privacy-loss-distribution"
-    asked = {"mu": 1.125, "rho": 0.3}.get(next(iter(strength)), guarantee.rho)
-    assert guarantee.rho == pytest.approx(asked, rel=1e-11)
 
 
 @settings(max_examples=60, deadline=None)

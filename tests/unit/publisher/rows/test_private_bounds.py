@@ -1,6 +1,5 @@
 """Bounds found privately: what a change of table can do to them, by brute force; bounds on data with known places."""
 
-import itertools
 import math
 from typing import Any
 
@@ -12,12 +11,7 @@ from hypothesis import strategies as st
 
 from dp_bundle.base.errors import PrivacyError
 from dp_publish.rows.private_bounds import choice_mu, count_values, find_bounds, half_width_for, search_mu
-from dp_publish.sampling import places
-from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.keystream import insecure_keystream
-from dp_publish.sampling.places import FloatGrid, ScaleSearch
-
-VALUES = [0.0, 0.3, -0.3, 5.0, -5e20, math.inf, None, math.nan]
 
 
 def batch_of(*columns: Any) -> pa.RecordBatch:
@@ -29,35 +23,6 @@ def batch_of(*columns: Any) -> pa.RecordBatch:
 def counts_of(*columns: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the exact counts of every column."""
     return count_values([batch_of(*columns)], len(columns))[0]
-
-
-def ranges(before: list[Any], after: list[Any], mu: float) -> tuple[float, float]:
-    """Return the range of the log-ratio of a column's centers, and the widest of its scales' around some centers."""
-    first, second = counts_of(before)[0], counts_of(after)[0]
-    mechanism = ExponentialMechanism(mu)
-    scales = ScaleSearch(mechanism, FloatGrid(len(first)))
-
-    def range_of(*scores: np.ndarray[Any, np.dtype[np.int64]]) -> float:
-        one, other = map(mechanism.log_probabilities, scores)
-        return float(np.ptp(one - other))
-
-    middles = {*np.flatnonzero(first + second).tolist(), 0, len(first) // 2, len(first) - 1}
-    widest = max(range_of(scales.scores(first, middle), scales.scores(second, middle)) for middle in middles)
-    return range_of(places.center_scores(first), places.center_scores(second)), widest
-
-
-@pytest.mark.parametrize("n_moved", [1, 2])
-def test_log_ratios_of_all_choices_keep_to_what_they_cost(n_moved: int) -> None:
-    """Over ways to replace one value, or two of an entity, log-ratios of exact probabilities have the range epsilon."""
-    mu = choice_mu("entity", 3, 1.0, n_moved)
-    allowed = n_moved * ExponentialMechanism(mu).epsilon
-    base: list[Any] = [1.0, 1.0, 4.0, 4.0, 0.0]
-    largest = 0.0
-    choices = list(itertools.product(VALUES, repeat=n_moved))
-    for choice in choices[:: max(1, len(choices) // 12)]:
-        largest = max(largest, *ranges(base, [*choice, *base[n_moved:]], mu))
-    assert largest <= allowed * (1 + 1e-9)
-    assert largest > 0.4 * allowed
 
 
 def test_counts_do_not_mind_types_and_batches() -> None:
@@ -77,10 +42,8 @@ def test_counts_do_not_mind_types_and_batches() -> None:
     ("values", "kind", "low", "high"),
     [
         (np.linspace(-3, 5, 4001), "continuous", -4.7, 6.7),
-        (np.linspace(1999, 2001, 4001), "continuous", 1998.57, 2001.43),
         (np.arange(-10, 11).repeat(100), "integer", -15, 15),
         (np.array([0] * 1000 + [1] * 1100), "integer", -1.5, 3.5),
-        (np.array([7] * 2000), "integer", 5.5, 8.5),
         (np.full(2000, 2.0**60), "integer", 2.0**52, 2.0**52),
     ],
 )

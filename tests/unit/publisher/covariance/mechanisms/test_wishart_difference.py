@@ -59,25 +59,6 @@ def test_fewer_degrees_of_freedom_have_no_epsilon() -> None:
     assert enough.logpdf(a) - enough.logpdf(a + p) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(("neighbours", "movement"), [(REPLACE_ONE, 2.0), (ADD_REMOVE, 1.0)])
-def test_scale_is_that_of_the_rows_that_move_the_sum_furthest(neighbours: Neighbours, movement: float) -> None:
-    """Orthogonal rows at full length attain the movement that the scale covers; an entity's rows share epsilon."""
-    scaling = _scaling(13)
-    z = np.ones(13)
-    y = -z * float(scaling.constant) ** 2 / 13  # (z, c) and (y, c) are orthogonal; then y is made as long as z
-    side = np.concatenate([[0.0], np.tile([1.0, -1.0], 6)])
-    y = y + side * math.sqrt((13 - y @ y) / 12)
-    v, w = np.append(z, scaling.constant), np.append(y, scaling.constant)
-    moved = np.outer(v, v) - (np.outer(w, w) if neighbours is REPLACE_ONE else 0.0)
-
-    assert np.linalg.norm(y) == pytest.approx(math.sqrt(13))
-    assert np.linalg.norm(moved, "nuc") == pytest.approx(movement * scaling.square)
-    for max_rows in (1, 3):
-        mechanism = WishartDifference(scaling, neighbours, PureDP(3.0), max_rows)
-        assert max_rows * np.linalg.norm(moved, "nuc") / (2 * mechanism.scale) == pytest.approx(3.0)
-        assert mechanism.degrees == 15
-
-
 def test_noise_is_exact() -> None:
     """The release equals the exact rational sum, rounded to the grid, of the same normal numbers."""
     rows = np.random.default_rng(0).uniform(-1, 1, (50, 2))
