@@ -11,7 +11,7 @@ import pytest
 from tests.unit.publisher.conftest import policy_with
 
 from dp_bundle.base.errors import ParameterError
-from dp_publish.accounting.conversions import epsilon_for_delta, epsilon_for_delta_zcdp
+from dp_publish.accounting.conversions import epsilon_for_delta
 from dp_publish.accounting.strength import GaussianDP
 from dp_publish.accounting.trade_off import EnvelopeTradeOff, GaussianTradeOff
 from dp_publish.covariance.calibration import set_mechanism
@@ -190,14 +190,6 @@ def test_the_forecasts_epsilon_is_that_of_the_guarantee(privacy: dict[str, Any],
     guarantee = protection.guarantee
     stated = guarantee.epsilon or next(each.epsilon for each in guarantee.epsilon_delta if each.delta == row.delta)
     assert row.epsilon == pytest.approx(stated, rel=1e-5)
-
-
-def test_integers_whose_bounds_are_to_be_found_are_protected_by_rho_alone() -> None:
-    """Nothing is known of their steps, so that neither mu nor the curve of continuous noise is promised."""
-    protection, row = both({"mu": 1.0}, open_bounds=("visits",))
-    assert protection.guarantee.mu is None
-    assert row.epsilon == pytest.approx(epsilon_for_delta_zcdp(0.5, 1e-6), rel=1e-6)
-    assert protection.trade_off.right_of_two > GaussianTradeOff(1.0).right_of_two
 
 
 def test_an_epsilon_with_exceptions_is_protected_by_just_that() -> None:

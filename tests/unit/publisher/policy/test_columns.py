@@ -18,7 +18,6 @@ from tests.unit.publisher.conftest import sealed
 
 from dp_bundle.base.errors import PolicyError
 from dp_publish import publish
-from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table, open_table
 from dp_publish.policy.columns import choose_columns, prepare, resolve
 from dp_publish.policy.model import ColumnPolicy, Policy
@@ -157,15 +156,6 @@ def test_truth_values_have_bounds_0_and_1() -> None:
         assert [(source.name, source.kind, source.levels) for source in found.sources] == [
             ("b", "boolean", ("false", "true"))
         ]
-
-
-def test_whole_numbers_of_a_covariance_release_have_a_kind() -> None:
-    """A column whose type is whole numbers is of that kind, if the policy gives no other and moments are released."""
-    columns = {"*": {"bounds": [0, 9]}, "b": {"kind": "continuous"}}
-    table = Table({"a": ColumnType.INTEGER, "b": ColumnType.INTEGER, "x": ColumnType.CONTINUOUS}, numbers("a").read)
-    found = resolve(table, said_of(columns, mu=1.0, release="covariance"))[1]
-    assert [found.column(name).kind for name in "abx"] == ["integer", "continuous", None]
-    assert resolve(table, said_of(columns))[1].column("a").kind is None
 
 
 INDICATOR = {"missing": "indicator"}

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -13,10 +14,13 @@ from numpy.typing import NDArray
 from tests.unit.publisher.sampling.test_probability_tables import thresholds_of
 
 from dp_bundle.base.errors import ParameterError
+from dp_bundle.privacy.noise import discrete_laplace_variance
 from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
+from dp_publish.sampling.laplace import _digit_probabilities, sample_discrete_laplace
 from dp_publish.sampling.probability_tables import ProbabilityTable, block_table, discrete_table, rounded_table
 from dp_publish.sampling.rejection import accept_exactly
+from dp_publish.sampling.replacements import sample_replacements
 
 SAMPLERS = [sample_rounded_gaussian, sample_discrete_gaussian]
 WITH_TABLES = [(sample_rounded_gaussian, rounded_table), (sample_discrete_gaussian, discrete_table)]
@@ -218,3 +222,54 @@ def test_a_size_that_is_none_is_refused(sample: Callable[..., NDArray[np.int64]]
     """Negative, fractional and absurd sizes are refused before anything is drawn."""
     with pytest.raises(ParameterError, match="size"):
         sample(1.0, size)
+
+
+@pytest.mark.parametrize("scale", [0.0, 0.01, 2.0**51, float("nan")])
+def test_scale_out_of_range_is_refused(scale: float) -> None:
+    """A scale that the sampler does not cover is an error of ours."""
+    with pytest.raises(ParameterError, match="scale"):
+        sample_discrete_laplace(scale, 3)
+
+
+def test_more_bits_are_more_digits_of_the_same_probabilities() -> None:
+    """Where the last bits decide nothing, the same random bits give the same values; far digits are added."""
+    few, many = (_digit_probabilities(3.0, bits) for bits in (192, 1024))
+    assert len(many) > len(few)
+    assert all(abs((one >> 832) - other) <= 1 for one, other in zip(many, few, strict=False))
+    values = sample_discrete_laplace(3.0, 100_000, insecure_keystream(4), bits=1024)
+    assert values.var() == pytest.approx(discrete_laplace_variance(3.0), rel=0.05)
+
+
+WORDS = 2**32
+
+
+class Forged:
+    """Words that were chosen, in this order."""
+
+    def __init__(self, *words: int) -> None:
+        self.words = [*words]
+
+    def fill(self, buffer: NDArray[np.uint32]) -> None:
+        """Hand out the next words."""
+        buffer[:] = [self.words.pop(0) for _ in buffer]
+
+
+def test_a_word_below_the_numerator_replaces() -> None:
+    """Of all 2^32 words exactly `numerator` replace a level: those below it."""
+    words = Forged(99, 100, 0, WORDS - 1, *[0, 1])
+    places, levels = sample_replacements(4, 100, 4, words)
+    assert places.tolist() == [0, 2]
+    assert levels.tolist() == [0, 1]
+    assert words.words == []
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 5, 7, 12, 1000, 65_537, 2**20 + 7])
+def test_every_level_has_as_many_words(n_levels: int) -> None:
+    """The words that are taken are a multiple of the levels; the first one beyond is drawn again, and again."""
+    last = max(word for word in range(WORDS - n_levels, WORDS) if (word + 1) % n_levels == 0)
+    beyond = [word for word in (last + 1, WORDS - 1) if word < WORDS and word > last]
+    words = Forged(0, 0, last, *(beyond[:1] or [5]), *([*beyond[1:], 5] if beyond else []))
+    _, levels = sample_replacements(2, 1, n_levels, words)
+    assert levels.tolist() == [n_levels - 1, 5 % n_levels]
+    assert words.words == []
+    assert Fraction(last + 1, n_levels).denominator == 1
