@@ -215,7 +215,7 @@ BY_SUITE = {  # which an audit cannot see
         "unit/publisher/rows/test_calibration.py::test_search_and_rows_together_keep_to_the_strength"
     ),
     "the search counts every value twice": (
-        "unit/publisher/rows/test_private_bounds.py::test_log_ratios_of_all_choices_keep_to_what_they_cost"
+        "unit/publisher/rows/test_private_bounds.py::test_counts_do_not_mind_types_and_batches"
     ),
     "every eigenvector gets epsilon/2 at d > 2": (
         "unit/publisher/covariance/mechanisms/test_eigenvectors.py::test_budget_is_spent_once"

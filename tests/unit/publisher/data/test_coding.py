@@ -6,7 +6,7 @@ import datetime
 import decimal
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,11 +18,11 @@ from pydantic import ValidationError
 
 from dp_bundle.base.errors import CellError, PolicyError, SchemaError
 from dp_bundle.describe.meanings import describe_sources
-from dp_bundle.manifest.sources import SOURCE_KINDS, Source
+from dp_bundle.manifest.sources import SOURCE_KINDS, Source, SourceKindName
 from dp_publish import Policy, publish
 from dp_publish.data.cells import MISSING
 from dp_publish.data.dates import fitting_formats, has_date, moments, to_iso
-from dp_publish.data.kinds import KINDS, ColumnType, Kind
+from dp_publish.data.kinds import KINDS, ColumnType, Kind, KindName
 from dp_publish.data.table import open_table
 from dp_publish.data.typed import encode
 from dp_publish.policy.columns import prepare
@@ -329,6 +329,15 @@ def test_words_are_read_alike_in_tables_of_every_kind(kind: str, tmp_path: Path)
             with pytest.raises(SchemaError, match="'x'") as refused:
                 read(table_of(["1", word], kind, tmp_path), **said)
             assert word not in str(refused.value)
+
+
+def test_every_kind_has_its_name_in_every_list() -> None:
+    """What policies may say, and what manifests may state, are the kinds of the two tables."""
+    assert {*get_args(KindName)} == {kind.said_as or name for name, kind in KINDS.items()}
+    assert {*get_args(SourceKindName)} == {*SOURCE_KINDS} == {kind.source for kind in KINDS.values()}
+    for name, kind in KINDS.items():
+        assert name == kind.name
+        assert SOURCE_KINDS[kind.source].has_levels == (kind.levels is not None)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS.values() if kind.stored_as], ids=lambda kind: kind.name)
