@@ -35,7 +35,7 @@ TABLES = [
 @pytest.mark.parametrize(
     "names",
     [
-        pytest.param(names, marks=[pytest.mark.slow] if len(names) > 1 else [], id=" and ".join(names))
+        pytest.param(names, marks=[(), pytest.mark.slow, pytest.mark.long][len(names) - 1], id=" and ".join(names))
         for names in TABLES
     ],
 )
