@@ -20,6 +20,7 @@ from dp_bundle.manifest.release import CONSTANT_LABEL, Release
 from dp_bundle.privacy.noise import rounded_gaussian_variance
 
 Array = np.ndarray
+_RADIUS, _POWER = 2.5, 0.375  # in lengths of a typical row, and of the transform
 FOUND_MU = 0.05  # what centers, scales, the clip and the radii are said to have cost
 
 
@@ -49,42 +50,35 @@ def release_in_two_rounds(
     center: Array | None = None,
     scale: Array | None = None,
     clip: float = 6.0,
-    radius: float = 2.5,
-    shares: tuple[float, float, float] = (0.35, 0.6, 0.05),
-    power: float = 0.375,
-    transform: Array | None = None,
 ) -> Rounds:
-    """Return a release of rows, shape (n, p), that costs mu; radii are in lengths of a typical row."""
+    """Return a release of rows, shape (n, p), that costs mu."""
     n, p = values.shape
-    mus = [mu * math.sqrt(share) for share in shares]
+    mus = [mu * math.sqrt(share) for share in (0.35, 0.6, 0.05)]
     first = (np.median(values, axis=0) if center is None else center, values.std(axis=0) if scale is None else scale)
     clipped = np.clip(values, first[0] - clip * first[1], first[0] + clip * first[1])
 
     u = (clipped - first[0]) / first[1]
-    radius_1 = min(radius * math.sqrt(p), clip * math.sqrt(p))
+    radius_1 = min(_RADIUS, clip) * math.sqrt(p)
     matrix_1, constant_1, sigma_1, step_1, _ = _noisy_sum(u, radius_1, 0.05, mus[0], rng)
 
     mean = matrix_1[:p, p] / (n * constant_1)
     covariance = matrix_1[:p, :p] / n - np.outer(mean, mean)
     deviations = np.sqrt(np.maximum(np.diagonal(covariance), 0.3))
     second = (first[0] + first[1] * mean, first[1] * deviations)
-    if transform is None:
-        transform, correlation = _transform(covariance / np.outer(deviations, deviations), sigma_1 / n, power)
-        expected = math.sqrt(np.trace(transform @ correlation @ transform))
-    else:
-        expected = math.sqrt(p)
+    transform, correlation = _transform(covariance / np.outer(deviations, deviations), sigma_1 / n)
+    radius_2 = _RADIUS * math.sqrt(np.trace(transform @ correlation @ transform))
     y = ((clipped - second[0]) / second[1]) @ transform
-    matrix_2, constant_2, sigma_2, step_2, shortened = _noisy_sum(y, radius * expected, 0.02, mus[1], rng)
+    matrix_2, constant_2, sigma_2, step_2, shortened = _noisy_sum(y, radius_2, 0.02, mus[1], rng)
 
     fourth_sigma = 1 / mus[2]
     fourth_step = _step(fourth_sigma)
-    total = ((np.linalg.norm(shortened, axis=1) / (radius * expected)) ** 4).sum() + rng.normal(0, fourth_sigma)
+    total = ((np.linalg.norm(shortened, axis=1) / (radius_2)) ** 4).sum() + rng.normal(0, fourth_sigma)
     return Rounds(
         n,
         (first[0], second[0]),
         (first[1], second[1]),
         clip,
-        (radius_1, radius * expected),
+        (radius_1, radius_2),
         (constant_1, constant_2),
         (sigma_1, sigma_2),
         (matrix_1, matrix_2),
@@ -95,8 +89,8 @@ def release_in_two_rounds(
     )
 
 
-def manifest_of(rounds: Rounds, names: Sequence[str], **changes: Any) -> Release:
-    """Return the manifest of a release, with some of its entries replaced."""
+def manifest_of(rounds: Rounds, names: Sequence[str]) -> Release:
+    """Return the manifest of a release."""
     standards = zip(*rounds.centers, *rounds.scales, strict=True)
     columns = tuple(
         {
@@ -143,7 +137,7 @@ def manifest_of(rounds: Rounds, names: Sequence[str], **changes: Any) -> Release
         "cumulative": {"unit": "row", "releases": 1, "mu": mu, "rho": rho, "other_units_rho": {"cell": rho}},
         "software": "dpgraph 0",
     }
-    return Release.model_validate({**document, **changes})
+    return Release.model_validate(document)
 
 
 def members_of(rounds: Rounds, names: Sequence[str]) -> list[io.BytesIO]:
@@ -155,10 +149,10 @@ def members_of(rounds: Rounds, names: Sequence[str]) -> list[io.BytesIO]:
     return [final, first, transform]
 
 
-def write_rounds(path: Path, rounds: Rounds, names: Sequence[str], key: Ed25519PrivateKey, **changes: Any) -> Path:
+def write_rounds(path: Path, rounds: Rounds, names: Sequence[str], key: Ed25519PrivateKey) -> Path:
     """Write a bundle of a release, and return its path."""
     with path.open("xb") as file:
-        write_bundle(file, manifest_of(rounds, names, **changes), list(members_of(rounds, names)), key)
+        write_bundle(file, manifest_of(rounds, names), list(members_of(rounds, names)), key)
     return path
 
 
@@ -181,7 +175,7 @@ def _noisy_sum(
     return np.triu(noisy) + np.triu(noisy, 1).T, constant, sigma, step, shortened
 
 
-def _transform(noisy: Array, error: float, power: float) -> tuple[Array, Array]:
+def _transform(noisy: Array, error: float) -> tuple[Array, Array]:
     """Return a power of the nearest correlation matrix whose eigenvalues stand clear of the noise, and that matrix."""
     floor = max(error * math.sqrt(len(noisy)), 1e-6)
     values, vectors = np.linalg.eigh(noisy)
@@ -189,7 +183,7 @@ def _transform(noisy: Array, error: float, power: float) -> tuple[Array, Array]:
     deviations = np.sqrt(np.diagonal(correlation))
     correlation /= np.outer(deviations, deviations)
     values, vectors = np.linalg.eigh(correlation)
-    transform = (vectors * values**-power) @ vectors.T
+    transform = (vectors * values**-_POWER) @ vectors.T
     return (transform + transform.T) / 2, correlation
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from tests.conftest import Run
-from tests.engines import Messages
 from tests.web import WebServer
 
 from dp_bundle import open_bundle
@@ -67,17 +66,6 @@ def test_other_commands_say_that_they_used_copies(
 
     done = command("dp-bundle", "verify", address, "--allow-older", "--json")
     assert (done.returncode, SAID in done.stderr, json.loads(done.stdout)["copies"]) == (0, False, [])
-
-
-@pytest.mark.slow
-def test_copies_that_workers_used_are_told_of(web: WebServer) -> None:
-    """A worker's cache is another one, and the reader hears of it all the same."""
-    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:
-        assert bundle.copies == ()
-    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone(), engine=Messages()) as bundle:
-        assert len(bundle.copies) == 3
-    with open_bundle(f"{web.url}/a", UnsafeTrustAnyone(), engine=Messages(), anew=True) as bundle:
-        assert bundle.copies == ()
 
 
 def test_a_cache_that_others_may_write_is_refused(web: WebServer, command: Run, tmp_path: Path) -> None:

@@ -52,16 +52,6 @@ def test_every_end_has_its_exit_code_and_no_traceback(
         assert (err == "") == (error is None)
 
 
-def test_interruption_says_what_is_known_and_no_more(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whether anything was completed is said by whoever knows it; a command that does not know claims nothing."""
-    leave_with(KeyboardInterrupt())
-    assert capsys.readouterr().err.strip() == "error: interrupted"
-    known = KeyboardInterrupt()
-    known.add_note("nothing was completed")
-    leave_with(known)
-    assert capsys.readouterr().err.strip() == "error: interrupted: nothing was completed"
-
-
 def test_our_own_faults_show_their_trace_to_whoever_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """With DPGRAPH_DEBUG an unforeseen error comes through as it is."""
     monkeypatch.setenv("DPGRAPH_DEBUG", "1")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
+from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas
 from dp_bundle.privacy.normal import gaussian_delta
 from dp_publish.accounting.curve import Loss, epsilon_of_unit
 
@@ -80,15 +80,6 @@ def test_all_of_many_columns_count(sigma: float, least: float) -> None:
     epsilons = [mu**2 / 2 + place * mu for place in range(7)]
     for epsilon, bound in zip(epsilons, least_deltas(epsilons, losses), strict=True):
         assert gaussian_delta(least * mu, epsilon) <= bound <= gaussian_delta(mu, epsilon)
-
-
-def test_the_worst_cell_is_among_the_likely_ones() -> None:
-    """Of many columns the few are looked at that lose most: by their mu, or because their steps are wide."""
-    common = [DiscreteLoss(100, 100.0 + index) for index in range(1000)]
-    wide, fine = DiscreteLoss(1, 0.99), DiscreteLoss(102, 101.5)
-    chosen = likely_worst([*common, wide, fine])
-    assert {wide, fine} <= chosen
-    assert len(chosen) < 20
 
 
 def test_bounds_reach_as_far_as_numbers_do() -> None:
