@@ -76,11 +76,11 @@ def good(base: str = "rows") -> bytes:
     return archived(_members(base))
 
 
-def archive(change: Callable[[bytearray], bytes | bytearray | None], base: str = "rows") -> Make:
+def archive(change: Callable[[bytearray], bytes | bytearray | None]) -> Make:
     """Change the bytes of the archive, in place or by returning others."""
 
     def make() -> bytes:
-        content = bytearray(good(base))
+        content = bytearray(good())
         changed = change(content)
         return bytes(content if changed is None else changed)
 
@@ -105,14 +105,14 @@ def members(change: Callable[[Members], Members], *, sign: bool, base: str = "ro
     return make
 
 
-def payload(old: bytes, new: bytes, base: str = "rows") -> Make:
+def payload(old: bytes, new: bytes) -> Make:
     """Replace bytes of the payload, which must be there, and sign it."""
 
     def make() -> bytes:
-        honest = Envelope.from_bytes(_members(base)[MANIFEST_NAME]).payload
+        honest = Envelope.from_bytes(_members("rows")[MANIFEST_NAME]).payload
         assert honest.count(old) >= 1, old
         changed = sign_envelope(honest.replace(old, new, 1), KEY).to_bytes()
-        return archived({**_members(base), MANIFEST_NAME: changed})
+        return archived({**_members("rows"), MANIFEST_NAME: changed})
 
     return make
 
@@ -146,15 +146,15 @@ def data(change: Callable[[pa.Table], pa.Table], name: str, base: str, **options
     return rewritten(rewrite, name, base)
 
 
-def footer(change: Callable[[Fields], None], name: str = "data/part-00000.parquet", base: str = "rows") -> Make:
-    """Change the footer of a data member, and describe and sign it."""
+def footer(change: Callable[[Fields], None]) -> Make:
+    """Change the footer of the part of rows, and describe and sign it."""
 
     def rewrite(content: bytes) -> bytes:
         body, fields = split(content)
         change(fields)
         return join(body, fields)
 
-    return rewritten(rewrite, name, base)
+    return rewritten(rewrite, "data/part-00000.parquet", "rows")
 
 
 def rewritten(rewrite: Callable[[bytes], bytes], name: str, base: str) -> Make:

@@ -25,7 +25,7 @@ COLUMN = Column.model_validate(
     }
 )
 N_ROWS = 1000
-FOOTER_GROUPS, GROUP_CHUNKS, CHUNK_ABOUT, GROUP_ROWS, FILE_ROWS = 4, 1, 3, 3, 3  # fields of parquet.thrift
+FOOTER_GROUPS, GROUP_CHUNKS, CHUNK_ABOUT, FILE_ROWS = 4, 1, 3, 3  # fields of parquet.thrift
 CODEC, SIZE, STORED, DATA_START, DICTIONARY_START, SIZES_KEPT = 4, 6, 7, 9, 11, 16
 ZSTD = 6
 
@@ -59,9 +59,9 @@ def page(kind: int, size: int, content: bytes, own: Fields) -> bytes:
     return write(header) + content
 
 
-def values_of(n_values: int, encoding: int = 0) -> Fields:
+def values_of(n_values: int) -> Fields:
     """Return the header of a page of values."""
-    return Fields({1: (I32, n_values), 2: (I32, encoding), 3: (I32, 3), 4: (I32, 3), 5: (STRUCT, Fields())})
+    return Fields({1: (I32, n_values), 2: (I32, 0), 3: (I32, 3), 4: (I32, 3), 5: (STRUCT, Fields())})
 
 
 def one_column(*pages: bytes, codec: int = 0) -> bytes:

@@ -39,7 +39,6 @@ def _point(epsilon: float, delta: float) -> Changes:
 
 LESS = times(1 - 1e-6)
 _EACH = [f"{P}.columns.{index}" for index in range(3)]
-_NO_BOUNDS = {f"{each}.bounds": None for each in _EACH} | {f"{each}.bounds_obtained": "none" for each in _EACH}
 _NO_STANDARDS = {f"{each}.standards": [] for each in _EACH} | {f"{each}.standard_obtained": None for each in _EACH}
 _DISCOVERY = {"n_rows": 1, "n_counted": 1, "n_gaps": 0, "counts_sigma": 1e9}
 _NO_NOISE = {f"{ROUND}.{name}_variance": None for name in ("diagonal", "off_diagonal")}
