@@ -34,6 +34,10 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (GOOD, {"weights": [[math.inf, 1.0], [1.0, 1.0]]}, "weights[0, 0]"),
     (GOOD, {"weights": [[1.0, math.inf], [1.0, 1.0]]}, "weights[0, 1]"),
     (GOOD, {"start": WIDE}, "start"),
+    (GOOD, {"groups": [0, 0, 1]}, "groups"),
+    (GOOD, {"groups": [[0], [1]]}, "groups"),
+    (np.eye(3), {"groups": [0, 0, 1], "weights": np.ones((3, 3))}, "weights.shape"),
+    (np.eye(3), {"groups": [0, 0, 1], "alpha": -1.0}, "alpha"),
 ]
 
 
