@@ -99,6 +99,7 @@ def test_whole_floats_are_codes(values: Any, tmp_path: Path) -> None:
     [
         (pa.array([datetime.datetime(1969, 12, 31, 23, 0)], pa.timestamp("ns")), "date", [-1]),
         (pa.array([MOMENT], pa.timestamp("ms", "Europe/Berlin")), "date", [MARCH + 1]),
+        (pa.array([MOMENT, None], pa.timestamp("s", "-05:00")), "date", [MARCH, None]),
         (pa.array([MOMENT, None], pa.timestamp("us", "Asia/Kolkata")), "time", [MOMENT.timestamp(), None]),
         (pa.array([3_600_500_000_000], pa.time64("ns")), "time-of-day", [3600.5]),
         (pa.array([90 * 10**9], pa.duration("ns")), "duration", [90.0]),
@@ -251,6 +252,8 @@ def test_types_of_a_frame_are_its_dtypes() -> None:
             ColumnType.TIME,
         ]
         assert table.booleans == {"b"}
+    with pytest.raises(SchemaError, match="'odd'"):
+        next(open_table(pd.DataFrame({"odd": pd.arrays.SparseArray([0.0, 1.0])})).read({"odd": "integer"}, 9))
 
 
 WORDS = [*dict.fromkeys(word.lower() for word in MISSING if word), "NA"]

@@ -251,6 +251,7 @@ def test_the_policy_names_what_cannot_be_found(tmp_path: Path) -> None:
         ('delimiter = "1"', "table.delimiter"),
         ('decimal = "x"', "table.decimal"),
         ('header = "second"', "table.header"),
+        ('encoding = "klingon"', "table.encoding"),
         ("missing_values = [-999]", "table.missing_values"),
     ],
 )
@@ -298,6 +299,7 @@ def test_a_first_line_that_may_be_a_record_is_refused(line: str, said: str, tmp_
         ("sep=;\na;b\n1;2\n", "sep=;"),
         ('"sep=\t"\na\tb\n1\t2\n', "delimiter"),
         ("# measured in 2020\na,b\n1,2\n", "comment"),
+        ("a|b;c\n1|2;3\n", "delimiter"),
     ],
 )
 def test_lines_before_the_names_are_told_apart_from_names(content: str, said: str, tmp_path: Path) -> None:
