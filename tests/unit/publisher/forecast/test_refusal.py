@@ -318,6 +318,18 @@ def test_words_that_are_hardly_told_are_warned_of_and_decide_nothing(
     assert "may be left" not in told.stderr
 
 
+def test_a_plan_that_looks_tells_what_words_become(
+    tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a table of which nothing is declared: the most columns, what the first rows show, and which are constant."""
+    monkeypatch.chdir(tmp_path)
+    data = write(mixed(600, 6, 6, 3).assign(same="a"), tmp_path / "t.parquet")
+    done = command("dp-publish", "plan", data, "--look")
+    assert "at most" in done.stdout
+    assert "standard error of a correlation" in done.stderr
+    assert "'same'" in done.stderr
+
+
 def test_whole_numbers_in_billions_are_published(tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the bounds that are found need more noise than whole numbers take, they are published as numbers."""
     monkeypatch.chdir(tmp_path)
