@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from scipy import optimize, special
 
-from dp_audit.checks import Check, make_check
 from dp_audit.press import Published
+from dp_audit.report import Check, make_check
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.guarantee import release_mu, release_rho
 from dp_publish.accounting.conversions import SLACK, mu_for_rho, rho_for_mu

@@ -5,11 +5,11 @@ The pairs are the bounds themselves, values far outside them, or values close to
 random inside the bounds, off the grid. What should come out before noise is computed here again, not taken from
 `rows`, whose faults it is to show.
 
-A table has canaries of all kinds mixed, empty cells among full ones, and crowds. Rows are in an order of chance, so
+A table has canaries of all kinds mixed, and empty cells among full ones. Rows are in an order of chance, so
 that every batch that a release reads holds rows of every kind, and the table comes in batches of unequal size: the
 first rows, and the last ones, in batches of one row or two, so that what is done at the edges of a batch is done to
 many of them. Where the unit of privacy is an entity, every canary entity has as many rows as it may have, or a few if
-that is many; eight more, at the end and over several batches, have more than they may have.
+that is many.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ Values: TypeAlias = NDArray[np.float64] | NDArray[np.int64]
 
 OUTSIDE = ("half a width outside", "far outside", "infinitely far outside")
 _LARGE_MU, _BEST_MU = 6.0, 3.0  # above the one, canaries are also put close: as far apart as gives the other
-_CROWDS = 8
-_LARGEST_CROWD = 2000  # rows that an entity may have; beyond, no crowd is made up
 _ALIKE = 16  # rows of an entity that are canaries, at most
 _FILLED = ("midpoint", "drop")  # what becomes of empty cells that are made up
 _EMPTY = 1000  # cells of each column
@@ -205,17 +203,14 @@ class MadeUp:
         For every draft, the rows of the release that its rows should become.
     empty : dict of str to ndarray
         For every column whose empty cells are filled, the rows of the release where it was empty.
-    n_rows : int
-        How many rows the release should have.
     expected : ndarray, shape (n_rows, n_columns)
-        What noise should be added to, in steps; not a number in the crowds' rows.
+        What noise should be added to, in steps, in every row that the release should have.
     """
 
     table: pa.Table
     drafts: list[Draft]
     places: list[NDArray[np.intp]]
     empty: dict[str, NDArray[np.intp]]
-    n_rows: int
     expected: NDArray[np.float64]
 
     def canaries(self, noisy: NDArray[np.float64]) -> list[Canaries]:
@@ -226,12 +221,6 @@ class MadeUp:
 def rows_alike(policy: Policy, n_columns: int) -> int:
     """Return how many rows in turn share their coins: those of an entity, as far as an attack can make use of them."""
     return min(policy.privacy.max_rows, _ALIKE, max(1, 256 // n_columns))
-
-
-def crowd_rows(policy: Policy) -> int:
-    """Return how many rows of each crowd there are: more than an entity may have; none without entities."""
-    unit = policy.privacy.entity
-    return 0 if unit is None or unit.max_rows > _LARGEST_CROWD else 2 * unit.max_rows + 3
 
 
 def coin_unit(policy: Policy) -> Unit:
@@ -270,24 +259,11 @@ def make_up(policy: Policy, columns: Sequence[Column], n: int, rng: np.random.Ge
         if column.missing == "midpoint"
     }
 
-    # the crowds at the end
-    rows = crowd_rows(policy)
-    arrays = {}
-    for column, content, gap in zip(columns, values, empty.T, strict=True):
-        array, (_, above) = _with_gaps(column, content, gap), far_values(column)
-        crowds = pa.array(np.full(_CROWDS * rows, above[0]), array.type)
-        arrays[column.name] = pa.concat_arrays([array.take(pa.array(order)), crowds])
-    owners = np.concatenate([order // alike, -1 - np.arange(_CROWDS * rows) % _CROWDS])
-    more = _CROWDS * policy.privacy.max_rows if rows else 0
-    n_rows = int(np.count_nonzero(kept)) + more
-    whole = np.full((n_rows, len(columns)), np.nan)
-    whole[: n_rows - more] = expected[order[kept]]
-    return MadeUp(in_batches(raw_table(policy, arrays, owners)), drafts, places, filled, n_rows, whole)
-
-
-def name_rows(n: int) -> list[str]:
-    """Return the entities of rows that have one each."""
-    return [f"row {index}" for index in range(n)]
+    arrays = {
+        column.name: _with_gaps(column, content, gap).take(pa.array(order))
+        for column, content, gap in zip(columns, values, empty.T, strict=True)
+    }
+    return MadeUp(in_batches(raw_table(policy, arrays, order // alike)), drafts, places, filled, expected[order[kept]])
 
 
 def raw_table(
@@ -296,17 +272,15 @@ def raw_table(
     """Return a table of these columns, and of the entities, by default one for each row, where the policy has any."""
     table, unit = pa.table(dict(arrays)), policy.privacy.entity
     if unit is not None:
-        table = table.append_column(unit.entity, pa.array(name_rows(table.num_rows) if owners is None else owners))
+        table = table.append_column(unit.entity, pa.array(np.arange(table.num_rows) if owners is None else owners))
     return table
 
 
-def in_batches(whole: pa.Table, cuts: Sequence[int] | None = None) -> pa.Table:
-    """Return a table in batches of unequal size, cut at some rows."""
-    if cuts is None:
-        few = [row for row in range(N_AT_EDGES) if row % 3]  # batches of one row and of two
-        cuts = [int(cut * whole.num_rows) for cut in _CUTS] + few + [whole.num_rows - row for row in few]
-    inner = [cut for cut in cuts if 0 <= cut <= whole.num_rows]
-    edges = sorted({0, *inner, whole.num_rows})
+def in_batches(whole: pa.Table, cuts: Sequence[int] = ()) -> pa.Table:
+    """Return a table in batches of unequal size, at both ends of one row and of two, and cut at further rows."""
+    few = [row for row in range(N_AT_EDGES) if row % 3]
+    cuts = [*cuts, *(int(cut * whole.num_rows) for cut in _CUTS), *few, *(whole.num_rows - row for row in few)]
+    edges = sorted({0, *(cut for cut in cuts if 0 <= cut <= whole.num_rows), whole.num_rows})
     return pa.concat_tables([whole.slice(start, stop - start) for start, stop in itertools.pairwise(edges)])
 
 

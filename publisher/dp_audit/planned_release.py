@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dp_audit.coding import check_row_coding
-from dp_audit.level_releases import audit_levels
-from dp_audit.press import Press
-from dp_audit.report import AuditReport
-from dp_audit.whole_covariance_releases import audit_covariance
+import numpy as np
+
+from dp_audit.canaries import in_batches, raw_table
+from dp_audit.coded_releases import audit_coded
+from dp_audit.press import UNPUBLISHED, Press, made_up_policy, not_published, publish_made_up
+from dp_audit.raw_cells import raw_arrays, raw_cells
+from dp_audit.report import AuditReport, Check, make_check
+from dp_audit.whole_moments import audit_moments
 from dp_audit.whole_row_releases import audit_rows
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
-from dp_publish.data.kinds import KINDS
+from dp_bundle.manifest.columns import Column
+from dp_publish.covariance.guarantee import moment_columns
 from dp_publish.data.table import Source
 from dp_publish.policy.columns import prepare, require_bounds
-from dp_publish.policy.model import Policy, Privacy
+from dp_publish.policy.model import Policy
+from dp_publish.rows.calibration import calibrate
+
+_OTHERS = 10  # entities of one row, beside crowds
+_MOST_STATES, _LARGEST_CROWD = 64, 2000  # beyond so many rows that an entity may have, no crowd is made up
 
 
 def audit_planned_release(
@@ -39,7 +47,7 @@ def audit_planned_release(
     press : callable
         Publishes a made-up table where nobody keeps the books: `release.publish_aside`.
     n_canaries, confidence
-        As for `audit_rows` and `audit_covariance`.
+        As for `audit_rows` and `audit_moments`.
     tell : callable
         Called with a mechanism's name before an attack on it that takes minutes.
 
@@ -58,45 +66,60 @@ def audit_planned_release(
         )
     if policy.privacy.release == "rows":
         require_bounds(policy, kinds)
-        return _audit_rows(policy, kinds, press, n_canaries, confidence)
-    return audit_covariance(
-        policy, kinds, prepared.count_rows, press, n_canaries=n_canaries, confidence=confidence, tell=tell
-    )
+        report = _audit_rows(policy, kinds, press, n_canaries, confidence)
+    else:
+        report = audit_moments(
+            policy, kinds, prepared.count_rows, press, n_canaries=n_canaries, confidence=confidence, tell=tell
+        )
+    unit = policy.privacy.entity
+    if unit is None or unit.max_rows > _LARGEST_CROWD or not policy.privacy.neighbours.n_rows_public:
+        return report
+    policy = made_up_policy(policy, kinds)
+    columns = moment_columns(policy, kinds) if policy.privacy.is_moments else calibrate(policy, kinds)
+    return replace(report, checks=(*report.checks, _check_entities(press, policy, columns, unit.max_rows)))
 
 
 def _audit_rows(
     policy: Policy, kinds: dict[str, str], press: Press, n_canaries: int | None, confidence: float
 ) -> AuditReport:
-    """Attack a release of rows: numbers, categories, and numbers with published gaps, each as all that is released.
-
-    Whatever is coded is then replayed through its coding, all columns together.
-    """
-    parts = {
-        "levels": [source for source in policy.sources if KINDS[source.kind].is_nominal],
-        "gaps": [source for source in policy.sources if source.has_gap_column],
-    }
-    with_states = {name for sources in parts.values() for source in sources for name in source.columns}
-    numbers = {name: kind for name, kind in kinds.items() if name not in with_states}
+    """Attack a release of rows: numbers, and columns that are coded, each as all that is released."""
+    coded = {name: kinds[name] for source in policy.sources for name in source.columns if name in kinds}
+    numbers = {name: kind for name, kind in kinds.items() if name not in coded}
     reports: dict[str, AuditReport] = {}
     if numbers:
         alone = policy.model_copy(update={"sources": ()})
         reports[""] = audit_rows(alone, numbers, press, n_canaries=n_canaries, confidence=confidence)
-    for part, sources in parts.items():
-        own = {name: kinds[name] for source in sources for name in source.columns if name in kinds}
-        if own:
-            alone = policy.model_copy(update={"privacy": _by_cells(policy.privacy), "sources": tuple(sources)})
-            reports[part] = audit_levels(alone, own, press, n_canaries=n_canaries, confidence=confidence)
+    if coded:
+        privacy = policy.privacy  # of columns without a `max_change` a change may be any
+        privacy = privacy.model_copy(update={"unit": "cell"}) if privacy.unit == "change" else privacy
+        alone = policy.model_copy(update={"privacy": privacy})
+        reports["coded: "] = audit_coded(alone, coded, press, n_canaries=n_canaries, confidence=confidence)
     checks = [
-        replace(check, name=f"{part}: {check.name}" if part and len(reports) > 1 else check.name)
+        replace(check, name=f"{part}{check.name}" if len(reports) > 1 else check.name)
         for part, report in reports.items()
         for check in report.checks
     ]
-    if policy.sources:
-        checks.append(check_row_coding(press, policy, kinds))
     mu_lower = max(report.mu_lower or 0.0 for report in reports.values())
     return replace(next(iter(reports.values())), mu_lower=mu_lower, checks=tuple(checks))
 
 
-def _by_cells(privacy: Privacy) -> Privacy:
-    """Return the strength for columns without a `max_change`, of which a change may be any."""
-    return privacy.model_copy(update={"unit": "cell"}) if privacy.unit == "change" else privacy
+def _check_entities(press: Press, policy: Policy, columns: Sequence[Column], max_rows: int) -> Check:
+    """Check how many rows are published of entities that have too many, a crowd for every state of the cells.
+
+    Their rows come in turn, in batches of one row or two, so that neither what a row holds nor where batches begin can
+    let a row pass the cap unseen. How many rows are left is public, and known beforehand.
+    """
+    cells, rows = raw_cells(policy.sources, columns), 2 * max_rows + 3
+    n = min(max(cell.n_states for cell in cells), _MOST_STATES)
+    turns = np.concatenate([np.arange(_OTHERS) % n, np.tile(np.arange(n), rows)])
+    owners = [*(f"row {index}" for index in range(_OTHERS)), *(f"crowd {state}" for state in turns[_OTHERS:])]
+    states = np.column_stack([np.minimum(turns, cell.n_states - 1) for cell in cells])
+    table = in_batches(raw_table(policy, raw_arrays(cells, states), owners))
+    allowed, faults = _OTHERS + n * max_rows, []
+    try:
+        found = publish_made_up(press, table, policy).release.n_rows
+    except UNPUBLISHED as error:
+        faults.append(not_published(error))
+    else:
+        faults += [f"{found} rows were published where entities may have {allowed} in all"] if found != allowed else []
+    return make_check("entities", faults, f"of entities with too many rows {max_rows} each are published")

@@ -11,13 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_audit.canaries import canary_limits, granularities, in_batches, raw_table
+from dp_audit.canaries import canary_limits, far_values, granularities
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.sources import Source
 from dp_publish.data.kinds import KINDS
-from dp_publish.policy.model import Policy
-
-WITH_LEVELS = ("category", "boolean")  # kinds of sources that are judged by their levels; others are numbers
 
 Floats = NDArray[np.float64]
 States = NDArray[np.int64]
@@ -37,15 +34,12 @@ class RawCell:
         The raw value of every state.
     numbers : ndarray, shape (n_states, n_columns)
         What every state is published as, before noise.
-    has_levels : bool
-        Whether a state is a level.
     """
 
     name: str
     columns: Sequence[Column]
     values: pa.Array
     numbers: Floats
-    has_levels: bool = False
 
     @property
     def n_states(self) -> int:
@@ -65,11 +59,12 @@ class RawCell:
         return np.clip(np.rint(self.numbers / steps), np.ceil(limits[:, 0]), np.floor(limits[:, 1]))
 
 
-def raw_cells(sources: Sequence[Source], columns: Sequence[Column]) -> list[RawCell]:
+def raw_cells(sources: Sequence[Source], columns: Sequence[Column], *, outside: bool = False) -> list[RawCell]:
     """Return the cells of a raw row that is published as these columns, in their order.
 
     A cell with levels has a state for each, any other the two ends of its bounds. Where gaps are published, or filled,
-    the second state has no value; numbers without one may also be NaN, which is the last state.
+    the second state has no value; numbers without one may also be NaN, which is a state more. With `outside`, so are
+    numbers at some distances outside their bounds.
     """
     source_of = {name: source for source in sources for name in source.columns}
     cells = []
@@ -78,24 +73,11 @@ def raw_cells(sources: Sequence[Source], columns: Sequence[Column]) -> list[RawC
         kind = source.kind if source else "number"
         if source and source.columns[0] != column.name:
             continue
-        found = _at_levels(source) if source and source.levels else _at_ends(kind, column)
+        found = _at_levels(source) if source and source.levels else _at_ends(kind, column, outside=outside)
         own = columns[index : index + len(source.columns)] if source else [column]
         name = source.name if source else column.name
-        cells.append(RawCell(name, own, *_with_gaps(kind, column, *found), has_levels=kind in WITH_LEVELS))
+        cells.append(RawCell(name, own, *_with_gaps(kind, column, *found)))
     return cells
-
-
-def tables_of(
-    policy: Policy, cells: Sequence[RawCell], states: States, owners: Sequence[str] | None = None
-) -> tuple[pa.Table, pa.Table]:
-    """Return the raw table of rows in these states, a column for each cell, and that of the numbers it stands for."""
-    numbers: dict[str, pa.Array] = {}
-    for cell, places in zip(cells, states.T, strict=True):
-        names = (column.name for column in cell.columns)
-        numbers |= zip(names, map(pa.array, cell.numbers[places].T), strict=True)
-    cuts = [len(states) // 5, len(states) // 2, len(states) // 2 + 1]
-    raw = in_batches(raw_table(policy, raw_arrays(cells, states), owners), cuts)
-    return raw, in_batches(raw_table(policy, numbers, owners), cuts)
 
 
 def raw_arrays(cells: Sequence[RawCell], states: States) -> dict[str, pa.Array]:
@@ -115,9 +97,13 @@ def _at_levels(source: Source) -> tuple[pa.Array, Floats]:
     return pa.array(words, pa.string()), numbers
 
 
-def _at_ends(kind: str, column: Column) -> tuple[pa.Array, Floats]:
+def _at_ends(kind: str, column: Column, *, outside: bool) -> tuple[pa.Array, Floats]:
     """Return both ends as raw values, and as the numbers that these stand for: whole days, or microseconds."""
     ends = np.array(canary_limits(column))
+    if outside and kind == "number":
+        beyond = np.concatenate(far_values(column))
+        values = np.concatenate([ends.astype(beyond.dtype), beyond])
+        return pa.array(values), np.clip(values.astype(np.float64), *ends)[:, None]
     return KINDS[kind].decode(ends, np.zeros(2, dtype=bool)), KINDS[kind].decoded(ends)[:, None]
 
 

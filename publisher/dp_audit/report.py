@@ -1,11 +1,93 @@
-"""An audit's report, for a person and for a machine."""
+"""A check's result, what several attacks judge alike, and an audit's report, for a person and for a machine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from dp_audit.checks import Check
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_audit.hypothesis_tests import correlated_signs, guessed_mu, n_repeats
+from dp_bundle.base.errors import ParameterError
+from dp_publish.accounting.conversions import SLACK
+
+LEAST_RUNS, _MOST_RUNS = 1000, 1 << 20  # releases of a matrix
+NOTHING_PROVED = "the coins were not guessed well enough to prove anything at this strength"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check's result, in words that name the column where there is a fault."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+def runs_for(wanted: int | None, default: int, least: int = LEAST_RUNS) -> int:
+    """Return how many releases are attacked; refuse a number that proves nothing, or takes for ever."""
+    n = default if wanted is None else wanted
+    if not least <= n <= _MOST_RUNS:
+        raise ParameterError("canaries", f"from {least} to {_MOST_RUNS}", n)
+    return n
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse a confidence that is none."""
+    if not 0.5 <= confidence < 1:
+        raise ParameterError("confidence", "in [0.5, 1), such as 0.9999", confidence)
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Guesses at the coins of one unit, the mu that they prove, and the mu that is stated for it."""
+
+    who: str
+    correct: int
+    total: int
+    bound: float
+    stated: float
+    where: str = ""
+
+
+def judge_guesses(guessed: Iterable[Guesses]) -> tuple[float, Check]:
+    """Return the largest lower bound on mu that guesses prove, and the check that none exceeds what is stated."""
+    best, faults, detail = 0.0, [], NOTHING_PROVED
+    for each in guessed:
+        if each.bound > best:
+            share, best = each.correct / each.total, each.bound
+            detail = f"{share:.1%} of {each.total} coins{each.where} guessed, which proves mu >= {best:.4g}"
+        if each.bound > each.stated * SLACK:
+            faults.append(f"{each.who} is told apart with mu >= {each.bound:.4g}, above the {each.stated:.4g} stated")
+    return best, make_check("attack", faults, detail)
+
+
+def check_guesses(correct: int, n: int, stated_mu: float, alpha: float) -> tuple[float, Check]:
+    """Return the lower bound on mu that so many guesses of n coins prove, and the check that it is not too large."""
+    bound = guessed_mu(correct, n, alpha)
+    return judge_guesses([Guesses("a row", correct, n, bound, stated_mu)])
+
+
+def check_signs(signs: Sequence[NDArray[np.int8]], alpha: float) -> Check:
+    """Check that signs of noise are uncorrelated and that no stretch of noise occurs twice.
+
+    Given are the signs of each run's noise, of shape (n_rows, n_columns).
+    """
+    repeats = n_repeats([part[:, index] for part in signs for index in range(part.shape[1])])
+    faults = [f"{repeats} runs of 64 signs of noise occur again, as if random bits were used twice"] if repeats else []
+    excess, where = correlated_signs(np.concatenate(signs), alpha)
+    faults += [f"noise is correlated between cells {where}"] if excess > 1 else []
+    return make_check(
+        "independence", faults, "no correlation of signs between columns or rows, and no noise is used twice"
+    )
+
+
+def make_check(name: str, faults: Sequence[str], detail: str) -> Check:
+    """Return a check that fails with the first fault, if there is one."""
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return Check(name, not faults, f"{faults[0]}{more}" if faults else detail)
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ a wrong scale they do not, which it rejects.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
+from tests.statistical.transcripts import Turn, record, two_rounds, worst_neighbours
 
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
@@ -22,8 +23,10 @@ from dp_publish.covariance.mechanisms.base import OneSum
 from dp_publish.covariance.mechanisms.directions import PLACES, draw_direction
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.covariance.mechanisms.two_round import NoisySums
 from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight
 from dp_publish.covariance.scaling import Scaling, scaling_for
+from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, NoisyLengths
 from dp_publish.sampling.bingham import sample_bingham
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.fixed_point import integers, precise_normals
@@ -282,6 +285,45 @@ def one_eigenvalue() -> Drawn:
     return Drawn(draw, lambda f: lambda x: stats.laplace(scale=4 * f).cdf(x), 6000, (0.9, 1.1), 0.0)
 
 
+def steps_of(kind: str, p: int, *which: type) -> list[Drawn]:
+    """Return the noise and the choices of a release in two rounds, of one step of every name, by their own laws."""
+    mechanism = two_rounds(p, kind=kind)
+    turns = record(mechanism, worst_neighbours(mechanism.places)[0], insecure_keystream(1))
+    return [
+        _of_step(turn) for turn in {turn.step.name: turn for turn in turns}.values() if isinstance(turn.step, which)
+    ]
+
+
+def _of_step(turn: Turn) -> Drawn:
+    step, statistic = turn.step, turn.statistic
+    if isinstance(step, NoisySums):
+        return Drawn(
+            lambda n, rng: np.array([_on_sums(step, statistic, step.draw(statistic, rng)) for _ in range(n)]),
+            *(normal(1.0, 0.0), 2000, (0.9, 1.1), 0.0),
+        )
+    if isinstance(step, NoisyLengths | NoisyCounts):  # both in whole numbers
+        exact = step.in_units(statistic) if isinstance(step, NoisyLengths) else statistic
+        size = np.size(exact)
+
+        def draw(n: int, rng: Keystream) -> Any:
+            return np.array([np.reshape(step.draw(statistic, rng) - exact, size) for _ in range(n)], dtype=float)
+
+        return Drawn(draw, normal(step.sigma), max(8000 // size, 200), (0.9, 1.1))
+    scores = np.rint(np.arange(32) / step.mechanism.epsilon).astype(np.int64)  # so far apart that chances differ
+    return Drawn(
+        lambda n, rng: np.array([step.draw(scores, rng) for _ in range(n)], dtype=float)[:, None],
+        of_probabilities(lambda f: np.exp(replace(step.mechanism, mu=f * step.mu).log_probabilities(scores))),
+        *(800, (0.8, 1.25)),
+    )
+
+
+def _on_sums(step: Any, statistic: Any, outcome: Any) -> Floats:
+    """Return the noise on the diagonal, but for the constant's own, in standard deviations."""
+    sigma, grid = step.gaussian.sigma_and_grid()
+    exact = grid.round(statistic.steps).astype(np.float64) * grid.step
+    return np.asarray(np.diagonal(outcome.matrix - exact)[:-1] / sigma)
+
+
 QUICK: dict[str, Callable[[], list[Drawn]]] = {
     **{
         f"discrete Gaussian, {sigma:g}": lambda sigma=sigma: [
@@ -337,6 +379,7 @@ CI: dict[str, Callable[[], list[Drawn]]] = {
         in_pairs((0.0, 4.0, 9.0), sample_bingham, 6000),
     ],
     "directions": lambda: [on_the_circle(8.0, exact_direction, 2000), in_pairs((0.0, 4.0, 9.0), exact_direction, 3000)],
+    "noise of two rounds": lambda: steps_of("scores", 7, NoisySums, NoisyLengths, NoisyCounts),
     "one eigenvalue": lambda: [one_eigenvalue()],
 }
 LONG: dict[str, Callable[[], list[Drawn]]] = {
@@ -353,6 +396,7 @@ LONG: dict[str, Callable[[], list[Drawn]]] = {
     "wishart-difference, one more row": lambda: entries(
         "wishart-difference", PureDP(3.0), lambda s: _difference(s, 1.0), DIFFERENCE, 1000, "add-remove"
     ),
+    "choices of two rounds": lambda: steps_of("found", 2, Choice),
     "further directions": lambda: [
         *(on_the_circle(kappa, sample_bingham, 2000) for kappa in (0.0, 2.0, 300.0)),
         *(on_the_circle(kappa, exact_direction, 500) for kappa in (0.0, 300.0)),

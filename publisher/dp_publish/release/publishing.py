@@ -429,7 +429,7 @@ def sign_beside(receipt: Receipt, key: Ed25519PrivateKey) -> tuple[Path | Remote
 
 
 @contextlib.contextmanager
-def publish_aside(table: pa.Table, policy: Policy, keystream: Keystream | None = None) -> Iterator[tuple[Path, Cost]]:
+def publish_aside(table: pa.Table, policy: Policy) -> Iterator[tuple[Path, Cost]]:
     """Publish a made-up table like a real one, in a temporary folder.
 
     Parameters
@@ -438,8 +438,6 @@ def publish_aside(table: pa.Table, policy: Policy, keystream: Keystream | None =
         Made-up rows, and no others: the user's own ledger does not see the release.
     policy : Policy
         As for `publish`.
-    keystream : Keystream, optional
-        Where random bits come from.
 
     Yields
     ------
@@ -452,5 +450,5 @@ def publish_aside(table: pa.Table, policy: Policy, keystream: Keystream | None =
         folder = Path(name)
         ledger, key = Ledger(folder / "ledger.sqlite"), Ed25519PrivateKey.generate()
         path = folder / "made-up.tar"
-        publish(table, policy, out=path, key=key, ledger=ledger, keystream=keystream)
+        publish(table, policy, out=path, key=key, ledger=ledger)
         yield path, ledger.entries()[0].cost

@@ -1,14 +1,17 @@
-"""Whole releases of cells with states attacked: made-up levels, or gaps, are published, and what a reader finds judged.
+"""Whole releases of columns that are coded attacked: made-up levels, dates, times and gaps are published and judged.
 
-Each category, and each number whose gaps are published (`raw_cells`), is judged by its own part of what the policy
-asked for, computed here afresh. In every row it has one of all its states, in half of the rows one of the first two, by
-a fair coin. The checks:
+Each raw column (`raw_cells`) is judged by its own part of what the policy asked for, computed here afresh. In every row
+it has one of all its states, in every other row one of the first two, by a fair coin. The first and the last rows come
+in batches of one or two. Among the others is a stretch in which nearly all rows are in their first state, so that
+states are rare in a batch. The checks:
 
 - attack: the lower bound on mu that guessing these coins proves does not exceed what is stated (`hypothesis_tests`); of
   randomised response 2 Phi^-1(p), as whatever is mu-GDP lets nobody guess right more often than Phi(mu / 2).
 - noise: of noise on indicators and numbers its law and variance; of randomised response how often a level stays, and
-  how often it becomes each other one, and that each row has one level.
+  how often it becomes each other one, and that each row has one level. Of all rows, of those at the edges of batches,
+  and of those in rare states.
 - independence: signs of noise are uncorrelated, and so is which levels were replaced.
+- coding: what is published of columns is the same for a table in which one state of each alone occurs.
 - books: what the manifest states and what the ledger keeps are no less than the noise comes to.
 
 References
@@ -24,15 +27,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy import special, stats
 
-from dp_audit.canaries import granularities, raw_table
-from dp_audit.checks import Check, Guesses, check_signs, judge_guesses, make_check
+from dp_audit.canaries import N_AT_EDGES, granularities, in_batches, raw_table
 from dp_audit.hypothesis_tests import Attack, guessed_mu, judge_noise, law_of
-from dp_audit.press import Press, Published
-from dp_audit.raw_cells import Floats, RawCell, States, raw_arrays, raw_cells
-from dp_audit.report import AuditReport
+from dp_audit.press import Press, Published, publish_made_up
+from dp_audit.raw_cells import Floats, RawCell, States, any_states, raw_arrays, raw_cells
+from dp_audit.report import AuditReport, Check, Guesses, check_signs, judge_guesses, make_check
 from dp_audit.whole_row_releases import Judged, audit_made_up
 from dp_bundle.manifest.columns import Column, RandomizedResponse
 from dp_bundle.manifest.guarantee import release_mu
@@ -40,7 +41,8 @@ from dp_publish.policy.model import Policy
 
 _ROWS = 1 << 16
 _N_CHECKS = 3  # that may raise a false alarm
-_LAGS = 16
+_LAGS, _MANY = 16, 50
+_FEW, _TIMES = 40, 100  # rows of a batch in which two are in rare states, and how many there are of these
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,6 @@ class _Cell:
         Of its columns among all published ones.
     claim : float
         The mu that the policy asks for.
-    coins : ndarray of int
-        One for each row; every other row is in one of the first two states, by its coin.
     states : ndarray of int
         Of all rows.
     """
@@ -64,7 +64,6 @@ class _Cell:
     raw: RawCell
     places: slice
     claim: float
-    coins: NDArray[np.int64]
     states: States
 
     def in_steps(self, noisy: Floats) -> Floats:
@@ -84,16 +83,15 @@ class _Cell:
         return np.where(valid & (own.sum(axis=1) == 1.0), own.argmax(axis=1), -1)
 
 
-def audit_levels(
+def audit_coded(
     policy: Policy, kinds: dict[str, str], press: Press, *, n_canaries: int | None = None, confidence: float = 0.9999
 ) -> AuditReport:
-    """Publish made-up levels, or gaps, under a policy, and attack what a reader finds.
+    """Publish made-up levels, dates, times and gaps under a policy, and attack what a reader finds.
 
     Parameters
     ----------
     policy : Policy
-        For a release of rows; resolved. Its columns are those of categories and truth values alone, or of numbers whose
-        gaps are published.
+        For a release of rows; resolved. Its columns are those of sources alone.
     kinds : dict of str to str
         Those columns.
     press : callable
@@ -115,74 +113,89 @@ def audit_levels(
     def prepare(
         policy: Policy, columns: Sequence[Column], claim: float, rng: np.random.Generator
     ) -> tuple[int, pa.Table, Judged]:
-        cells = _cells(policy, columns, claim, n, rng)
+        raw, rare = raw_cells(policy.sources, columns, outside=True), n // 2 + _FEW // 2 * np.arange(2 * _TIMES)
+        states = any_states(raw, n + _FEW * _TIMES, rng)
+        coined = np.delete(np.arange(len(states)), slice(n // 2, n // 2 + _FEW * _TIMES))[::2]
+        states[coined] = rng.integers(0, 2, (len(coined), len(raw)))
+        others = np.column_stack([rng.integers(1, cell.n_states, len(rare)) for cell in raw])
+        states[n // 2 : n // 2 + _FEW * _TIMES] = 0
+        states[rare] = others
+
+        cells = _cells(policy, raw, claim, states)
+        edges = np.r_[0:N_AT_EDGES, len(states) - N_AT_EDGES : len(states)]
+        alone = raw_table(policy, raw_arrays(raw, np.ones((_FEW, len(raw)), dtype=np.int64)))
 
         def judge(published: Published) -> tuple[float, list[Check]]:
-            noisy = published.values
-            mu_lower, attack = judge_guesses(_guess(each, noisy, alpha / len(cells), rng) for each in cells)
-            noise, independence = _check_noise(cells, noisy, alpha), _check_independence(cells, noisy, alpha)
-            return mu_lower, [attack, noise, independence]
+            again, noisy = publish_made_up(press, alone, policy), published.values
+            described = [(each.release.columns, each.release.sources) for each in (published, again)]
+            if described[0] != described[1] or described[0][0] != tuple(columns):
+                return 0.0, [make_check("coding", ["what is published of columns follows from their values"], "")]
+            if len(noisy) != len(states):
+                return 0.0, [make_check("coding", [f"{len(noisy)} rows were published of {len(states)}"], "")]
+            mu_lower, attack = judge_guesses(_guess(each, noisy, coined, alpha / len(cells), rng) for each in cells)
+            rows = [np.arange(len(noisy)), edges, rare]
+            noise, independence = _check_noise(cells, noisy, rows, alpha), _check_independence(cells, noisy, alpha)
+            coding = make_check("coding", [], "what is published of columns does not follow from their values")
+            return mu_lower, [attack, noise, independence, coding]
 
-        states = np.column_stack([each.states for each in cells])
-        return n, raw_table(policy, raw_arrays([each.raw for each in cells], states)), judge
+        table = raw_table(policy, raw_arrays(raw, states))
+        return n, in_batches(table, [n // 2 + _FEW * batch for batch in range(_TIMES + 1)]), judge
 
     return audit_made_up(policy, kinds, press, confidence, prepare)
 
 
-def _cells(policy: Policy, columns: Sequence[Column], claim: float, n: int, rng: np.random.Generator) -> list[_Cell]:
+def _cells(policy: Policy, raw: Sequence[RawCell], claim: float, states: States) -> list[_Cell]:
     """Return the cells, each with the part of mu that is its own: all of a cell's, of a row's by weights.
 
     Where the policy asks for no mu, that of noise on whole numbers is what their noise has.
     """
-    found = raw_cells(policy.sources, columns)
-    weights = [policy.column(cell.columns[0].name).weight for cell in found]
+    weights = [policy.column(cell.columns[0].name).weight for cell in raw]
     alone = policy.privacy.unit_name in ("cell", "change")
-    coins = [rng.integers(0, 2, n) for _ in found]
     cells, first = [], 0
-    for cell, weight, thrown in zip(found, weights, coins, strict=True):
+    for cell, weight, own in zip(raw, weights, states.T, strict=True):
         share = 1.0 if alone else math.sqrt(weight / math.fsum(weights) / policy.privacy.max_rows)
         is_mu = policy.privacy.mu is not None or cell.columns[0].is_gaussian
-        states = rng.integers(0, cell.n_states, n)
-        states[::2] = thrown[::2]
-        places = slice(first, first + len(cell.columns))
-        own = claim * share if is_mu else release_mu("cell", cell.columns)
-        cells.append(_Cell(cell, places, own, thrown, states))
-        first = places.stop
+        asked = claim * share if is_mu else release_mu("cell", cell.columns)
+        cells.append(_Cell(cell, slice(first, first + len(cell.columns)), asked, own))
+        first += len(cell.columns)
     return cells
 
 
-def _guess(each: _Cell, noisy: Floats, alpha: float, rng: np.random.Generator) -> Guesses:
+def _guess(each: _Cell, noisy: Floats, coined: States, alpha: float, rng: np.random.Generator) -> Guesses:
     """Guess the coins of a cell from what came out."""
-    thrown, cell = each.coins[::2], each.raw
+    thrown, cell = each.states[coined], each.raw
     if cell.response is not None:
-        found = each.levels(noisy)[::2]
+        found = each.levels(noisy)[coined]
         guesses = np.where(np.isin(found, (0, 1)), found, rng.integers(0, 2, len(found)))
         correct, total = int(np.count_nonzero(guesses == thrown)), len(thrown)
     else:
         low, high = cell.steps[:2]
         moved = np.flatnonzero(high != low)
         test = Attack([cell.columns[place] for place in moved.tolist()], (high - low)[moved])
-        centred = each.in_steps(noisy)[::2, moved] - 0.5 * (low + high)[moved]
+        centred = each.in_steps(noisy)[coined][:, moved] - 0.5 * (low + high)[moved]
         correct, total = test.count_correct(centred, thrown.astype(bool))
     return Guesses(f"a cell of {cell.name!r}", correct, total, guessed_mu(correct, total, alpha), each.claim)
 
 
-def _check_noise(cells: Sequence[_Cell], noisy: Floats, alpha: float) -> Check:
-    """Check what was added to indicators, or how often levels stay and which they become."""
+def _check_noise(cells: Sequence[_Cell], noisy: Floats, rows: Sequence[States], alpha: float) -> Check:
+    """Check what was added to indicators, or how often levels stay and which they become, of some sets of rows."""
     faults = []
     for each in cells:
-        share, columns = alpha / len(cells), each.raw.columns
+        share, columns = alpha / len(cells) / len(rows), each.raw.columns
         if each.raw.response is not None:
-            faults += _response_faults(each, each.raw.response, each.levels(noisy), share)
+            levels = each.levels(noisy)
+            for some in rows:
+                faults += _response_faults(each, each.raw.response, levels[some], each.states[some], share)
             continue
         for column, noise in zip(columns, each.residuals(noisy).T, strict=True):
-            _, fault = judge_noise([noise], law_of(column.cell_noise), share / (2 * len(columns)))
-            faults += [f"the noise on {column.name!r} {fault}"] if fault else []
+            for some in rows:
+                _, fault = judge_noise([noise[some]], law_of(column.cell_noise), share / (2 * len(columns)))
+                faults += [f"the noise on {column.name!r} {fault}"] if fault else []
     return make_check("noise", faults, "distributed as stated; levels stay, and become others, as often as stated")
 
 
-def _response_faults(each: _Cell, response: RandomizedResponse, found: States, alpha: float) -> list[str]:
-    name, raw = each.raw.name, each.states
+def _response_faults(each: _Cell, response: RandomizedResponse, found: States, raw: States, alpha: float) -> list[str]:
+    name = each.raw.name
     if (found < 0).any():
         return [f"{np.count_nonzero(found < 0)} rows of {name!r} do not show one level"]
     faults = []
@@ -192,7 +205,7 @@ def _response_faults(each: _Cell, response: RandomizedResponse, found: States, a
             f"a level of {name!r} stays in {stays / len(raw):.4g} of rows, and {response.p_same:.4g} is stated"
         )
     changed = found != raw
-    if response.n_levels > 2 and changed.any():
+    if response.n_levels > 2 and np.count_nonzero(changed) > _MANY * response.n_levels:  # for an approximation
         steps = (found[changed] - raw[changed]) % response.n_levels  # uniform on 1, ..., K - 1
         counts = np.bincount(steps, minlength=response.n_levels)[1:]
         if stats.chisquare(counts).pvalue < alpha / 2:
