@@ -7,7 +7,6 @@ guesses it by the likelihood ratio of the stated noise around the sums of either
 
 - attack: the lower bound on mu that the guesses prove does not exceed what is stated of a row. Whatever is mu-GDP lets
   nobody guess more often than Phi(mu / 2), whatever is epsilon-DP no more often than with the mu that epsilon implies.
-- grid: all noisy entries are on the stated grid.
 - noise: what entries are away from the exact sums has the distribution stated, each of them and all together, and so
   has the noise on the lengths and the histograms of a release in two rounds.
 - independence: signs of noise are uncorrelated between entries, both rounds, and releases, and no noise occurs twice.
@@ -17,7 +16,7 @@ The exact sums are computed here from what a release states: raw values are clip
 shortened in plain floating-point arithmetic, as the format says it of bounds, asinh, standards, column clip, transform
 and radius. That differs from the release's integers by far less than the noise. Of a release by normal scores, rows are
 counted first, by comparing each with every end of a cell. How far a row of that radius may move the sums is what
-readers check of every manifest against its noise (`SecondMoments.check_guarantee`).
+readers check of every manifest against its noise (`SecondMoments.check_guarantee`), as that entries are on its grid.
 
 What was chosen privately in two rounds is taken as it was stated: the attack makes no use of it.
 
@@ -54,7 +53,7 @@ from dp_publish.policy.model import Policy
 
 _Floats: TypeAlias = NDArray[np.float64]
 
-_LEAST_RELEASES, _RELEASES = 100, 2000
+_LEAST_RELEASES, _RELEASES, _VALUES = 100, 2000, 1 << 24  # by default no more than so many entries of all matrices
 _ROWS, _FEW_ROWS, _LARGE_MU = 400, 40, 20.0  # of a table, and where sums must be exact to a part of little noise
 _DRAWN = 256  # pairs of rows, of which one makes the tables differ
 _N_CHECKS = 3  # that may raise a false alarm
@@ -135,7 +134,8 @@ def audit_moments(
     if law is None and isinstance(mechanism, OneSum):
         report, coins = attack_from_outside(mechanism, n_runs=n_canaries, confidence=confidence), np.zeros(1, np.bool_)
     else:
-        n, stated = runs_for(n_canaries, _RELEASES, _LEAST_RELEASES), mechanism.spends(1).mu
+        usual = max(_LEAST_RELEASES, min(_RELEASES, _VALUES // mechanism.scaling.n_coordinates**2))
+        n, stated = runs_for(n_canaries, usual, _LEAST_RELEASES), mechanism.spends(1).mu
         report = AuditReport("row", stated, 0.0, confidence, n, (), mechanism.name, max_rows=mechanism.max_rows)
         coins = np.random.default_rng().integers(0, 2, n).astype(np.bool_)
     try:
@@ -187,10 +187,6 @@ def _judge(
     correct = int(np.count_nonzero((sizes[:, 1] < sizes[:, 0]) == coins))
     mu_lower, attack = check_guesses(correct, len(coins), report.stated_mu or 0.0, alpha)
 
-    off = np.mean([np.mean(steps != np.rint(steps)) for each in released for steps in _in_steps(each)])
-    faults = [f"{off:.1%} of the entries are off the grid, as floating-point noise is"] if off else []
-    grid = make_check("grid", faults, "all noisy entries are on the grid")
-
     own = [both[int(coin)] for both, coin in zip(found, coins, strict=True)]
     entries = np.array([each.entries for each in own])
     counts = np.concatenate([np.empty(0, np.int64), *(part for each in own for part in each.counts)])
@@ -198,7 +194,6 @@ def _judge(
     signs = np.sign(np.column_stack([entries, np.array(first).reshape(len(own), -1)])).astype(np.int8)
     checks = (
         attack,
-        grid,
         _check_noise(law, entries, _before_rounding(counts, sigma, rng), alpha),
         check_signs([signs], alpha),
     )
@@ -240,14 +235,6 @@ def _before_rounding(noise: NDArray[np.int64], sigma: float, rng: np.random.Gene
     low, high = special.ndtr((noise - 0.5) / sigma), special.ndtr((noise + 0.5) / sigma)
     found: _Floats = special.ndtri(np.clip(low + rng.random(noise.shape) * (high - low), _LEAST, 1 - _LEAST))
     return found
-
-
-def _in_steps(published: Published) -> Iterator[_Floats]:
-    """Yield the noisy entries of each round in steps of its grid."""
-    stated, first = _stated(published), published.first_round
-    if first is not None and stated.first_round is not None:
-        yield _noisy_entries(first, published) / stated.first_round.granularity
-    yield _noisy_entries(published.values, published) / stated.granularity
 
 
 def _noisy_entries(matrix: _Floats, published: Published) -> _Floats:

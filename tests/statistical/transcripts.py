@@ -133,8 +133,8 @@ def log_ratio(turns: list[Turn], statistics: list[Any]) -> float:
 def faults_of_steps(mechanism: TwoRound, keystream: Keystream) -> Iterator[str]:
     """Yield where a step moves or loses more than it may on made-up neighbours, or follows from the table itself."""
     rng = np.random.default_rng(1)
-    stated, (*neighbours, unlike) = mechanism.spends(1).mu, *_neighbours(mechanism, rng), _unlike(mechanism.places, rng)
-    for one, other, n_replaced in (each for a, b, n in neighbours for each in ((a, b, n), (b, a, n))):
+    stated, neighbours = mechanism.spends(1).mu, [*_neighbours(mechanism, rng)]
+    for one, other, n_replaced in (*neighbours, *((b, a, n) for a, b, n in neighbours)):
         turns = record(mechanism, one, keystream)
         try:
             statistics, _ = replay(mechanism, other, turns)
@@ -146,6 +146,7 @@ def faults_of_steps(mechanism: TwoRound, keystream: Keystream) -> Iterator[str]:
         if math.hypot(*(turn.step.mu for turn in turns)) > stated * SLACK:
             yield "the steps come to more than is stated"
 
+    unlike = _unlike(mechanism.places, rng)
     for own, *others in (unlike, unlike[::-1]):
         turns = record(mechanism, own, keystream)
         try:
