@@ -225,7 +225,7 @@ def _audit(name: str, folder: Path) -> AuditReport:
     policy = Policy.model_validate(sections)
     row = {each: [COLUMNS[each][0]] for each in names.split()} | ({"who": ["w"]} if policy.privacy.entity else {})
     pq.write_table(pa.table(row), folder / "t.parquet")
-    alone = name.startswith(("wishart", "eigenvectors", "kapralov"))  # attacked without being published
+    alone = name.startswith(("wishart", "eigenvectors"))  # attacked without being published
     n = (
         (1000 if alone else 100)
         if policy.privacy.is_moments
