@@ -52,6 +52,7 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     "scale",
     "select",
     "settings",
+    "soft",
     "solver",
     "start",
     "strength",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from dp_bundle.base.errors import ParameterError
 from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.estimators.base import CovarianceEstimator, ScaledCovariance
 from dp_learn.matrices.checks import check_alpha, check_covariance, check_weights
@@ -19,7 +20,7 @@ from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import repair_covariance
 
 
-def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike) -> FloatArray:
+def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike, *, soft: bool = False) -> FloatArray:
     """Return the covariance with every entry off the diagonal set to zero that does not exceed its threshold in size.
 
     Parameters
@@ -28,6 +29,8 @@ def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike) -
         S, symmetric.
     thresholds : float or array-like of shape (p, p)
         One for all entries or one for each, >= 0; those on the diagonal have no effect.
+    soft : bool
+        Whether the entries that are left move towards zero by their thresholds, rather than stay.
 
     Returns
     -------
@@ -44,7 +47,9 @@ def threshold_covariance(covariance: npt.ArrayLike, thresholds: npt.ArrayLike) -
     if limit.ndim == 0:
         limit = np.full(s.shape, limit)
     limit = check_weights(limit, len(s), penalize_diagonal=False)
-    return np.where((np.abs(s) > limit) | np.eye(len(s), dtype=bool), s, 0.0)
+    sizes = np.abs(s)
+    kept = np.sign(s) * (sizes - limit) if soft else s
+    return np.where((sizes > limit) | np.eye(len(s), dtype=bool), kept, 0.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -61,6 +66,8 @@ class DebiasedThresholdedCovariance(CovarianceEstimator):
         correlation is likely to exceed.
     noise_variance : float or array-like of shape (n_features,)
         Variance of the independent noise on each column, in its unit squared. Leave it at 0 to fit a bundle.
+    soft : bool
+        Whether entries also move towards zero by their thresholds.
 
     Attributes
     ----------
@@ -94,6 +101,7 @@ class DebiasedThresholdedCovariance(CovarianceEstimator):
     alpha: float | None = None
     _: KW_ONLY
     noise_variance: npt.ArrayLike = 0.0
+    soft: bool = False
 
     def score(self, X: Any, y: None = None) -> float:  # noqa: ARG002
         """Return minus the mean squared difference of the estimate from other rows' debiased correlations.
@@ -117,10 +125,12 @@ class DebiasedThresholdedCovariance(CovarianceEstimator):
         return -float(np.mean(difference**2))
 
     def _estimate(self, scaled: ScaledCovariance) -> None:
+        if not isinstance(self.soft, bool | np.bool_):
+            raise ParameterError("soft", "true or false", self.soft)
         pooled, p = scaled.pooled, len(scaled.matrix)
         self.alpha_ = 2.0 * math.sqrt(math.log(p)) if self.alpha is None else check_alpha(self.alpha)
         errors = np.sqrt(form_variances(pooled, np.eye(p))) / scaled.units
-        thresholded = threshold_covariance(scaled.matrix, self.alpha_ * errors)
+        thresholded = threshold_covariance(scaled.matrix, self.alpha_ * errors, soft=bool(self.soft))
         clipped = repair_covariance(thresholded, "clip")
         self.repair_ = clipped.method.value
         self.thresholded_ = thresholded * scaled.units

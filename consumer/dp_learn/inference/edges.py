@@ -53,6 +53,7 @@ from dp_learn.matrices.linalg import FloatArray, is_positive_definite, sandwich,
 
 FEWEST_ROWS = 50  # with fewer, nothing is normal: tests at 5 % found false edges in 12 % and more
 Pairs = tuple[npt.NDArray[np.intp], ...]  # the positions of first columns, and of second ones
+_BARS = ("standard_error", "ci_low", "ci_high", "p_value", "q_value")
 _TOL = 1e-8  # the square root of the gap must be well below a standard error
 _MARGIN = 1.05  # above the smallest penalty that has a solution, where the solution is still far from singular
 MISFIT = 0.05  # the share of pairs; on sparse graphs it is none or one pair, and beyond 0.1 intervals miss strong edges
@@ -121,35 +122,34 @@ class EdgeInference:
         """The standard error of the partial correlations, to first order."""
         return np.sqrt(np.maximum(self.errors.along(self.partial_correlation), 0.0))
 
-    def partial_intervals(self) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper ends of the 95 % intervals for the partial correlations, within [-1, 1].
+    def partial_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Return the lower and upper ends of the intervals for the partial correlations, within [-1, 1].
 
         They contain all r for which T_ij + r sqrt(T_ii T_jj) is within its error of zero (Fieller), a quadratic
-        inequality in r. So they exclude zero exactly when p < 5 %, unless T_ii and T_jj are so uncertain that the
+        inequality in r. So they exclude zero exactly when p < 1 - level, unless T_ii and T_jj are so uncertain that the
         r in question are all but a gap around zero; then, and where T_ii is not positive, the interval is [-1, 1].
         """
-        low, high = self._partial_intervals(np.s_[:, :])
+        low, high = self._partial_intervals(level, np.s_[:, :])
         np.fill_diagonal(low, 1.0)
         np.fill_diagonal(high, 1.0)
         return low, high
 
-    def error_bars_at(self, pairs: Pairs) -> dict[str, FloatArray]:
+    def error_bars_at(self, pairs: Pairs, level: float = 0.95) -> dict[str, FloatArray]:
         """Return standard_error, ci_low, ci_high, p_value and q_value of some pairs of different columns.
 
         The standard error is that under the hypothesis of no edge: the p-value tests the estimate divided by it.
         """
-        low, high = self._partial_intervals(pairs)
+        low, high = self._partial_intervals(level, pairs)
         p_values = self.p_values_at(pairs)
         ranked = np.sort(self.p_values_at(np.triu_indices(len(self.columns), 1)))
         q_values = np.minimum(
             np.minimum.accumulate((ranked * (len(ranked) / np.arange(1, len(ranked) + 1)))[::-1]), 1.0
         )
         q_values = q_values[::-1][np.searchsorted(ranked, p_values)]
-        error = np.sqrt(self.errors.products[pairs])
-        return {"standard_error": error, "ci_low": low, "ci_high": high, "p_value": p_values, "q_value": q_values}
+        return dict(zip(_BARS, (np.sqrt(self.errors.products[pairs]), low, high, p_values, q_values), strict=True))
 
-    def _partial_intervals(self, pairs: Any) -> tuple[FloatArray, FloatArray]:
-        square = normal_quantile(0.975) ** 2
+    def _partial_intervals(self, level: float, pairs: Any) -> tuple[FloatArray, FloatArray]:
+        square = _quantile(level) ** 2
         r = _normalized(self.estimate)[pairs]
         # (r - x)^2 <= square * (products + crossed x + squares x^2), sorted by powers of x
         a = 1.0 - square * self.errors.squares[pairs]
@@ -251,6 +251,12 @@ def _solve_quadratic_inequality(a: FloatArray, b: FloatArray, c: FloatArray) -> 
     low = np.where(between, first, np.where(above, second, -1.0))
     high = np.where(between, second, np.where(below, first, 1.0))
     return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
+
+
+def _quantile(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise ParameterError("level", "between 0 and 1", level)
+    return normal_quantile((1.0 + level) / 2.0)
 
 
 def least_rates(p_values: Sequence[FloatArray]) -> list[FloatArray]:

@@ -165,15 +165,20 @@ class GraphEstimate:
         """The partial correlations of the edges by the precision matrix."""
         return partial_correlations(self.precision)[self._edges]
 
-    def ranking_columns(self) -> dict[str, Any]:
+    def ranking(self) -> pd.DataFrame | None:
         """Return the pairs of columns by the evidence for an edge, edges or not, at most the 10,000 surest.
 
         Returns
         -------
-        dict
-            By columns, as `edge_columns`: source, target, evidence; with inference also desparsified and p_value. Empty
-            without evidence.
+        DataFrame or None
+            source, target, evidence; with inference also desparsified and p_value. None without evidence.
         """
+        import pandas as pd
+
+        return None if self.evidence is None else pd.DataFrame(self.ranking_columns())
+
+    def ranking_columns(self) -> dict[str, Any]:
+        """Return the table of `ranking` as `edge_columns` does that of the edges, empty without evidence."""
         if self.evidence is None:
             return {}
         places = np.flatnonzero(np.triu(np.ones(self.evidence.shape, dtype=bool), 1))

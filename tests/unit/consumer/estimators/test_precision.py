@@ -43,14 +43,16 @@ def test_default_alpha_lifts_a_zero_eigenvalue_by_the_universal_penalty() -> Non
     assert 1.0 / singular[1, 1] == pytest.approx(universal, rel=1e-12)
 
 
-def test_thresholding_entry_by_entry() -> None:
+@pytest.mark.parametrize("soft", [False, True])
+def test_thresholding_entry_by_entry(soft: bool) -> None:
     """Every entry is what the definition gives, and the diagonal stays."""
     s = indefinite()
     limits = np.abs(indefinite(seed=2)) / 2
-    expected = np.where(np.abs(s) > limits, s, 0.0)
+    left = np.abs(s) - limits
+    expected = np.where(left > 0.0, np.sign(s) * left if soft else s, 0.0)
     np.fill_diagonal(expected, 1.0)
 
-    np.testing.assert_array_equal(threshold_covariance(s, limits), expected)
+    np.testing.assert_allclose(threshold_covariance(s, limits, soft=soft), expected, atol=1e-15)
     assert 0 < np.count_nonzero(expected) < 36
     np.testing.assert_array_equal(threshold_covariance(s, 0.3), threshold_covariance(s, np.full((6, 6), 0.3)))
 

@@ -76,7 +76,7 @@ def test_partial_intervals_are_what_the_test_does_not_reject() -> None:
     square = stats.norm.ppf(0.975) ** 2
     for seed in range(10):
         inference = make_inference(n_rows=150, noise=0.2, seed=seed)
-        low, high = inference.partial_intervals()
+        low, high = inference.partial_intervals(0.95)
         r = inference.partial_correlation
         for end, outward in ((low, -1), (high, 1)):
             for step, inside in ((-1e-6, True), (1e-6, False)):
@@ -95,7 +95,7 @@ def test_uncertain_denominators_leave_one_side_or_everything_open() -> None:
     for squares in (0.0, 0.24, 0.27, 5.0):
         errors = FormErrors(0.01 * constant, 0.0 * constant, squares * constant)
         inference = EdgeInference(("a", "b"), estimate, 0.1 * constant, -estimate, errors)
-        ends.append([end[0, 1] for end in inference.partial_intervals()])
+        ends.append([end[0, 1] for end in inference.partial_intervals(0.95)])
     lows, highs = zip(*ends, strict=True)
 
     assert (lows[0], highs[0]) == pytest.approx((0.5 - 0.196, 0.5 + 0.196), abs=1e-3)
@@ -119,12 +119,13 @@ def test_column_without_conditional_variance_has_no_partial_correlation() -> Non
 @pytest.mark.parametrize(
     ("call", "name"),
     [
+        (lambda: make_inference().partial_intervals(95), "level"),
         (lambda: infer_edges(make_pooled(), np.eye(3)), "precision.shape"),
         (lambda: infer_edges(make_pooled(), np.diag([1.0, 1.0, -1.0, 1.0, 1.0])), "precision"),
     ],
 )
 def test_bad_arguments_are_refused(call: Callable[[], object], name: str) -> None:
-    """The precision matrix fits the covariance."""
+    """Levels are shares, and the precision matrix fits the covariance."""
     with pytest.raises(ParameterError) as refused:
         call()
     assert refused.value.name == name
