@@ -123,7 +123,7 @@ class ClusterJob:
                 yield found
 
         total = reduce(merge, results())
-        _log.info("a pass over %d rows of %d columns is done by workers", self._edges[-1], len(kinds))
+        _log.info("a pass over %d rows is done by workers", self._edges[-1])
         return total
 
     def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
