@@ -159,7 +159,7 @@ def _clipped_after_the_radius(patch: pytest.MonkeyPatch) -> None:
 
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(sums, "cut_to_integers", cut)
-            self._add_placed(unclipped.place(values))
+            self._add_wide(unclipped.place(values))
 
     patch.setattr(sums.BinnedSums, "add", add)
 
