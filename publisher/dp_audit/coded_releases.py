@@ -95,7 +95,7 @@ def audit_coded(
     kinds : dict of str to str
         Those columns.
     press : callable
-        Publishes a made-up table where nobody keeps the books: `release.publish_aside`.
+        Publishes a made-up table where nobody keeps the books: `release.publishing.publish_aside`.
     n_canaries : int, optional
         Rows, 65,536 by default.
     confidence : float

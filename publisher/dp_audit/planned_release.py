@@ -45,7 +45,7 @@ def audit_planned_release(
     policy : Policy
         As it was written.
     press : callable
-        Publishes a made-up table where nobody keeps the books: `release.publish_aside`.
+        Publishes a made-up table where nobody keeps the books: `release.publishing.publish_aside`.
     n_canaries, confidence
         As for `audit_rows` and `audit_moments`.
     tell : callable

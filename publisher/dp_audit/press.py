@@ -1,7 +1,7 @@
 """Made-up tables published like real ones, and opened like a reader does.
 
 Publication itself is handed in, as a `Press`, which yields the bundle's path and the cost that was booked: nothing here
-can reach a ledger. The command's is `release.publish_aside`.
+can reach a ledger. The command's is `release.publishing.publish_aside`.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def audit_moments(
     count_rows : callable
         Returns the number of rows that the release would have, where `auto` asks for it.
     press : callable
-        Publishes a made-up table where nobody keeps the books: `release.publish_aside`.
+        Publishes a made-up table where nobody keeps the books: `release.publishing.publish_aside`.
     n_canaries : int, optional
         How many releases are attacked, from 100, or 1000 of a black box, to 2^20.
     confidence : float

@@ -73,7 +73,7 @@ def audit_rows(
     kinds : dict of str to {"continuous", "integer"}
         The columns.
     press : callable
-        Publishes a made-up table where nobody keeps the books: `release.publish_aside`.
+        Publishes a made-up table where nobody keeps the books: `release.publishing.publish_aside`.
     n_canaries : int, optional
         Rows of canaries of each kind, from 1000 to 2^26; by default enough for a bound within a factor 2.
     confidence : float

@@ -1,12 +1,14 @@
 """Bundles elsewhere, as a folder or a tar, on S3 and behind a web server: the same bytes, or a refusal."""
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.hostile import BEHAVIOURS, HostileServer
 from tests.s3 import FaultyProxy
 from tests.web import WebServer
 
@@ -14,6 +16,8 @@ from dp_bundle import Bundle, open_bundle
 from dp_bundle.base.errors import (
     BundleError,
     BundleFormatError,
+    ParameterError,
+    StoreError,
 )
 from dp_bundle.files.opening import open_store
 from dp_bundle.files.places import RemotePath
@@ -129,3 +133,35 @@ def test_a_remote_path_names_its_neighbours() -> None:
     assert "secret" not in repr(path)
     assert RemotePath("s3://bucket/").name == "bucket"
     assert RemotePath("s3://bucket/a%20b").with_name("c d").uri == "s3://bucket/c d"
+
+
+@pytest.fixture
+def hostile(multipart: Path) -> Iterator[HostileServer]:
+    """Serve a bundle, and behave badly beside it."""
+    server = HostileServer(multipart / "a")
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_no_server_holds_a_reader(hostile: HostileServer, behaviour: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little patience, each behaviour is given up within that, and a second for the rest of the work."""
+    monkeypatch.setenv("DPGRAPH_PATIENCE", "0.2")
+    start = time.monotonic()
+    with pytest.raises((StoreError, BundleError)):
+        open_bundle(f"{hostile.url}/{behaviour}/x.tar", UnsafeTrustAnyone())
+    assert time.monotonic() - start < 6
+
+
+def test_an_endless_description_is_cut_where_the_manifest_ends_it(hostile: HostileServer) -> None:
+    """Of a README without end, no more is read than follows from the manifest."""
+    with pytest.raises(BundleError, match=r"README\.md"):
+        open_bundle(f"{hostile.url}/readme", UnsafeTrustAnyone())
+
+
+@pytest.mark.parametrize("nonsense", ["much", "nan", "inf", "0", "-1", "1e9"])
+def test_patience_is_a_number_of_seconds(nonsense: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nonsense in the variable is refused by its name."""
+    monkeypatch.setenv("DPGRAPH_PATIENCE", nonsense)
+    with pytest.raises(ParameterError, match="DPGRAPH_PATIENCE"):
+        open_store("https://example.org/x").read("a")

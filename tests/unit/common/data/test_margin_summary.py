@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from dp_bundle import open_bundle
+from dp_bundle.data.heaps import roundest
 from dp_bundle.data.margin_summary import QUANTILES, cell_shares, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.portals.histograms import draw_margins
@@ -90,3 +91,11 @@ def test_pictures_say_levels_numbers_and_dates() -> None:
     (born, *_), _ = draw_margins(margins, release.model_copy(update={"sources": (*release.sources, dated)}))
     assert "median 1970-01-1" in born.says
     assert all(end.startswith("1970-01-1") for end in born.ends)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "found"), [(-3, 1, 0), (750, 860, 800), (38, 42, 40), (0.29, 0.32, 0.3), (-18.2, -16.9, -18)]
+)
+def test_the_roundest_number_has_the_fewest_digits(low: float, high: float, found: float) -> None:
+    """Zero before all, and five before two."""
+    assert roundest(low, high) == found
