@@ -17,7 +17,16 @@ from dp_bundle.base.errors import DataError, DpGraphError
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, open_table
-from dp_publish.discovery.looks import LOOKS, NUMBERS, Look, best_look, converter, count_looks
+from dp_publish.discovery.looks import (
+    FRACTIONS,
+    LOOKS,
+    NUMBERS,
+    Look,
+    best_look,
+    converter,
+    count_looks,
+    decimal_mark,
+)
 
 _CELLS = 2**19  # that are looked at
 _MOST_ROWS = 5_000
@@ -151,8 +160,8 @@ def _values_of(table: Table, cells: pa.Array) -> tuple[str, pa.Array]:
     counts = {look: float(number) for look, number in zip(LOOKS, found, strict=True)}
     look = best_look(counts)
     if look in NUMBERS:
-        decimal = "," if counts[Look.COMMA] > counts[Look.POINT] else "."
-        is_whole = not counts[Look.COMMA] + counts[Look.POINT]
+        decimal = table.layout.decimal or decimal_mark([counts], table.layout.delimiter)
+        is_whole = not any(counts[each] for each in FRACTIONS)
         return "whole numbers" if is_whole else "numbers", converter(look, decimal, missing)(cells)
     return _PLURAL.get(look, "dates or times"), converter(look, ".", missing)(cells)
 

@@ -31,7 +31,18 @@ from dp_publish.data.cells import GAPS
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
-from dp_publish.discovery.looks import LOOKS, NUMBERS, Look, best_look, converter, count_looks
+from dp_publish.discovery.looks import (
+    FRACTIONS,
+    LOOKS,
+    NUMBERS,
+    WITH_COMMA,
+    Look,
+    best_look,
+    converter,
+    count_looks,
+    decimal_mark,
+    fitting,
+)
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import Candidates, DiscoveryShares, reasons, share_mu
 
@@ -44,6 +55,7 @@ HELD = 0.5  # of the rows that have a value: what its levels hold at least of a 
 _LONGEST = 200  # characters of a level
 _OTHER = "other"
 TOO_RARE = "words of which too few are frequent enough to be told apart from the noise"
+AMBIGUOUS = "numbers like 1,234, of which the comma may separate thousands or decimals: a policy says which"
 NAMES = "words of which none is frequent enough to be told apart from the noise, as of names or free text"
 
 
@@ -130,10 +142,23 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
     for name, look in looks.items():
         if look is Look.WORD and name not in words:
             left_out[name] = "words, of which noisy rows would show nothing"
+    counted = dict(_looks_of(told.counts, found))
     for name in [*(name for name, look in looks.items() if look is not Look.WORD), *found.typed]:
-        has_gaps = gaps[name] > max(_CLEAR * step.sigma, _LEAST_SHARE * told.n_rows)
-        if gaps[name] > told.n_rows - _CLEAR * step.sigma:
+        # gaps, and in a text file whatever else has no value in a column of this kind
+        n_without, noise = gaps[name], step.sigma
+        if name in looks:
+            fits = fitting(looks[name], decimal)
+            n_without = told.n_rows - sum(counted[name][look] for look in fits)
+            noise *= math.sqrt(len(fits))
+        has_gaps = any(
+            number > max(_CLEAR * sigma, _LEAST_SHARE * told.n_rows)
+            for number, sigma in ((gaps[name], step.sigma), (n_without, noise))
+        )
+        if n_without > told.n_rows - _CLEAR * noise:
             left_out[name] = "hardly any value"
+            continue
+        if name in looks and _is_ambiguous(counted, name, table, step.sigma):
+            left_out[name] = AMBIGUOUS
             continue
         whole = name in looks and _is_whole(name, told.counts, found, step.sigma)
         number = _section(looks.get(name), found.typed.get(name), name in table.booleans, whole, has_gaps)
@@ -260,7 +285,16 @@ def _words_of(looks: Mapping[str, Look], found: Candidates, policy: Policy) -> l
 
 def _is_whole(name: str, counts: Sequence[int], found: Candidates, sigma: float) -> bool:
     noisy = dict(_looks_of(counts, found))[name]
-    return noisy[Look.POINT] + noisy[Look.COMMA] <= _CLEAR * math.sqrt(2) * sigma
+    return sum(noisy[look] for look in FRACTIONS) <= _CLEAR * math.sqrt(len(FRACTIONS)) * sigma
+
+
+def _is_ambiguous(counted: Mapping[str, Mapping[Look, int]], name: str, table: Table, sigma: float) -> bool:
+    """Return whether a column has numbers like 1,234 in a table that does not tell what their comma separates."""
+    if table.layout is None or table.layout.decimal or table.layout.delimiter == ",":
+        return False
+    limit = _SURE * sigma
+    tells = any(each[look] > limit for each in counted.values() for look in (*WITH_COMMA, Look.POINT))
+    return counted[name][Look.GROUPED] > limit and not tells
 
 
 def _gaps(counts: Sequence[int], found: Candidates) -> dict[str, int]:
@@ -274,8 +308,8 @@ def _decimal(table: Table, counts: Sequence[int], found: Candidates) -> str:
     """Return the decimal mark: the declared one, or the more frequent one."""
     if table.layout is not None and table.layout.decimal:
         return table.layout.decimal
-    marks = [noisy[Look.COMMA] - noisy[Look.POINT] for _, noisy in _looks_of(counts, found)]
-    return "," if sum(marks) > 0 else "."
+    delimiter = "," if table.layout is None else table.layout.delimiter
+    return decimal_mark([noisy for _, noisy in _looks_of(counts, found)], delimiter)
 
 
 def _section(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,11 @@ class Look(enum.Enum):
     CODE = "code"  # digits that begin with a zero, such as a postal code
     WHOLE = "whole number"
     POINT = "number"
+    GROUPED = "number with separated thousands"
     COMMA = "number with a decimal comma"
+    GROUPED_COMMA = "number with separated thousands and a decimal comma"
+    SIGNED_COMMA = "number with a sign of percent or money, and a decimal comma"
+    SIGNED = "number with a sign of percent or money"
     DATE = "date"
     TIME = "time"
     DOTTED = "date with dots"
@@ -39,12 +43,20 @@ class Look(enum.Enum):
 
 
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
+_BLANKS = r"' \x{a0}\x{202f}"
+_SIGN = r"(?:[%$€£¥]|EUR|USD|GBP|CHF)"
+_BODY = rf"[+-]?(?:\d[\d.,{_BLANKS}]*|[.,]\d+)"
+_BODY_COMMA = rf"[+-]?(?:\d*,\d\d?|[1-9]\d{{0,2}}(?:(?:[.{_BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}}))"
 _DAY, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 _PATTERNS = {
     Look.CODE: r"^0\d+$",
     Look.WHOLE: r"^[+-]?\d+$",
     Look.POINT: rf"^[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}$",
+    Look.GROUPED: rf"^[+-]?[1-9]\d{{0,2}}(?:[,{_BLANKS}]\d{{3}})+(?:\.\d*)?$",
     Look.COMMA: rf"^[+-]?(?:\d+,\d*|,\d+){_EXPONENT}$",
+    Look.GROUPED_COMMA: rf"^[+-]?[1-9]\d{{0,2}}(?:(?:[.{_BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}})$",
+    Look.SIGNED_COMMA: rf"^(?:{_SIGN}\s?{_BODY_COMMA}(?:\s?{_SIGN})?|{_BODY_COMMA}\s?{_SIGN})$",
+    Look.SIGNED: rf"^(?:{_SIGN}\s?{_BODY}(?:\s?{_SIGN})?|{_BODY}\s?{_SIGN})$",
     Look.DATE: r"^\d{4}-\d\d-\d\d$",
     Look.TIME: r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?$",
     Look.DOTTED: rf"^{_DAY}\.{_MONTH}\.\d{{4}}$",
@@ -54,7 +66,13 @@ _PATTERNS = {
 }
 LOOKS = tuple(Look)
 _FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
-NUMBERS = (Look.WHOLE, Look.POINT, Look.COMMA)
+WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
+NUMBERS = (Look.WHOLE, Look.POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
+FRACTIONS = tuple(look for look in NUMBERS if look is not Look.WHOLE)  # what may be one
+_THOUSANDS = {
+    ".": (_PATTERNS[Look.GROUPED], rf"[,{_BLANKS}]"),
+    ",": (rf"^[+-]?[1-9]\d{{0,2}}(?:[.{_BLANKS}]\d{{3}})+(?:,\d*)?$", rf"[.{_BLANKS}]"),
+}
 
 
 def count_looks(words: pa.Array, missing: tuple[str, ...]) -> NDArray[np.int64]:
@@ -138,6 +156,10 @@ def _numbers(words: pa.Array, decimal: str, missing: tuple[str, ...]) -> pa.Arra
     if cells is None:
         cells = trim(pc.cast(words, pa.string()))
         cells = pc.if_else(is_gap(cells, missing), pa.scalar(None, pa.string()), cells)
+        cells = pc.replace_substring_regex(cells, rf"^{_SIGN}\s?|\s?{_SIGN}$", "")
+        pattern, separators = _THOUSANDS[decimal]
+        grouped = pc.match_substring_regex(cells, pattern)
+        cells = pc.if_else(grouped, pc.replace_substring_regex(cells, separators, ""), cells)
         cells = pc.replace_substring(cells, ",", ".") if decimal == "," else cells
         fits = pc.match_substring_regex(cells, _PATTERNS[Look.POINT])
         cells = pc.cast(pc.if_else(pc.fill_null(fits, False), cells, pa.scalar(None, pa.string())), pa.float64())
@@ -165,6 +187,24 @@ def _parsed(cells: pa.Array, format: str, *, utc: bool = False) -> Any:  # noqa:
     import pandas as pd  # which files of other kinds have no need of
 
     return pd.to_datetime(cells.to_pandas(), utc=utc, errors="coerce", format=format)
+
+
+def fitting(look: Look, decimal: str) -> tuple[Look, ...]:
+    """Return the looks whose cells have a value in a column of a look that is no word."""
+    if look in NUMBERS:
+        of_comma = WITH_COMMA if decimal == "," else ()
+        return (Look.CODE, Look.WHOLE, Look.POINT, Look.GROUPED, Look.SIGNED, *of_comma)
+    return (look, Look.SLASHED) if look in (Look.DAY_FIRST, Look.MONTH_FIRST) else (look,)
+
+
+def decimal_mark(noisy: Sequence[Mapping[Look, float]], delimiter: str) -> str:
+    """Return the decimal mark of a table, by noisy counts of its columns: the more frequent one.
+
+    A number like 1,234 has separated thousands unless other numbers have a decimal comma; where semicolons separate the
+    cells, it is no evidence for either.
+    """
+    points = sum(each[Look.POINT] + (each[Look.GROUPED] if delimiter == "," else 0) for each in noisy)
+    return "," if sum(each[look] for each in noisy for look in WITH_COMMA) > points else "."
 
 
 def best_look(noisy: Mapping[Look, float]) -> Look:

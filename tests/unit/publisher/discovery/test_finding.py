@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections import Counter
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
@@ -17,7 +19,7 @@ from dp_bundle.base.errors import PolicyError
 from dp_bundle.manifest.release import Release
 from dp_publish import Policy, Receipt, publish
 from dp_publish.data.table import open_table
-from dp_publish.discovery.finding import Told, decide
+from dp_publish.discovery.finding import AMBIGUOUS, Told, decide, discover
 from dp_publish.discovery.levels import NoisyLevels
 from dp_publish.discovery.looks import LOOKS, Look
 from dp_publish.ledger.ledger import Ledger
@@ -105,6 +107,37 @@ def test_a_discovery_that_is_not_paid_for_is_refused(
     whole[section][entry] = value
     with pytest.raises(ValidationError, match=message):
         Release.model_validate_json(json.dumps(whole))
+
+
+@pytest.mark.parametrize(
+    ("separator", "cells", "beside", "values"),
+    [
+        (",", ["2,047", "963"], ["1", "2"], [2047.0, 963.0]),
+        (",", ["1,630.5", "2,047"], ["1", "2"], [1630.5, 2047.0]),
+        (";", ["1,234", "2,5"], ["1", "2"], [1.234, 2.5]),
+        (";", ["1.234,50 EUR", "5 EUR"], ["1", "2"], [1234.5, 5.0]),
+        (";", ["2,047", "963"], ["1", "2"], None),
+        (";", ["2,047", "963"], ["1.5", "2"], [2047.0, 963.0]),
+        (",", ["7", "9", "refused"], ["1", "2", "3"], [7.0, 9.0, None]),
+        (",", ["12.5%", "<2.5"], ["1", "2"], [12.5, None]),
+        (",", ["2024-01-31", ".."], ["1", "2"], [datetime.date(2024, 1, 31), None]),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(
+    separator: str, cells: list[str], beside: list[str], values: list[object] | None, tmp_path: Path
+) -> None:
+    """By the counts of all columns; what does not fit is a published gap, and what may mean two things is left out."""
+    frame = pd.DataFrame({"x": np.repeat(cells, 2000 // len(cells)), "y": np.repeat(beside, 2000 // len(beside))})
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=separator)
+    table, policy = open_table(tmp_path / "t.csv"), open_policy()
+    found = find_candidates(table, policy)
+    told = discover(table, lambda kinds: table.read(kinds, 4000), policy, found, len(frame), lambda _, counts: counts)
+    decided = decide(table, policy, found, told)
+    assert (decided.left_out.get("x") == AMBIGUOUS) == (values is None)
+    if values is not None:
+        column = next(decided.table.read({"x": "raw"}, 4000)).column(0)
+        assert pc.unique(column).to_pylist() == values
+        assert (decided.policy.column("x").missing == "indicator") == (None in values)
 
 
 def test_an_entity_pays_for_all_its_rows(tmp_path: Path) -> None:
