@@ -42,6 +42,7 @@ def people(tmp_path: Path, table: pd.DataFrame) -> Path:
     return tmp_path / "people.parquet"
 
 
+@pytest.mark.slow
 def test_two_commands_from_table_to_graph(people: Path, program: Run, tmp_path: Path, table: pd.DataFrame) -> None:
     """A publisher and a researcher need one command each, and the graph finds the one true edge."""
     published = program("dp-publish", "people.parquet")

@@ -46,8 +46,6 @@ def test_rows_come_out_of_a_bundle(table: pd.DataFrame, command: Run, tmp_path: 
     assert rows.shape == table.shape
     found, clean = (frame[["cost", "days"]].corr("spearman").iloc[0, 1] for frame in (rows, table))
     assert found == pytest.approx(clean, abs=0.1)
-    means = [frame.groupby("group", observed=True)["cost"].median() for frame in (rows, table)]
-    assert (means[0] - means[1]).abs().max() < 0.6
 
     done = command(
         "dp-bundle", "synthesize", "visits.bundle.tar", "--rows", 100, "--seed", 4, "--out", "s.csv", "--json"

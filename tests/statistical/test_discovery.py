@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -215,14 +214,3 @@ def test_planted_faults_are_found(
     plant(monkeypatch)
     rng = np.random.default_rng(3)
     assert wrong in [each for _ in range(40) for each in check(rng, tmp_path, max_rows)]
-
-
-def test_a_value_of_one_row_alone_is_never_told() -> None:
-    """As often as the stated probability, which is seen where the threshold is set for a large one."""
-    step = levels.NoisyLevels(1.0, 3)
-    counts = [Counter({f"name {number}": 1 for number in range(200_000)})]
-    assert step.draw(counts, insecure_keystream(1)) == [{}]
-    bold = type("Bold", (levels.NoisyLevels,), {"threshold": property(lambda self: math.ceil(2 * self.sigma))})(1.0, 3)
-    told = len(bold.draw(counts, insecure_keystream(1))[0])
-    expected = 200_000 * stats.norm.sf((bold.threshold - 0.5 - 1) / bold.sigma)
-    assert abs(told - expected) < 5 * math.sqrt(expected)

@@ -1,4 +1,4 @@
-"""The forecast of a release in two rounds is what a reader finds, on normal rows and on real tables."""
+"""The forecast of a release in two rounds is what a reader finds, on normal rows."""
 
 import math
 from pathlib import Path
@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sklearn.datasets import load_breast_cancer, load_wine
 
 from dp_bundle import open_bundle
 from dp_learn.covariance.sample import Sample
@@ -20,7 +19,6 @@ from dp_publish.ledger.ledger import Ledger
 
 CENTRAL = 5.15  # standard deviations: the middle 99 % of normal values
 FURTHER_SHAPES = [(5, 300, 1.0), (30, 1000, 3.0), (10, 1000, 0.3), (100, 2000, 1.0)]
-TABLES = {"wine": load_wine, "breast cancer": load_breast_cancer}
 
 
 def policy_for(names: list[str], bounds: np.ndarray, spreads: np.ndarray, mu: float) -> Policy:
@@ -112,19 +110,3 @@ def test_lost_columns_are_forecast(p: int, n_rows: int, tmp_path: Path, key: Ed2
 
     assert lost == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / 150))
     assert 1 / 1.5 < error / found < 1.5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["wine", pytest.param("breast cancer", marks=pytest.mark.long)])
-def test_errors_of_real_tables_are_forecast(name: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """At mu = 1 and bounds three times as wide as the values, the typical error is forecast within 1.35."""
-    x, rng = TABLES[name]().data, np.random.default_rng(5)
-    names, upper = [f"c{index}" for index in range(x.shape[1])], np.triu_indices(x.shape[1], 1)
-    clean, errors = np.corrcoef(x, rowvar=False)[upper], []
-    for _ in range(12):
-        bounds = bounds_around(*np.quantile(x, [0.005, 0.995], axis=0), 3.0, rng)
-        policy = policy_for(names, bounds, x.std(axis=0) / (bounds[:, 1] - bounds[:, 0]), 1.0)
-        errors.append(np.abs(released(x, policy, tmp_path, key)[0][upper] - clean))
-    found = math.hypot(np.median(errors) / 0.6745, len(x) ** -0.5)
-
-    assert 1 / 1.35 < forecast_of(len(x), policy).moments.error / found < 1.35

@@ -316,11 +316,12 @@ def _scan(path: Place, layout: Layout) -> _Scan:
     with open_bytes(path) as file:
         while chunk := file.read(_CHUNK):
             n_quotes += chunk.count(b'"')
-            bare = end + (chunk.replace(b"\0", b"") if b"\0" in chunk else chunk)  # as UTF-16 has zeros
-            has_blank_lines = has_blank_lines or any(each in bare for each in _BLANK_LINES)
-            end = bare[-2:]
-            if len(chunk) == _CHUNK and not chunk.strip(_BLANK) and (b"\n" in chunk or b"\r" in chunk):
-                raise endless_blank(path)
+            if b"\n" in chunk or b"\r" in chunk:
+                if len(chunk) == _CHUNK and not chunk.strip(_BLANK):
+                    raise endless_blank(path)
+                bare = (end + chunk).translate(None, b"\0") if b"\0" in chunk else end + chunk  # as UTF-16 has zeros
+                has_blank_lines = has_blank_lines or any(each in bare for each in _BLANK_LINES)
+            end = chunk[-7:]
     if n_quotes % 2 == 0:
         return _Scan(None, has_blank_lines)
     with open_lines(path, layout.encoding, "replace") as lines:

@@ -103,6 +103,7 @@ def test_rows_have_the_names_types_levels_gaps_and_distributions_of_the_table(pa
     assert max(document["measured"]["kolmogorov_distance"].values()) < 0.02
 
 
+@pytest.mark.slow
 def test_rows_go_together_as_those_of_the_table(path: Path, tmp_path: Path) -> None:
     """Rank correlations of numbers, levels and gaps are those of the table that was published."""
     with opened(path) as bundle:
@@ -151,6 +152,7 @@ def test_nothing_is_replaced(path: Path, tmp_path: Path, taken: str) -> None:
     assert [each.read_text() for each in tmp_path.glob("s*")] == ["mine"]
 
 
+@pytest.mark.slow
 def test_plain_moments_give_normal_numbers_within_bounds_and_levels_by_their_shares(
     tmp_path: Path, key: Ed25519PrivateKey
 ) -> None:

@@ -135,10 +135,10 @@ def test_ids_of_every_type_are_told_apart_by_one_rule(values: pa.Array, n_people
 
 @pytest.mark.parametrize("word", ["", "  ", "NA", "null ", "-", None, math.nan, "-999.0"])
 def test_a_row_without_an_id_is_refused(word: str | float | None, tmp_path: Path) -> None:
-    """Blanks and words for gaps, of the policy too, name nobody; a text file's is told by its line."""
+    """Blanks and words for gaps, of the policy too, name nobody; nor does a line of a text file without cells."""
     gap = word if word is None or isinstance(word, str) else None
     (tmp_path / "t.csv").write_text(f"who,x\n7,1\n\n{gap or ''},2\nNA,3\n")
-    with pytest.raises(MissingValuesError, match="line 4"):
+    with pytest.raises(MissingValuesError, match="line 3"):
         EntityCap(open_table(tmp_path / "t.csv", Dialect(missing_values=("-999",))), "who", 1, 3)
     if word == "-999.0":
         return

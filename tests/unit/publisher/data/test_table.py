@@ -213,7 +213,7 @@ def test_what_is_no_file_is_no_table(source: str) -> None:
         open_table(source)
 
 
-@pytest.mark.parametrize("content", [b"x", b"a,b\n1", b"\n\nx"])
+@pytest.mark.parametrize("content", [b"x", pytest.param(b"a,b\n1", marks=pytest.mark.slow), b"\n\nx"])
 def test_a_line_without_an_end_is_not_read_whole(
     content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

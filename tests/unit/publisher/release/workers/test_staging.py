@@ -89,7 +89,7 @@ def test_quotas_that_do_not_keep_to_the_cap_are_refused() -> None:
     for right in (drawn, [keeping(0, 1), keeping(1, 1)]):
         contribution_cap.require_quotas(counts, right, 2)
     for wrong in (
-        [drawn[0].slice(0, 0), drawn[1]],
+        [drawn[0].slice(0, 0), keeping(1, 1)],
         [keeping(0, 0, 1), keeping(1, 0, 1)],
         [keeping(0, 0, 0), drawn[1].slice(0, 0)],
         [keeping(0, 0, 5), drawn[1].slice(0, 0)],
