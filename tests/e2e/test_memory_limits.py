@@ -143,7 +143,7 @@ def test_no_more_is_taken_than_was_said(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("estimator", ["graphical-lasso", "neighborhood"])
+@pytest.mark.parametrize("estimator", ["graphical-lasso", pytest.param("neighborhood", marks=pytest.mark.long)])
 def test_learning_takes_no_more_than_was_said(estimator: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """For 400 columns, the peak is below what is said, and not below a sixth of it; what compiles asks for more."""
     n_columns = 400

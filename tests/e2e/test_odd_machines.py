@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("encoding", [pytest.param("ascii", marks=pytest.mark.long), "latin-1"])
 def test_a_terminal_without_the_letters_of_a_name_gets_their_numbers(encoding: str, folder: Path) -> None:
     """Every command ends as it does elsewhere, and a machine can read its JSON."""
     for words in (

@@ -231,6 +231,8 @@ def _audit(name: str, folder: Path) -> AuditReport:
         if policy.privacy.is_moments
         else 20_000
         if {"town", "rank"} & {*names.split()}
+        else 6000
+        if policy.privacy.entity
         else 3000
     )
     return audit_planned_release(folder / "t.parquet", policy, publish_aside, n_canaries=n, tell=lambda _: None)

@@ -22,8 +22,7 @@ def flip(content: bytes, at: int) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["flipped", "deleted", "older"])
-@pytest.mark.parametrize("form", ["b", "b.tar"])
+@pytest.mark.parametrize(("form", "damage"), [("b", "older"), ("b", "deleted"), ("b.tar", "flipped")])
 def test_a_good_copy_does_not_vouch_for_an_address(web: WebServer, command: Run, form: str, damage: str) -> None:
     """With copies of all parts in the cache, a part that is changed, gone or older at the address exits with 3."""
     address, name = f"{web.url}/{form}", f"/{form}/{PART}" if form == "b" else f"/{form}"
