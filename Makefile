@@ -51,9 +51,9 @@ test-slow: .venv/installed-dev
 		$(call marked,slow|data) tests/unit/common/vocabularies
 
 # Opens every kind of page in this machine's Chromium, without network, those of the site as it was last built;
-# axe-core comes from npm. Three at a time, as each waits for its browser.
+# axe-core comes from npm.
 test-browser: .venv/installed-dev tests/browser/node_modules/installed docs/_build/html/index.html
-	$(BIN)/python -m pytest -m "browser and not long" tests/browser $(WORKERS:logical=3)
+	$(BIN)/python -m pytest -m "browser and not long" tests/browser $(WORKERS)
 
 # Bundles verified by minisign, and results read by R.
 test-tools: .venv/installed-dev
