@@ -15,7 +15,7 @@ BY = (signal.SIGKILL, signal.SIGINT)
 @pytest.mark.parametrize(
     ("by", "release", "count"),
     [
-        (signal.SIGKILL, "rows", 6),
+        (signal.SIGKILL, "rows", 4),
         (signal.SIGINT, "covariance", 4),
         *(pytest.param(by, release, 42, marks=pytest.mark.long) for by in BY for release in ("rows", "covariance")),
     ],

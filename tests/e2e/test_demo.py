@@ -24,7 +24,7 @@ def test_demo_prints_its_table_and_leaves_pictures(tmp_path: Path) -> None:
     assert len(list((tmp_path / "demo").glob("*.graph/graph.png"))) == finished.stdout.count(", cell")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_series_finds_the_year_in_which_the_network_changed(tmp_path: Path) -> None:
     """The closed borders and the new road are what is said to change, between the right years."""
     finished = subprocess.run(
