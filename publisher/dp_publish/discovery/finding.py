@@ -144,16 +144,15 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
             left_out[name] = "words, of which noisy rows would show nothing"
     counted = dict(_looks_of(told.counts, found))
     for name in [*(name for name, look in looks.items() if look is not Look.WORD), *found.typed]:
-        # gaps, and in a text file whatever else has no value in a column of this kind
+        # gaps; in a text file words among other cells too, and whatever has no value, by counts of more noise
         n_without, noise = gaps[name], step.sigma
+        without = [(n_without, noise)]
         if name in looks:
             fits = fitting(looks[name], decimal)
             n_without = told.n_rows - sum(counted[name][look] for look in fits)
             noise *= math.sqrt(len(fits))
-        has_gaps = any(
-            number > max(_CLEAR * sigma, _LEAST_SHARE * told.n_rows)
-            for number, sigma in ((gaps[name], step.sigma), (n_without, noise))
-        )
+            without += [(gaps[name] + counted[name][Look.WORD], math.sqrt(2) * step.sigma), (n_without, noise)]
+        has_gaps = any(number > max(_CLEAR * sigma, _LEAST_SHARE * told.n_rows) for number, sigma in without)
         if n_without > told.n_rows - _CLEAR * noise:
             left_out[name] = "hardly any value"
             continue

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -131,13 +132,19 @@ def quote_header(table: Table, policy: Policy, names: Collection[str], *, sure: 
 
 
 def point_out_constants(table: Table, names: Collection[str]) -> list[str]:
-    """Return the warning about columns whose first rows are all the same, of which nothing is declared."""
+    """Return the warning about columns whose first values are all the same, of which nothing is declared."""
     batch = next(table.read(dict.fromkeys(names, AS_IT_IS), batch_rows(len(names))), None)
     if batch is None or batch.num_rows < _LEAST_ROWS:
         return []
-    same = [name for name, cells in zip(names, batch.columns, strict=True) if cells[1:].equals(cells[:-1])]
-    where = f"columns that are the same in all of the first {batch.num_rows:,} rows"
+    columns = zip(names, map(_without_gaps, batch.columns), strict=True)
+    same = [name for name, values in columns if values[1:].equals(values[:-1])]
+    where = f"columns without two different values in the first {batch.num_rows:,} rows"
     return [f"{where}: {listed(same)}. {_COSTLY}"] if same else []
+
+
+def _without_gaps(cells: pa.Array) -> pa.Array:
+    kept = cells.drop_null()
+    return kept.filter(pc.not_equal(kept, "")) if pa.types.is_string(kept.type) else kept
 
 
 def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:

@@ -139,13 +139,6 @@ def test_columns_that_cannot_be_read_as_their_kind_are_refused(values: Any, sect
     assert "drop = true" in str(refused.value)
 
 
-def test_a_name_that_is_taken_is_refused() -> None:
-    """No column gets the name of another one's level."""
-    section = {"kind": "category", "categories": ["a", "b", "c"]}
-    with pytest.raises(PolicyError, match="name"):
-        by_policy(pa.table({"x": ["a"], "x=b": [1]}), x=section)
-
-
 DATE = datetime.date(2026, 1, 31)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections import Counter
 from pathlib import Path
@@ -113,14 +112,12 @@ def test_a_discovery_that_is_not_paid_for_is_refused(
     ("separator", "cells", "beside", "values"),
     [
         (",", ["2,047", "963"], ["1", "2"], [2047.0, 963.0]),
-        (",", ["1,630.5", "2,047"], ["1", "2"], [1630.5, 2047.0]),
         (";", ["1,234", "2,5"], ["1", "2"], [1.234, 2.5]),
         (";", ["1.234,50 EUR", "5 EUR"], ["1", "2"], [1234.5, 5.0]),
         (";", ["2,047", "963"], ["1", "2"], None),
         (";", ["2,047", "963"], ["1.5", "2"], [2047.0, 963.0]),
-        (",", ["7", "9", "refused"], ["1", "2", "3"], [7.0, 9.0, None]),
+        (",", ["7"] * 7 + ["refused"], ["1"] * 8, [7.0, None]),
         (",", ["12.5%", "<2.5"], ["1", "2"], [12.5, None]),
-        (",", ["2024-01-31", ".."], ["1", "2"], [datetime.date(2024, 1, 31), None]),
     ],
 )
 def test_numbers_are_read_as_people_write_them(

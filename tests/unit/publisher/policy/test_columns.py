@@ -19,6 +19,7 @@ from tests.unit.publisher.conftest import sealed
 from dp_bundle.base.errors import PolicyError
 from dp_publish import publish
 from dp_publish.data.table import Table, open_table
+from dp_publish.policy.column_survey import point_out_constants
 from dp_publish.policy.columns import choose_columns, prepare, resolve
 from dp_publish.policy.model import ColumnPolicy, Policy
 
@@ -240,9 +241,10 @@ def test_what_does_not_go_together_is_refused(columns: dict[str, Any], privacy: 
 
 def test_a_name_that_is_taken_is_refused() -> None:
     """Two published columns never have one name."""
-    table = open_table(pa.table({"pay": [1.0], "pay=(no value)": [2.0]}))
-    with pytest.raises(PolicyError, match="a name that another column has"):
-        resolve(table, policy({"pay": {"bounds": [0, 9], **INDICATOR}}))
+    levels = {"kind": "category", "categories": ["a", "b", "c"]}
+    for other, section in (("pay=(no value)", {"bounds": [0, 9], **INDICATOR}), ("pay=b", levels)):
+        with pytest.raises(PolicyError, match="a name that another column has"):
+            resolve(open_table(pa.table({"pay": [1.0], other: [2.0]})), policy({"pay": section}))
 
 
 def _of_second_moments(columns: dict[str, Any], **privacy: object) -> Policy:
@@ -270,3 +272,10 @@ def test_a_misspelt_column_is_refused_before_anything_is_found(table: pd.DataFra
             prepare(table, _of_second_moments({name: {"drop": True}}))
     with pytest.raises(PolicyError, match="nobody"):
         prepare(table, _of_second_moments({}, unit={"entity": "nobody", "max_rows": 3}))
+
+
+def test_columns_without_two_different_values_are_pointed_out() -> None:
+    """Gaps, and empty cells of text, are no value."""
+    cells = {"same": [1, None, 1] * 50, "text": ["a", "", None] * 50, "two": [1, 2, 1] * 50}
+    (said,) = point_out_constants(open_table(pa.table(cells)), [*cells])
+    assert "150 rows: 'same', 'text'." in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -64,6 +65,16 @@ def one_column() -> Policy:
 def states() -> list[str]:
     """Return what the ledger has of every release."""
     return [entry.state for entry in Ledger().entries()]
+
+
+@contextlib.contextmanager
+def killed_by(error: type[BaseException], owner: Any, name: str, call: Callable[..., Any]) -> Iterator[None]:
+    """Call another function in place of one, whose error ends the block as a kill would: no handler runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, call)
+        patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
+        with pytest.raises(error):
+            yield
 
 
 def rows_of(receipt: Receipt) -> pd.DataFrame:

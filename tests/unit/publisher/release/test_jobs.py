@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from tests.unit.publisher.release.conftest import private, states
+from tests.unit.publisher.release.conftest import killed_by, private, states
 
 from dp_bundle.base.errors import BudgetExceededError, DpGraphError, KeyStoreError, MissingValuesError, ParameterError
 from dp_bundle.bundle.reading import open_bundle
@@ -54,7 +54,6 @@ class Stopping:
 
     data: Any
     key: Ed25519PrivateKey
-    patch: pytest.MonkeyPatch
     job: Path
     out: Path
 
@@ -72,11 +71,8 @@ class Stopping:
                 raise KilledError
             return result
 
-        with self.patch.context() as patch:
-            patch.setattr(owner, name, call)
-            patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
-            with pytest.raises(KilledError):
-                yield
+        with killed_by(KilledError, owner, name, call):
+            yield
 
     def publish(self, columns: dict[str, Any] | None = None, **privacy: Any) -> Receipt:
         """Begin the release, which leaves out bounds unless second moments are released."""
@@ -97,11 +93,9 @@ class Stopping:
 
 
 @pytest.fixture
-def stopping(
-    small_parts: None, with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> Stopping:
+def stopping(small_parts: None, with_gaps: Path, tmp_path: Path, key: Ed25519PrivateKey) -> Stopping:
     """Return a release of the table with gaps, in ten parts, with a job."""
-    return Stopping(with_gaps, key, monkeypatch, tmp_path / "d.job", tmp_path / "d.tar")
+    return Stopping(with_gaps, key, tmp_path / "d.job", tmp_path / "d.tar")
 
 
 @pytest.mark.slow

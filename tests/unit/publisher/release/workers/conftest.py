@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
-from tests.unit.publisher.release.conftest import Publish, Sent
+from tests.unit.publisher.release.conftest import Publish, Sent, killed_by
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
@@ -86,11 +86,8 @@ def killed_in(owner: Any, name: str, call: Callable[..., Any]) -> Iterator[None]
         call(*given, **named)
         raise SystemExit
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, ended)
-        patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
-        with pytest.raises(SystemExit):
-            yield
+    with killed_by(SystemExit, owner, name, ended):
+        yield
 
 
 def owners() -> NDArray[np.int64]:
