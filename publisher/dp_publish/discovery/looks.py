@@ -45,6 +45,7 @@ class Look(enum.Enum):
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 _BLANKS = r"' \x{a0}\x{202f}"
 _SIGN = r"(?:[%$€£¥]|EUR|USD|GBP|CHF)"
+_SIGN_BEFORE, _SIGN_BEHIND = rf"{_SIGN}[{_BLANKS}]?", rf"[{_BLANKS}]?{_SIGN}"
 _BODY = rf"[+-]?(?:\d[\d.,{_BLANKS}]*|[.,]\d+)"
 _BODY_COMMA = rf"[+-]?(?:\d*,\d\d?|[1-9]\d{{0,2}}(?:(?:[.{_BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}}))"
 _DAY, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
@@ -55,8 +56,8 @@ _PATTERNS = {
     Look.GROUPED: rf"^[+-]?[1-9]\d{{0,2}}(?:[,{_BLANKS}]\d{{3}})+(?:\.\d*)?$",
     Look.COMMA: rf"^[+-]?(?:\d+,\d*|,\d+){_EXPONENT}$",
     Look.GROUPED_COMMA: rf"^[+-]?[1-9]\d{{0,2}}(?:(?:[.{_BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}})$",
-    Look.SIGNED_COMMA: rf"^(?:{_SIGN}\s?{_BODY_COMMA}(?:\s?{_SIGN})?|{_BODY_COMMA}\s?{_SIGN})$",
-    Look.SIGNED: rf"^(?:{_SIGN}\s?{_BODY}(?:\s?{_SIGN})?|{_BODY}\s?{_SIGN})$",
+    Look.SIGNED_COMMA: rf"^(?:{_SIGN_BEFORE}{_BODY_COMMA}(?:{_SIGN_BEHIND})?|{_BODY_COMMA}{_SIGN_BEHIND})$",
+    Look.SIGNED: rf"^(?:{_SIGN_BEFORE}{_BODY}(?:{_SIGN_BEHIND})?|{_BODY}{_SIGN_BEHIND})$",
     Look.DATE: r"^\d{4}-\d\d-\d\d$",
     Look.TIME: r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?$",
     Look.DOTTED: rf"^{_DAY}\.{_MONTH}\.\d{{4}}$",
@@ -156,7 +157,7 @@ def _numbers(words: pa.Array, decimal: str, missing: tuple[str, ...]) -> pa.Arra
     if cells is None:
         cells = trim(pc.cast(words, pa.string()))
         cells = pc.if_else(is_gap(cells, missing), pa.scalar(None, pa.string()), cells)
-        cells = pc.replace_substring_regex(cells, rf"^{_SIGN}\s?|\s?{_SIGN}$", "")
+        cells = pc.replace_substring_regex(cells, rf"^{_SIGN_BEFORE}|{_SIGN_BEHIND}$", "")
         pattern, separators = _THOUSANDS[decimal]
         grouped = pc.match_substring_regex(cells, pattern)
         cells = pc.if_else(grouped, pc.replace_substring_regex(cells, separators, ""), cells)
