@@ -14,7 +14,6 @@ A file whose digest is taken as it is written, so that nothing has to be read ag
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -58,7 +57,6 @@ class HashedFile:
         return self._digest.hexdigest()
 
 
-_log = logging.getLogger(__name__)
 _CELLS_PER_BATCH = 2**20
 _LEAST_ROWS, _MOST_ROWS = 2**13, 2**18
 _MOST_CELLS, _FEWEST_ROWS = 2**22, 2**9  # of a row group of very many columns
@@ -196,8 +194,6 @@ class PartWriter:
                 )
             check_written(self.parts[-1], FileShape(self._rows_in_part, self._group_rows, self._schema))
             self.digests.append(self._hashed.sha256())
-            place = self._first_part + len(self.digests) - 1
-            _log.info("part %d is written: %d rows, %d bytes", place, self._rows_in_part, size)
             self.part_sizes.append(self._rows_in_part)
             self._rows_in_part = 0
 

@@ -55,7 +55,10 @@ HELD = 0.5  # of the rows that have a value: what its levels hold at least of a 
 _LONGEST = 200  # characters of a level
 _OTHER = "other"
 TOO_RARE = "words of which too few are frequent enough to be told apart from the noise"
-AMBIGUOUS = "numbers like 1,234, of which the comma may separate thousands or decimals: a policy says which"
+AMBIGUOUS = (
+    "numbers like 1,234, of which the comma may separate thousands or decimals: "
+    'in a policy, decimal = "." or "," under [table] says which'
+)
 NAMES = "words of which none is frequent enough to be told apart from the noise, as of names or free text"
 
 
@@ -144,24 +147,20 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
             left_out[name] = "words, of which noisy rows would show nothing"
     counted = dict(_looks_of(told.counts, found))
     for name in [*(name for name, look in looks.items() if look is not Look.WORD), *found.typed]:
-        # gaps; in a text file words among other cells too, and whatever has no value, by counts of more noise
-        n_without, noise = gaps[name], step.sigma
-        without = [(n_without, noise)]
+        without = [(gaps[name], step.sigma)]
         if name in looks:
-            fits = fitting(looks[name], decimal)
-            n_without = told.n_rows - sum(counted[name][look] for look in fits)
-            noise *= math.sqrt(len(fits))
-            without += [(gaps[name] + counted[name][Look.WORD], math.sqrt(2) * step.sigma), (n_without, noise)]
+            without += _without_value(counted[name], looks[name], decimal, told.n_rows, step.sigma)
         has_gaps = any(number > max(_CLEAR * sigma, _LEAST_SHARE * told.n_rows) for number, sigma in without)
-        if n_without > told.n_rows - _CLEAR * noise:
+        number, sigma = without[-1]
+        if number > told.n_rows - _CLEAR * sigma:
             left_out[name] = "hardly any value"
             continue
         if name in looks and _is_ambiguous(counted, name, table, step.sigma):
             left_out[name] = AMBIGUOUS
             continue
-        whole = name in looks and _is_whole(name, told.counts, found, step.sigma)
-        number = _section(looks.get(name), found.typed.get(name), name in table.booleans, whole, has_gaps)
-        sections[name] = _of_rows(number) if of_rows else number
+        whole = name in looks and _is_whole(counted[name], step.sigma)
+        of_values = _section(looks.get(name), found.typed.get(name), name in table.booleans, whole, has_gaps)
+        sections[name] = _of_rows(of_values) if of_rows else of_values
 
     levels = _levels_step(policy, found, told.n_rows, len(words)) if words else None
     for name, kept in zip(words, told.levels, strict=True):
@@ -282,8 +281,16 @@ def _words_of(looks: Mapping[str, Look], found: Candidates, policy: Policy) -> l
     return [*looked, *found.words]
 
 
-def _is_whole(name: str, counts: Sequence[int], found: Candidates, sigma: float) -> bool:
-    noisy = dict(_looks_of(counts, found))[name]
+def _without_value(
+    noisy: Mapping[Look, int], look: Look, decimal: str, n_rows: int, sigma: float
+) -> list[tuple[int, float]]:
+    """Return noisy numbers of cells without a value, and their noise: of gaps and words; of whatever has none."""
+    fits = fitting(look, decimal)
+    words = (noisy[Look.GAP] + noisy[Look.WORD], math.sqrt(2) * sigma)
+    return [words, (n_rows - sum(noisy[each] for each in fits), math.sqrt(len(fits)) * sigma)]
+
+
+def _is_whole(noisy: Mapping[Look, int], sigma: float) -> bool:
     return sum(noisy[look] for look in FRACTIONS) <= _CLEAR * math.sqrt(len(FRACTIONS)) * sigma
 
 

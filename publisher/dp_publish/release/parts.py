@@ -254,7 +254,7 @@ class LocalWork:
         else:
             with closing_results(_one_ahead(self.read(kinds))) as ahead:
                 total = add(counted(ahead))
-        _log.info("a pass over %d rows is done", told.n_rows)  # of how many columns tells what was found
+        _log.info("a pass over %d rows is done", told.n_rows)  # columns and parts tell what was found
         return total
 
     def require_unchanged(self) -> None:

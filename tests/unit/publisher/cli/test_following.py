@@ -55,9 +55,8 @@ def test_the_log_names_no_value(raw: Path, command: Callable[..., Any], tmp_path
     lines = [re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", "", line) for line in text.splitlines()]
 
     assert done.returncode == 0, done.stderr
-    assert lines[0] == "release 1 of 'visits' is booked"
-    assert re.fullmatch(r"part 0 is written: \d+ rows, \d+ bytes", lines[1])
-    assert lines[2:] == [f"release 1 of 'visits' is {event} in the ledger" for event in ("sealed", "published")]
+    after = [f"release 1 of 'visits' is {event} in the ledger" for event in ("sealed", "published")]
+    assert lines == ["release 1 of 'visits' is booked", *after]
     cells = [str(cell).removesuffix(".0") for column in pd.read_parquet(raw).to_numpy().T for cell in column]
     assert not any(cell in text for cell in cells if cell != "nan")
     assert "Timbuktu" not in text
