@@ -102,18 +102,6 @@ def test_values_and_gaps_are_told_apart(privacy: dict[str, Any], bounds: list[fl
     assert effects["pay", "(value)", "ill", ""] == pytest.approx(0.0, abs=0.08)
 
 
-def test_effects_do_not_depend_on_where_gaps_stand(tmp_path: Path) -> None:
-    """Bounds whose middle lies elsewhere give the same effects, as hardly any noise is added."""
-    table = people(np.random.default_rng(6), 20_000)
-    found = []
-    for seed, bounds in enumerate(([0.0, 100.0], [-200.0, 120.0])):
-        columns = {**PEOPLE, "pay": {"bounds": bounds, **INDICATOR}, "ill": {"bounds": [0, 1], "kind": "continuous"}}
-        learned = learn(table, columns, tmp_path, seed, unit="cell", mu=2000.0)
-        found.append(np.array(learned.estimate.variables.loadings["effect"]))
-        assert learned.fit.nodes.columns.unseen == ()
-    np.testing.assert_allclose(*found, atol=0.02)
-
-
 def test_gaps_that_are_too_few_are_named(tmp_path: Path) -> None:
     """A number with hardly a gap is one column, and a note says that its gaps count as the middle."""
     table = people(np.random.default_rng(6), 3000)

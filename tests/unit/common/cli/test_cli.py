@@ -69,17 +69,13 @@ def test_nothing_that_a_terminal_obeys_is_printed(capsys: pytest.CaptureFixture[
 
 
 def test_rows_come_out_as_csv(bundle: Receipt, command: Run, tmp_path: Path) -> None:
-    """Every number of the CSV file is that of the bundle, exactly; a file that exists is never replaced."""
+    """Every number of the CSV file is that of the bundle, exactly."""
     ended = command("dp-bundle", "export", bundle.path)
     assert ended.returncode == 0, ended.stderr
     exported = pd.read_csv(tmp_path / "people.csv")
     with open_bundle(bundle.path) as opened:
         expected = pd.concat([batch.to_pandas() for batch in opened.batches()], ignore_index=True)
     pd.testing.assert_frame_equal(exported, expected, check_exact=True)
-
-    again = command("dp-bundle", "export", bundle.path)
-    assert again.returncode == 1
-    assert "give another --out" in again.stderr
 
 
 FORMULAS = ['=HYPERLINK("https://evil")', "+A1", "-2+3", "@SUM(A1)"]

@@ -31,11 +31,6 @@ def _of_many(release: Release, n_columns: int) -> Release:
     return release.model_copy(update={"columns": columns, "sources": ()})
 
 
-def _margins(n_columns: int, n_cells: int, rng: np.random.Generator) -> list[Margin]:
-    edges = [np.sort(rng.uniform(10, 16, n_cells - 1)) for _ in range(n_columns)]
-    return [Margin(f"x{place}", own, counts=rng.integers(-50, 178, n_cells)) for place, own in enumerate(edges)]
-
-
 def _written(margins: list[Margin]) -> io.BytesIO:
     file = io.BytesIO()
     write_margins(margins, file)
@@ -62,13 +57,6 @@ def test_stored_histograms_are_written_as_they_were_read(bundle: Bundle) -> None
     with bundle.open(MARGINS_NAME) as member:
         stored = pq.read_table(io.BytesIO(member.read())).to_pandas()
     assert stored.equals(pq.read_table(io.BytesIO(file.getvalue())).to_pandas())  # NaN where it was
-
-
-@pytest.mark.parametrize(("n_columns", "n_cells"), [(1, 1), (200, 601), (2, 1024)])
-def test_histograms_of_any_size_come_back(n_columns: int, n_cells: int, bundle: Bundle) -> None:
-    """Random cells and counts come back exactly."""
-    margins = _margins(n_columns, n_cells, np.random.default_rng(n_cells))
-    assert _are_equal(read_margins(_written(margins), _of_many(bundle.release, n_columns)), margins)
 
 
 def test_few_bytes_that_hold_many_cells_are_refused(bundle: Bundle) -> None:

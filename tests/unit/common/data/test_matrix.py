@@ -82,13 +82,6 @@ def wide(labels: list[str]) -> Release:
     return own.model_copy(update={"columns": columns, "second_moments": moments})
 
 
-@pytest.mark.parametrize("name", ["x" * 997, "漢" * 997])
-def test_columns_may_have_long_names(name: str) -> None:
-    """A matrix is read whatever the length of its labels: no name gets into a header."""
-    own = wide([f"{name}{index:03}" for index in range(4)])
-    assert np.array_equal(read_triangle(written(matrix(own), own.labels), own), matrix(own))
-
-
 def test_one_long_label_is_not_repeated_for_every_entry() -> None:
     """A dictionary that holds one text as long as all labels together is refused, and takes its memory once."""
     own = wide([f"{'x' * 500}{index:03}" for index in range(200)])

@@ -21,7 +21,6 @@ from tests.unit.common.manifest.statements import (
 )
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.privacy.normal import mu_implied_by_epsilon
 
 
@@ -92,16 +91,3 @@ def test_implied_mu_is_the_smallest() -> None:
             a = 1 / (1 + mpmath.exp(epsilon))
             exact = -2 * mpmath.findroot(lambda x, a=a: mpmath.log(mpmath.ncdf(x)) - mpmath.log(a), -1)
             assert mu_implied_by_epsilon(epsilon) == pytest.approx(float(exact), rel=1e-12)
-
-
-def test_no_row_moves_the_sum_further_than_a_guarantee_by_mu_assumes() -> None:
-    """Random pairs of rows in the ball stay within sqrt(2) (R^2 + c^2), which an orthogonal pair attains."""
-    rows = np.random.default_rng(0).normal(size=(2000, 2, 3))
-    rows *= (math.sqrt(3.0) / np.linalg.norm(rows, axis=2))[..., None]
-    v = np.concatenate([rows, np.ones((2000, 2, 1))], axis=2)
-    moved = np.linalg.norm(v[:, 0, :, None] * v[:, 0, None] - v[:, 1, :, None] * v[:, 1, None], axis=(1, 2))
-    assert moved.max() <= Neighbours.REPLACE_ONE.frobenius * 4 * (1 + 1e-12)
-    one, other = np.array([1, 1, 1, 1.0]), np.array([1, -1, -1, 1.0])
-    assert np.linalg.norm(np.outer(one, one) - np.outer(other, other)) == pytest.approx(
-        Neighbours.REPLACE_ONE.frobenius * 4
-    )

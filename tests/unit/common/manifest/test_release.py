@@ -1,17 +1,13 @@
 """The manifest: it comes back as it was, and contradicts itself in no way that is read."""
 
 import json
-import math
 from typing import Any
 
 import mpmath
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.unit.common.manifest.statements import C, G, read, spell, stated
+from tests.unit.common.manifest.statements import G, read, spell, stated
 
 from dp_bundle.base.errors import BundleFormatError
-from dp_bundle.manifest.columns import Column, Noise
 from dp_bundle.manifest.statement import Statement
 
 
@@ -26,32 +22,6 @@ def test_statements_round_trip() -> None:
     assert "naïve \u2603".encode() in content
     assert set(document) == {"_type", "subject", "predicateType", "predicate"}
     assert statement.predicate.noise_variance == [column.noise.variance for column in statement.predicate.columns]
-
-
-UNPRINTED = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control and format characters, surrogates, line separators
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    sigma=st.floats(1e-3, 1e6),
-    low=st.floats(-1e9, 1e9),
-    width=st.floats(1e-3, 1e9),
-    name=st.text(st.characters(codec="utf-8", exclude_categories=UNPRINTED), min_size=1, max_size=30),
-)
-def test_any_numbers_and_names_round_trip(sigma: float, low: float, width: float, name: str) -> None:
-    """Floats come back to the last bit and names letter by letter."""
-    noise = Noise.rounded_gaussian(sigma, math.ldexp(0.5, math.frexp(sigma / 256)[1]))
-    changes = {f"{C}.name": name, f"{C}.bounds": (low, low + width), f"{C}.noise": noise.model_dump()}
-    document = stated("gaps", changes)
-    column = document["predicate"]["columns"][0]
-    mu = Column.model_validate_json(json.dumps(column)).cell_mu
-    strength = {"mu": mu, "rho": mu * mu / 2}
-    document["predicate"] |= {"columns": [column], "sources": []}
-    document["predicate"]["guarantee"] |= {**strength, "epsilon_delta": []}
-    document["predicate"]["cumulative"] |= {**strength, "other_units_rho": {"row": mu * mu / 2}}
-    statement = Statement.model_validate_json(json.dumps(document))
-
-    assert Statement.from_bytes(statement.to_bytes()) == statement
 
 
 BROKEN: dict[str, list[Any]] = {
@@ -76,16 +46,12 @@ BROKEN: dict[str, list[Any]] = {
     "predicate.lineage.previous": ["a"],
     "predicate.guarantee": [None],
     "predicate.guarantee.unit": ["table"],
-    "predicate.guarantee.neighbours": ["add-remove"],
-    "predicate.guarantee.mu": [4.99, None, float("inf")],
-    "predicate.guarantee.rho": [12.49],
+    "predicate.guarantee.mu": [None, float("inf")],
     "predicate.guarantee.accountant": ["privacy-loss-distribution"],
-    "predicate.guarantee.epsilon_delta.0.epsilon": [30.0, float("nan")],
-    "predicate.guarantee.epsilon_delta.0.delta": [1e-12, 0, 1, float("nan")],
+    "predicate.guarantee.epsilon_delta.0.epsilon": [float("nan")],
+    "predicate.guarantee.epsilon_delta.0.delta": [0, 1, float("nan")],
     "predicate.guarantee.epsilon_delta": [[{"delta": 0.5, "epsilon": 40.0}] * 17],
     "predicate.cumulative.releases": [0],
-    "predicate.cumulative.mu": [4.9],
-    "predicate.cumulative.rho": [12.0],
     "predicate.lineage.partition": [""],
     "predicate.software": [""],
 }

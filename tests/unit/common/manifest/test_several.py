@@ -1,7 +1,6 @@
-"""What protects somebody who is in several units of a release, and every sentence and page that says so."""
+"""What protects somebody who is in several units of a release, and the pages that say so."""
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from scipy import stats
 from tests.discrete_noise import exact_mu
 
-from dp_bundle.describe.sentences import describe_unprotected
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.costs import cost_of_several, steps_of_exception
 from dp_bundle.manifest.guarantee import Guarantee
@@ -103,18 +101,6 @@ def test_wishart_noise_keeps_to_the_exception_of_several_rows(degrees: int, epsi
     assert several <= one * steps_of_exception(epsilon, number)
     if number == 5 and degrees == 8:
         assert several > number * one
-
-
-def test_labels_say_what_is_left_of_ten_rows() -> None:
-    """By the release's own numbers: mu, or epsilon and its exception, or nothing."""
-    guarantee, columns, _ = rows({})
-    (said,) = (each for each in describe_unprotected(guarantee, "rows", columns) if "10 rows" in each)
-    (mu,) = re.findall(r"protected at mu = ([0-9.]+)\.$", said)
-    exact = cost_of_several(guarantee, columns, 10).mu
-    assert exact * (1 - 1e-9) <= float(mu) <= exact * (1 + 1e-5)
-    stated = {"epsilon": 30.0, "mu": 1.2, "rho": 0.5, "accountant": "pure-epsilon", "excepted_delta": 1e-9}
-    nothing = describe_unprotected(moments(**stated)[0], "covariance", moments()[1])
-    assert "10 rows together are promised nothing." in str(nothing)
 
 
 def test_pages_have_the_figures() -> None:

@@ -5,11 +5,8 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError
-from dp_learn import estimate_moments
-from dp_learn.covariance.moments import BundleRows, Rows, batch_moments, fold_moments, merge_moments, subsample_moments
-from dp_publish import Receipt
+from dp_learn.covariance.moments import Rows, batch_moments, fold_moments, merge_moments, subsample_moments
 
 
 @pytest.mark.parametrize("sizes", [[40], [0, 3], [1, 1, 7], [5, 0, 40, 2], [1]])
@@ -27,18 +24,6 @@ def test_merging_parts_gives_the_whole(sizes: list[int]) -> None:
     else:
         np.testing.assert_allclose(merged.mean, rows.mean(axis=0), rtol=1e-12, atol=1e-9)
         np.testing.assert_allclose(merged.covariance, np.cov(rows.T), rtol=1e-6, atol=1e-8)
-
-
-def test_moments_of_a_bundle_are_those_of_its_rows(bundle: Receipt) -> None:
-    """The pass over a bundle gives mean and covariance of the published rows; folds are equal, and merge to them."""
-    with open_bundle(bundle.path) as opened:
-        rows = np.concatenate([batch.to_pandas().to_numpy(dtype=float) for batch in opened.batches()])
-        moments, folds = estimate_moments(opened), fold_moments(BundleRows(opened), 3, 5)
-
-    assert {fold.n_rows for fold in folds} == {80}
-    np.testing.assert_allclose(reduce(merge_moments, folds).covariance, moments.covariance, rtol=1e-10)
-    np.testing.assert_allclose(moments.mean, rows.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(moments.covariance, np.cov(rows.T), rtol=1e-10)
 
 
 @pytest.mark.parametrize("n_folds", [1, 3])

@@ -3,19 +3,16 @@
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
-from dp_bundle import open_bundle
 from dp_bundle.base.errors import EstimationError, ParameterError
 from dp_learn.covariance.estimate import NoisyCovariance, PooledCovariance, combine_sources
 from dp_learn.estimators.lda import DebiasedLDA
 from dp_learn.estimators.ridge import DebiasedRidgeRegression, gradient_error, ridge_regression
-from dp_publish import Receipt
 
 WINE = load_wine(as_frame=True)
 X, LABELS = WINE.data, WINE.target
@@ -172,19 +169,6 @@ def test_noisy_labels_and_columns_still_classify(precision: str) -> None:
     assert ours.score(rows, labels) > best - 0.01
     assert ours.priors_[1] == pytest.approx(labels.mean(), abs=0.05)
     np.testing.assert_allclose(ours.means_[1] - ours.means_[0], [1.5, -1.0, 0.0, 0.5, 0.0, 1.0], atol=0.15)
-
-
-def test_bundle_is_read_with_its_own_noise(bundle: Receipt, table: pd.DataFrame) -> None:
-    """A column of a bundle is predicted from the others, and a bundle's labels are used as they are."""
-    with open_bundle(bundle.path) as opened:
-        fitted = DebiasedRidgeRegression("weight").fit(opened)
-        with pytest.raises(ParameterError, match="noise_variance"):
-            DebiasedRidgeRegression("weight", noise_variance=1.0).fit(opened)
-    clean = table[["height", "weight", "visits"]]
-
-    assert list(fitted.feature_names_in_) == ["height", "visits"]
-    assert fitted.predict(clean).shape == (400,)
-    assert 0.0 < fitted.excess_bound_ < np.inf
 
 
 def test_drowned_predictors_are_left_out_and_named() -> None:

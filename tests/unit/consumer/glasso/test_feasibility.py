@@ -60,16 +60,6 @@ def test_free_and_forbidden_entries(seed: int) -> None:
     assert found[0].reach <= 0.0
 
 
-def test_two_columns_in_closed_form() -> None:
-    """The largest smallest eigenvalue is one minus the smallest covariance allowed: decided to nine digits."""
-    s, off = np.array([[1.0, 3.0], [3.0, 1.0]]), 1.0 - np.eye(2)
-    for penalty, solvable in ((2.0 * (1.0 - 1e-9), False), (2.0, False), (2.0 * (1.0 + 1e-9), True), (2.5, True)):
-        found = judge_box(s, penalty * off)
-        check_proof(s, penalty * off, found)
-        assert (found.w is not None) == solvable
-        assert found.reach >= penalty - 2.0 - 1e-12
-
-
 def test_undecided_is_not_called_unsolvable() -> None:
     """Out of iterations there is no matrix and no proof either."""
     s = correlations(20, seed=1)

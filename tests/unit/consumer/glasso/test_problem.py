@@ -58,14 +58,6 @@ def test_rounding_is_not_asymmetry() -> None:
     assert s[0, 1] != s[1, 0]
 
 
-def test_closed_forms() -> None:
-    """Pairs have their known inverse, and a constant column stands alone where its variance is lifted."""
-    pair = graphical_lasso(GOOD, 0.2, tol=1e-14)
-    np.testing.assert_allclose(pair.precision, np.linalg.inv([[2.2, 0.3], [0.3, 1.2]]), rtol=1e-12)
-    constant = graphical_lasso(np.diag([1.0, 0.0]), 0.5)
-    np.testing.assert_allclose(constant.precision, np.diag([1.0 / 1.5, 2.0]))
-
-
 def test_gap_of_an_infeasible_pair_is_infinite() -> None:
     """A dual matrix outside its box, or an indefinite one, certifies nothing; nor has a forbidden edge a value."""
     problem, indefinite = make_problem(GOOD, 0.1), np.array([[1.0, 2.0], [2.0, 1.0]])

@@ -58,16 +58,6 @@ def test_errors_of_rows_are_those_of_leaving_out_one_row_at_a_time(tmp_path: Pat
     assert 300 < found.effective_rows < n
 
 
-def test_columns_that_noise_hides_are_unknown(tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """A column of constants has no correlation, and is named."""
-    table = draw(500, np.random.default_rng(3)).assign(b=0.0)
-    receipt = publish(table, make_policy(BOUNDS, unit="cell", mu=12.0), out=tmp_path / "t.tar", key=key)
-    found = read(receipt.path)
-    assert found.drowned == ["b"]
-    assert np.isnan(found.values[1]).all()
-    assert np.isfinite(np.delete(np.delete(found.standard_errors, 1, 0), 1, 1)).all()
-
-
 def test_the_network_is_that_of_dp_learn(tmp_path: Path, key: Ed25519PrivateKey) -> None:
     """Links and intervals are those of edges.csv, every node with a link has a place, and no other."""
     policy = make_policy(BOUNDS, unit="row", mu=5.0, release="covariance")

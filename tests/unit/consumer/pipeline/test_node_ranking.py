@@ -104,13 +104,6 @@ def test_auto_is_noise_where_nodes_have_several_columns() -> None:
     assert equal.precision[first, second] == 0.0
 
 
-@pytest.mark.parametrize(("asked", "used"), [("auto", "evidence"), ("equal", "equal"), ("noise", "noise")])
-def test_the_weights_that_were_used_are_told(asked: str, used: str) -> None:
-    """Of auto that is what it came to: where the noise is small, the evidence."""
-    for table in (numbers(), with_categories()):
-        assert fit_graph(mixed_sample(table, 0.02), Settings(weights=asked)).weighting == used
-
-
 UNITS = np.array([1e-3, 0.1, 1.0, 20.0, 3e4, 7.0])
 NOISE = np.array([0.2, 0.5, 0.9, 0.3, 0.6, 0.4])  # standard deviations, of columns with variances of about 1
 

@@ -16,8 +16,7 @@ from dp_publish.accounting.conversions import (
     rho_for_epsilon_delta,
     rho_for_mu,
 )
-from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP, Strength
-from dp_publish.policy.model import Privacy
+from dp_publish.accounting.strength import ApproximateDP, ConcentratedDP, GaussianDP, PureDP
 
 DELTAS = [1e-3, 1e-6, 1e-10]
 
@@ -85,18 +84,3 @@ def test_forms_stand_for_each_other() -> None:
     assert ConcentratedDP(0.7).pure_epsilon == math.sqrt(1.4)
     assert delta_for_epsilon(ApproximateDP(2.0, 1e-6).mu, 2.0) == pytest.approx(1e-6)
     assert ApproximateDP(2.0, 1e-6).pure_epsilon == PureDP(2.0).pure_epsilon == 2.0
-
-
-@pytest.mark.parametrize(
-    ("given", "strength"),
-    [
-        ({"mu": 2}, GaussianDP(2.0)),
-        ({"rho": 2}, ConcentratedDP(2.0)),
-        ({"epsilon": 2, "delta": 0.1}, ApproximateDP(2.0, 0.1)),
-        ({"epsilon": 2, "release": "covariance"}, PureDP(2.0)),
-        ({"sigma": 2}, None),
-    ],
-)
-def test_policy_has_one_strength(given: dict[str, object], strength: Strength | None) -> None:
-    """What a policy says becomes the form that it is; noise that is given directly is none."""
-    assert Privacy.model_validate(given).strength == strength

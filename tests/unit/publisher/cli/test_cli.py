@@ -50,36 +50,6 @@ def test_without_a_policy_bounds_are_found_and_that_is_said(people: Path, call: 
     assert {column["bounds_obtained"] for column in document["columns"]} == {"private-quantiles"}
 
 
-def test_json_is_one_document(people: Path, call: Call) -> None:
-    """With --json stdout parses, holds the release, and keeps the private counts apart."""
-    ended = call("people.parquet", "--json", "--mu", "3", "--unit", "cell", "--anyway")
-    document = json.loads(ended.out)
-
-    assert ended.code == 0
-    assert document["path"] == "people.bundle.tar"
-    assert document["left_out"] == ["name"]
-    assert document["release"]["guarantee"]["unit"] == "cell"
-    assert document["release"]["guarantee"]["rho"] == pytest.approx(4.5)
-    assert set(document["for_the_publisher_only"]) == {
-        "clipped",
-        "clipped_to_what_was_found",
-        "filled",
-        "indicated",
-        "rows_clipped",
-        "rows_dropped",
-        "rows_over_cap",
-    }
-
-
-def test_quiet_says_nothing(people: Path, call: Call) -> None:
-    """With --quiet a success is silent on both channels, also while a key is made; an error is not."""
-    assert call("people.parquet", "--quiet") == (0, "", "")
-    ended = call("people.parquet", "--quiet")
-    assert (ended.code, ended.out) == (1, "")
-    assert "never replaced" in ended.err
-    assert call("policy", "people.parquet", "--out", "new.toml", "--quiet") == (0, "", "")
-
-
 def test_private_counts_are_marked_as_such(people: Path, call: Call) -> None:
     """Clipped cells are told to the publisher below a warning, and are nowhere in the bundle."""
     Path("people.policy.toml").write_text(POLICY.replace("[20, 140]", "[60, 140]"))

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.neighbours import Neighbours
-from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
+from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
 from dp_publish.covariance.calibration import choose_for_policy, choose_mechanism
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
@@ -48,12 +47,3 @@ def test_two_rounds_are_chosen_where_they_can_be(n_columns: int, settings: dict[
     kind, reason = choose_for_policy(privacy, privacy.strength, _scaling(n_columns), lambda: 10**6)
     assert kind.name == name
     assert name in reason
-
-
-@pytest.mark.parametrize("strength", [GaussianDP(0.0), PureDP(1e4), ApproximateDP(1.0, 1.0)])
-def test_strengths_out_of_range_are_refused(strength: Strength) -> None:
-    """One out of its range is an error of ours; so is a table without rows."""
-    with pytest.raises(ParameterError):
-        choose_mechanism(100, _scaling(3), strength)
-    with pytest.raises(ParameterError, match="n_rows"):
-        choose_mechanism(0, _scaling(3), GaussianDP(1.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ from dp_publish.cli.messages.plan import describe_plan
 from dp_publish.forecast.plan import make_plan
 
 Run = Callable[..., object]
-
-
-EVEN_SPREAD = math.sqrt(1 / 12)  # of values spread evenly within their bounds
 
 
 PEOPLE = POLICY[POLICY.index("[columns.height]") :]
@@ -51,27 +47,6 @@ def planned(tmp_path: Path, command: Run) -> Callable[..., Any]:
         return json.loads(finished.stdout, parse_constant=pytest.fail) if as_json else unfolded(finished.stdout)
 
     return plan
-
-
-def test_covariance_plan_shows_what_rows_would_not(planned: Callable[..., Any]) -> None:
-    """For 178 rows of 13 columns at mu = 1, correlations have an error of 0.31 where those of noisy rows have 12.
-
-    In two rounds, which `auto` chooses, it is 0.14.
-    """
-    policy = '[privacy]\nmu = 1.0\nrelease = "covariance"\n[columns."*"]\nbounds = [0, 1]\n'
-    table: dict[str, Any] = {"names": "abcdefghijklm", "n_rows": 178}
-    even = ("--spread", str(EVEN_SPREAD), "--mechanism", "gaussian")
-    document = planned(policy, *even, "--json", **table)
-    own = next(row for row in document["forecast"] if row["mu"] == pytest.approx(1.0))
-    text = planned(policy, *even, **table)
-
-    assert document["release"] == "covariance"
-    assert own["error_in_moments"] == pytest.approx(0.31, abs=0.005)
-    assert own["error_in_rows"] == pytest.approx(12, abs=0.5)
-    assert own["rows_needed_for_moments"]["0.3"] < 1000 < 10**6 < own["rows_needed"]["0.3"]
-    assert "error of 0.31 in the covariance" in text
-    assert "and of 12 in a release of rows; chance alone makes it 0.075" in text
-    assert "error of 0.14 in the covariance" in planned(policy, **table)
 
 
 def test_a_plan_says_what_long_tails_would_leave(planned: Callable[..., Any]) -> None:

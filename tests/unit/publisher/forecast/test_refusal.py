@@ -136,13 +136,6 @@ def test_two_rounds_of_too_few_rows_are_refused_with_what_would_work() -> None:
     release(dict(list(wide.items())[:few]))
 
 
-def test_one_sum_gives_way_to_what_auto_would_choose() -> None:
-    """Where laplace noise hides all and other noise of the same epsilon would not, that is the advice."""
-    with pytest.raises(PolicyError, match=r"let dp-publish choose \(--mechanism auto\), which would show partial"):
-        judge(3000, 12, epsilon=3.0, release="covariance", mechanism="laplace")
-    judge(3000, 12, epsilon=3.0, release="covariance")
-
-
 def shows_something(n_rows: int, entry: str, values: tuple[float, ...], **privacy: object) -> bool:
     """Return whether columns from 0 to 1 that differ in this entry are published, or else refused as hidden."""
     columns = {f"c{index}": {"bounds": [0, 1], entry: value} for index, value in enumerate(values)}
@@ -328,22 +321,3 @@ def test_a_plan_that_looks_tells_what_words_become(
     assert "at most" in done.stdout
     assert "standard error of a correlation" in done.stderr
     assert "'same'" in done.stderr
-
-
-def test_whole_numbers_in_billions_are_published(tmp_path: Path, command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the bounds that are found need more noise than whole numbers take, they are published as numbers."""
-    monkeypatch.chdir(tmp_path)
-    common, own = np.random.default_rng(6).normal(size=(2, 5000))
-    frame = pd.DataFrame({"product": np.exp(25 + common), "people": np.exp(15 + common + 0.1 * own)}).astype("int64")
-    frame["bytes"] = np.arange(5000) * 2**50  # up to 2^62
-    frame = frame.astype({"people": "Int64"})
-    frame.loc[::9, "people"] = pd.NA
-    frame.to_parquet("t.parquet")
-    Path("t.policy.toml").write_text('[columns."*"]\nmissing = "midpoint"\n')
-    done = command("dp-publish", "t.parquet", "--release", "rows", "--mu", "9", "--anyway")
-    assert done.returncode == 0, done.stderr
-    with open_bundle("t.bundle.tar") as bundle:
-        kinds = {column.name: column.kind for column in bundle.release.columns}
-        found = bundle.to_pandas()[["product", "people"]].corr().iloc[0, 1]
-    assert (kinds["product"], kinds["people"], kinds["bytes"]) == ("continuous", "integer", "continuous")
-    assert found == pytest.approx(0.5, abs=0.2)

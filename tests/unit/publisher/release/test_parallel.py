@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from dp_bundle.base.errors import MissingValuesError, SchemaError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
 from dp_publish import Policy, Receipt
-from dp_publish.data.row_ranges import RowRanges
 from dp_publish.policy import memory
 from dp_publish.release import parts as writing
 
@@ -123,14 +121,3 @@ def test_table_that_shrinks_is_refused(tmp_path: Path, publish_here: Publish, mo
     with pytest.raises(SchemaError, match="changed"):
         publish_here(path, policy_for())
     assert nothing_happened(tmp_path, {path})
-
-
-@pytest.mark.parametrize("sizes", [(10_050,), (331,) * 30 + (120,), (5_000, 50, 5_000), (1,) * 10_050])
-def test_ranges_are_whole_parts_that_follow_each_other(sizes: tuple[int, ...]) -> None:
-    """However the raw table is cut, ranges begin where parts do, and cover all rows once."""
-    rows = RowRanges(sizes, lambda *_: iter(()))
-    for n_ranges in (2, 5, 16, 100):
-        planned = writing.plan_ranges(rows, 1, n_ranges)
-        assert len(planned) <= n_ranges
-        assert all(each.start == each.first_part * 300 for each in planned)
-        assert [one.stop for one in planned] == [*(other.start for _, other in pairwise(planned)), 10_050]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,6 @@ from dp_bundle.data import rows as parts
 from dp_publish import Policy, Receipt
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release import preparing
-
-Make = Callable[..., Policy]
 
 
 def test_bundle_holds_the_clipped_table_plus_the_stated_noise(bundle: Receipt, table: pd.DataFrame) -> None:

@@ -1,6 +1,5 @@
 """Bounds found privately: what a change of table can do to them, by brute force; bounds on data with known places."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_bundle.base.errors import PrivacyError
-from dp_publish.rows.private_bounds import choice_mu, count_values, find_bounds, half_width_for, search_mu
+from dp_publish.rows.private_bounds import count_values, find_bounds, half_width_for
 from dp_publish.sampling.keystream import insecure_keystream
 
 
@@ -65,16 +63,6 @@ def test_hardly_any_rows_still_give_bounds(kind: str, n_rows: int) -> None:
         ((low, high),) = find_bounds(counts, [kind], 0.01, [1.0], insecure_keystream(seed))
         assert -(2.0**52) <= low < high <= 2.0**52
         assert kind == "continuous" or (low.is_integer() and high.is_integer())
-
-
-def test_cost_of_the_search_in_other_units_follows_from_one_choice() -> None:
-    """A row is in all columns with two choices each, a cell in one, and an entity has so many rows."""
-    each = choice_mu("entity", 6, 0.3, 10)
-    assert search_mu("entity", 6, each, 10) == pytest.approx(0.3, rel=1e-8)
-    assert search_mu("row", 6, each) == pytest.approx(0.03, rel=1e-8)
-    assert search_mu("cell", 6, each) == pytest.approx(0.03 / math.sqrt(6), rel=1e-8)
-    with pytest.raises(PrivacyError, match="too extreme"):
-        choice_mu("row", 6, 1e-9)
 
 
 @given(st.integers(0, 10**9), st.floats(1e-6, 1e6))

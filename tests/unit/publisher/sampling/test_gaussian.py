@@ -198,15 +198,6 @@ def test_undecided_proposals_are_settled_in_the_sampler() -> None:
     assert values.tolist() == [first + 5, first + 3, first + 7]
 
 
-@pytest.mark.parametrize("sample", SAMPLERS)
-def test_shapes(sample: Callable[..., NDArray[np.int64]]) -> None:
-    """The result has the shape asked for, and is int64."""
-    for sigma in (2.0, 2000.0):
-        for size in (0, (), [5, 2], np.int64(6)):
-            assert sample(sigma, size).dtype == np.int64
-            assert sample(sigma, size).shape == np.empty(size).shape
-
-
 @pytest.mark.parametrize("sigma", [0.049, 1.1e9, math.nan, "1"])
 def test_sigma_outside_the_range_is_refused(sigma: Any) -> None:
     """Both samplers name their sigma when it is out of range or no number."""

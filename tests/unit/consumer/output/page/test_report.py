@@ -70,11 +70,6 @@ def test_every_kind_of_estimator_has_a_page(
     assert "--out" not in text_of(page)
 
 
-def part_of(page: str, name: str) -> str:
-    """Return the JSON that a page holds under this name."""
-    return re.search(f'<script type="application/json" id="{name}">(.*?)</script>', page)[1]
-
-
 def test_names_of_strangers_are_text(key: Ed25519PrivateKey, learn: Learn, tmp_path: Path) -> None:
     """Hostile names of columns, titles and citations are shown as they are, and make no element and no script."""
     words = {"title": "<b>{{7*7}}</b>", "creator": "</pre><script>alert(2)</script>", "citation": "{% raw %}<!--"}

@@ -20,11 +20,6 @@ from dp_publish.sampling.keystream import Keystream, insecure_keystream
 from printed_forms import UniformEigenvectors, make, release
 
 
-def _draw(weights: np.ndarray, n: int, seed: int = 1) -> np.ndarray:
-    rng = insecure_keystream(seed)
-    return np.array([sample_bingham(weights, rng) for _ in range(n)])
-
-
 @pytest.mark.parametrize("d", [2, 5, 60])
 def test_envelope_solves_its_equation(d: int) -> None:
     """The sum of 1 / (b + 2 a_i) is 1, b lies in [1, d], and the ratio is nowhere above its stated maximum."""
