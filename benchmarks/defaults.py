@@ -38,10 +38,9 @@ from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.sample import Sample, effective_rows
 from dp_learn.covariance.sources import table_rows
 from dp_learn.covariance.standard_errors import null_standard_errors
-from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.inference.edges import error_forms, fit_for_inference, infer_edges
 from dp_learn.inference.evidence import score_pairs
-from dp_learn.output.estimator_results import refit_estimate
+from dp_learn.output.estimator_results import ESTIMATORS, refit_estimate
 from dp_learn.pipeline.fit import fit_graph
 from dp_learn.pipeline.graph import partial_correlations
 from dp_learn.pipeline.settings import Settings

@@ -16,8 +16,7 @@ from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.gaussian import Gaussian
 from dp_publish.covariance.mechanisms.laplace import Laplace
 from dp_publish.covariance.mechanisms.spectral import DOWN, SpectralMechanism, Tools
-from dp_publish.covariance.mechanisms.wishart import Wishart
-from dp_publish.covariance.mechanisms.wishart_curve import check_epsilon_and_delta
+from dp_publish.covariance.mechanisms.wishart import Wishart, check_epsilon_and_delta
 from dp_publish.sampling.keystream import Keystream
 
 Floats = NDArray[np.float64]

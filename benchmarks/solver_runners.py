@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dp_learn.glasso.solvers.methods import SOLVERS
-from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.glasso.solving import SOLVERS, graphical_lasso
 from solver_problems import GAP, Floats
 
 Outcome = tuple[Floats, Floats | None, float]  # precision matrix, covariance if there is one, seconds

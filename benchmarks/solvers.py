@@ -32,7 +32,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from dp_learn.glasso.problem import Problem, duality_gap, make_problem
-from dp_learn.glasso.solvers.methods import SOLVERS
+from dp_learn.glasso.solving import SOLVERS
 from solver_memory import measure_large, run_large
 from solver_problems import GAP, Floats, choose_alpha, sample_covariance
 from solver_runners import Runner, find_solvers

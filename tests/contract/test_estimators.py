@@ -19,8 +19,8 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source
 from dp_learn.estimators.base import CovarianceEstimator
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso, DebiasedGraphicalLassoCV
-from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.estimators.targets import TargetEstimator
+from dp_learn.output.estimator_results import ESTIMATORS
 from dp_publish import Policy, publish
 
 ARRAY_API = "check_array_api_input"  # needs an environment variable before scipy is imported

@@ -16,8 +16,8 @@ import dp_bundle
 import dp_learn
 import dp_publish
 from dp_bundle.manifest.columns import Asinh
-from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.output import estimator_results, summary
+from dp_learn.output.estimator_results import ESTIMATORS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]) if "_build" not in page.parts]

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_learn.glasso.solvers.methods import SOLVERS
-from dp_learn.glasso.solving import graphical_lasso
+from dp_learn.glasso.solving import SOLVERS, graphical_lasso
 
 TOL = 1e-11
 seeds = st.integers(0, 2**32 - 1)

@@ -20,13 +20,14 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP, Strength
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.base import OneSum
-from dp_publish.covariance.mechanisms.directions import PLACES, draw_direction
 from dp_publish.covariance.mechanisms.eigenvectors import Eigenvectors
 from dp_publish.covariance.mechanisms.registry import mechanism_named
+from dp_publish.covariance.mechanisms.spectral import PLACES, draw_direction
 from dp_publish.covariance.mechanisms.two_round import NoisySums
-from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight
+from dp_publish.covariance.mechanisms.wishart import degrees_tight
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, NoisyLengths
+from dp_publish.rows.response import sample_replacements
 from dp_publish.sampling.bingham import sample_bingham
 from dp_publish.sampling.exponential import ExponentialMechanism
 from dp_publish.sampling.fixed_point import integers, precise_normals
@@ -34,7 +35,6 @@ from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounde
 from dp_publish.sampling.keystream import Keystream, insecure_keystream, uniform_integers
 from dp_publish.sampling.laplace import sample_discrete_laplace
 from dp_publish.sampling.places import EqualCells, ScaleSearch, add_to_cells, center_scores
-from dp_publish.sampling.replacements import sample_replacements
 
 Floats = NDArray[np.float64]
 Cdf = Callable[[Floats], Floats]

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.statistical.worlds import names, random_graph
 
 from dp_bundle import open_bundle
-from dp_bundle.engines.processes import Processes
+from dp_bundle.engines.engine import Processes
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import learn_graph
 from dp_learn.covariance.sample import Sample

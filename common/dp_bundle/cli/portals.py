@@ -149,7 +149,7 @@ def serve(site: Path, port: int, quiet: bool) -> None:
     Example:
       dp-bundle serve site
     """
-    from dp_bundle.catalog.preview import serve_site
+    from dp_bundle.catalog.site import serve_site
 
     with serve_site(site, port) as server:
         where = f"http://127.0.0.1:{server.server_port}/"

@@ -1,19 +1,25 @@
 """The interface of all engines, and results in order, with few of them in memory.
 
 Tasks in threads of this process, for work that releases Python's lock: kernels, Arrow, ciphers and digests.
+
+Tasks in processes of this machine, for work in Python itself, which threads would do one after another.
 """
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from multiprocessing import get_context
 from typing import Protocol, TypeVar
 
 from dp_bundle.base.errors import DpGraphError
+from dp_bundle.base.machine import count_cores
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -174,3 +180,45 @@ def map_in_order(
 
 def _with_its_place(function: Callable[[T], R], task: tuple[int, T]) -> tuple[int, R]:
     return task[0], function(task[1])
+
+
+class Processes:
+    """Processes that are started for each call, and end with it.
+
+    They import the main module anew, which must be one that can be imported, as those of commands are.
+
+    Parameters
+    ----------
+    n_workers : int, optional
+        How many; one for each core, by default. A single one is this process.
+    """
+
+    def __init__(self, n_workers: int | None = None) -> None:
+        self.n_workers = n_workers or count_cores()
+
+    def map_unordered(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Yield the results of a function of every task, as they come; after an error no further task begins.
+
+        The function is one that can be imported, and tasks and results are pickled.
+
+        Raises
+        ------
+        DpGraphError
+            A process was ended from outside, perhaps for want of memory.
+        """
+        if self.n_workers == 1:
+            yield from map(function, tasks)
+            return
+        pool = ProcessPoolExecutor(self.n_workers, mp_context=get_context("spawn"), initializer=_leave_interrupts)
+        try:
+            for done in as_completed([pool.submit(function, task) for task in tasks]):
+                yield done.result()
+        except BrokenProcessPool as error:
+            raise DpGraphError("a process was ended from outside, perhaps for want of memory") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the process that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

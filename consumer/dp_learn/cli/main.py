@@ -198,7 +198,7 @@ def cli(
             learned = learn_graph(bundles, max_memory=max_memory, alpha=penalty, fdr=fdr, progress=show, **settings)
             drawn = None
             if stability is not None:
-                from dp_bundle.engines.processes import Processes
+                from dp_bundle.engines.engine import Processes
                 from dp_learn.pipeline.stability import describe_progress, measure_stability
 
                 drawn = measure_stability(

@@ -1,4 +1,7 @@
-"""Results of the estimators other than the graphical lasso, as tables, a summary and sentences."""
+"""Results of the estimators other than the graphical lasso, as tables, a summary and sentences.
+
+The estimators by the names that `dp-learn --estimator` takes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,11 @@ from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_sources, share_rows
-from dp_learn.estimators.registry import ESTIMATORS
+from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
+from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso
+from dp_learn.estimators.lda import DebiasedLDA
+from dp_learn.estimators.ridge import DebiasedRidgePrecision, DebiasedRidgeRegression
+from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
@@ -208,3 +215,15 @@ def _strongest_coefficients(table: pd.DataFrame) -> list[str]:
 
 
 _TOLD = {"thresholded-covariance": _tell_thresholded, "regression": _tell_regression, "lda": _tell_discriminant}
+
+
+ESTIMATORS: dict[str, type] = {
+    "graphical-lasso": DebiasedGraphicalLasso,
+    "ridge": DebiasedRidgePrecision,
+    "thresholded-covariance": DebiasedThresholdedCovariance,
+    "neighborhood": DebiasedNeighborhoodSelection,
+    "scio": DebiasedSCIO,
+    "clime": DebiasedCLIME,
+    "regression": DebiasedRidgeRegression,
+    "lda": DebiasedLDA,
+}

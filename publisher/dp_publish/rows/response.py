@@ -8,6 +8,8 @@ References
 ----------
 Dong, Roth & Su (2022), section 2. Kairouz, Oh & Viswanath (2016), JMLR 17(17), section 3. Wang, Blocki, Li & Jha
 (2017), Locally differentially private protocols for frequency estimation, section 4.1, for the variance.
+
+Draws of cells that get another level, and of that level: exact, with rational probabilities, from uniform bits.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from dp_bundle.privacy.noise import discrete_gaussian_variance
 from dp_bundle.privacy.normal import normal_quantile
 from dp_publish.rows.noise import ENOUGH_SIGMA
 from dp_publish.sampling.keystream import Keystream
-from dp_publish.sampling.replacements import sample_replacements
 
 _STEPS = 2**32  # of the probability of another level
 
@@ -86,3 +87,47 @@ def respond(codes: NDArray[np.int64], response: RandomizedResponse, keystream: K
 
 def _response(n_levels: int, replaced: float) -> RandomizedResponse:
     return RandomizedResponse(distribution="randomized-response", n_levels=n_levels, replaced=replaced)
+
+
+_WORDS = 2**32
+
+
+def sample_replacements(
+    size: int, numerator: int, n_levels: int, keystream: Keystream
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Draw the cells whose level is replaced, and their new levels, uniform among all.
+
+    Parameters
+    ----------
+    size : int
+        The number of cells.
+    numerator : int
+        Each is replaced with probability numerator / 2^32, independently.
+    n_levels : int
+        Levels are numbered from 0.
+    keystream : Keystream
+        Where the random bits come from.
+
+    Returns
+    -------
+    ndarray of int, shape (n_replaced,)
+        The cells, in ascending order.
+    ndarray of int, shape (n_replaced,)
+        Their levels.
+    """
+    words = np.empty(size, dtype=np.uint32)
+    keystream.fill(words)
+    places = np.flatnonzero(words < numerator)
+    return places, _uniform(len(places), n_levels, keystream)
+
+
+def _uniform(size: int, n_levels: int, keystream: Keystream) -> NDArray[np.int64]:
+    """Draw levels; words that would make some of them more likely are drawn again."""
+    words = np.empty(size, dtype=np.uint32)
+    keystream.fill(words)
+    last = _WORDS // n_levels * n_levels - 1
+    while len(beyond := np.flatnonzero(words > last)):
+        again = np.empty(len(beyond), dtype=np.uint32)
+        keystream.fill(again)
+        words[beyond] = again
+    return (words % np.uint32(n_levels)).astype(np.int64)

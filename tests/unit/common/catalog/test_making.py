@@ -22,7 +22,7 @@ from scipy.stats import norm
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog
-from dp_bundle.catalog.preview import serve_site
+from dp_bundle.catalog.site import serve_site
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.trust.judging import Revocation, sign_statement
 from dp_bundle.trust.keys import new_key_pair

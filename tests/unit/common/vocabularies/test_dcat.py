@@ -9,7 +9,7 @@ from rdflib import Graph, Literal, Namespace, URIRef
 from rdflib.namespace import DCAT, DCTERMS, RDF
 from tests.unit.common.vocabularies.dcat_rules import shapes
 
-from dp_bundle.catalog.feeds import catalog_document
+from dp_bundle.catalog.making import catalog_document
 from dp_bundle.describe.subject import PublishedFile
 from dp_bundle.manifest.dataset import Dataset
 from dp_bundle.portals.dcat import dcat_dataset, dcat_document

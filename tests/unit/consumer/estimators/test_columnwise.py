@@ -15,9 +15,9 @@ from dp_learn.estimators.columnwise import (
     scio_precision,
     smallest_column_alpha,
 )
-from dp_learn.estimators.registry import ESTIMATORS
 from dp_learn.matrices.linalg import FloatArray
 from dp_learn.matrices.repair import repair_covariance
+from dp_learn.output.estimator_results import ESTIMATORS
 
 RNG = np.random.default_rng(11)
 ROWS = RNG.normal(size=(80, 9)) @ (np.eye(9) + 0.25 * RNG.normal(size=(9, 9)))

@@ -15,12 +15,11 @@ from tests.unit.publisher.sampling.test_probability_tables import thresholds_of
 
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.privacy.noise import discrete_laplace_variance
-from dp_publish.sampling.gaussian import sample_discrete_gaussian, sample_rounded_gaussian
+from dp_publish.rows.response import sample_replacements
+from dp_publish.sampling.gaussian import accept_exactly, sample_discrete_gaussian, sample_rounded_gaussian
 from dp_publish.sampling.keystream import Keystream, insecure_keystream
 from dp_publish.sampling.laplace import _digit_probabilities, sample_discrete_laplace
 from dp_publish.sampling.probability_tables import ProbabilityTable, block_table, discrete_table, rounded_table
-from dp_publish.sampling.rejection import accept_exactly
-from dp_publish.sampling.replacements import sample_replacements
 
 SAMPLERS = [sample_rounded_gaussian, sample_discrete_gaussian]
 WITH_TABLES = [(sample_rounded_gaussian, rounded_table), (sample_discrete_gaussian, discrete_table)]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dp_publish.covariance.mechanisms.directions import (
+from dp_publish.covariance.mechanisms.spectral import (
     _ellipsoid,
     eigenvalues_in_units,
 )
@@ -48,7 +48,7 @@ def test_proposals_keep_what_the_proof_asks_of_them(k: int, monkeypatch: pytest.
     for spread in (0.0, 1.0, 1e4, 1e9):
         for guess in (None, 0, 1 << 200):
             if guess is not None:
-                monkeypatch.setattr("dp_publish.covariance.mechanisms.directions._likely_rho", lambda *_, g=guess: g)
+                monkeypatch.setattr("dp_publish.covariance.mechanisms.spectral._likely_rho", lambda *_, g=guess: g)
             matrix = integers(axes @ np.diag(spread * np.linspace(-0.5, 1, k)) @ axes.T, _EXPONENT)
             matrix = (matrix + matrix.T) // 2
             shape = _ellipsoid(matrix, _EXPONENT)

@@ -12,8 +12,7 @@ from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.accounting.strength import ApproximateDP, PureDP
 from dp_publish.covariance.exact_moments import moments_of_batch
 from dp_publish.covariance.mechanisms.exact_products import LIMB, gram_of, limbs_of
-from dp_publish.covariance.mechanisms.wishart import Wishart
-from dp_publish.covariance.mechanisms.wishart_curve import degrees_tight, delta_of_wishart
+from dp_publish.covariance.mechanisms.wishart import Wishart, degrees_tight, delta_of_wishart
 from dp_publish.covariance.mechanisms.wishart_difference import WishartDifference
 from dp_publish.covariance.scaling import Scaling, scaling_for
 from dp_publish.sampling.fixed_point import precise_normals
