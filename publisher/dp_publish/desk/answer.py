@@ -41,6 +41,7 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.column_survey import find_regrettable, glance_at_readable, survey_columns
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.file import parse_policy
+from dp_publish.policy.first_look import point_out_oddities
 from dp_publish.policy.mistakes import describe_mistakes
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import declares_no_values
@@ -347,6 +348,8 @@ class Desk:
             if key != self._words[0]:
                 is_read = self.opened.unread is None
                 self._words = key, words_in_first_rows(prepared.table, prepared.policy) if is_read else {}
+                self._odd = point_out_oddities(prepared.table, prepared.kinds) if is_read else []
+            answer.remarks += self._odd
             answer.left_out |= left_out_by_first_rows(prepared.policy, self.opened.n_rows, self._words[1])
             return
         policy, table = prepared.policy, prepared.table

@@ -17,6 +17,7 @@ from dp_bundle.base.errors import DataError, DpGraphError
 from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, open_table
+from dp_publish.data.typed import decoded, is_text
 from dp_publish.discovery.looks import (
     FRACTIONS,
     LOOKS,
@@ -87,15 +88,15 @@ def open_for_desk(data: Source, dialect: Dialect) -> Opened:
         unchanged, n_rows = table.unchanged(), table.count_rows()
     except DpGraphError as error:
         return Opened(Table({}, lambda _kinds, _rows: iter(())), problem=str(error))
-    table = replace(table, count=lambda: n_rows)
 
     seems = {name: _NEVER.get(kind, "") for name, kind in table.types.items()}
-    readable = {name: AS_IT_IS for name, kind in table.types.items() if kind not in _NEVER}
+    types = {name: kind for name, kind in table.types.items() if kind not in _NEVER}
+    readable = {name: "text" if kind is ColumnType.UNKNOWN else AS_IT_IS for name, kind in types.items()}
     opened = Opened(table, n_rows, seems, unchanged=unchanged)
 
     rows = max(100, min(_MOST_ROWS, _CELLS // max(len(table.types), 1)))
     try:
-        batch = next(table.read(readable, rows), None) if readable else None
+        batch = table.head(readable, rows) if readable else None
     except DataError as error:
         return replace(opened, unread=error)
     if batch is None:
@@ -120,13 +121,8 @@ def _count_people(name: str, values: pa.Array) -> int:
     """Return how many different ones there are in a column that may say whose a row is; 0 if it does not look so."""
     kept = pc.drop_null(values)
     different = len(pc.unique(kept))
-    many = _holds_words(kept) and different > _MANY * len(kept)
+    many = is_text(kept.type) and different > _MANY * len(kept)
     return different if len(kept) >= _ENOUGH and different < _SAME * len(kept) and (many or _PERSON.search(name)) else 0
-
-
-def _holds_words(values: pa.Array) -> bool:
-    kind = values.type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _describe_telling(values: pa.Array) -> Iterator[str]:
@@ -138,7 +134,7 @@ def _describe_telling(values: pa.Array) -> Iterator[str]:
     most, different = pc.max(counts).as_py(), len(counts)
     if most >= _SAME * len(kept):
         yield "hardly varies, so that it costs privacy and shows next to nothing"
-    elif different == len(kept) and (_holds_words(kept) or _are_whole(kept)):
+    elif different == len(kept) and (is_text(kept.type) or _are_whole(kept)):
         yield "all different, like an identifier: leave it out unless it measures something"
 
 
@@ -152,15 +148,16 @@ def _are_whole(values: pa.Array) -> bool:
 def _values_of(table: Table, cells: pa.Array) -> tuple[str, pa.Array]:
     """Return what the cells are, and the cells as values."""
     if table.layout is None:
-        decoded = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
-        computable = decoded.cast(pa.float32()) if pa.types.is_float16(decoded.type) else decoded
-        return "words" if _holds_words(decoded) else str(decoded.type), computable
-    missing = table.layout.missing_values
+        values = decoded(cells)
+        computable = values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
+        return "words" if is_text(values.type) else str(values.type), computable
+    written = table.cells.written
+    missing = written.missing
     found = count_looks(cells, missing)
     counts = {look: float(number) for look, number in zip(LOOKS, found, strict=True)}
     look = best_look(counts)
     if look in NUMBERS:
-        decimal = table.layout.decimal or decimal_mark([counts], table.layout.delimiter)
+        decimal = written.decimal or decimal_mark([counts], grouped=written.has_points)
         is_whole = not any(counts[each] for each in FRACTIONS)
         return "whole numbers" if is_whole else "numbers", converter(look, decimal, missing)(cells)
     return _PLURAL.get(look, "dates or times"), converter(look, ".", missing)(cells)
@@ -172,7 +169,7 @@ def _describe_values(values: pa.Array) -> Iterator[str]:
     if not len(kept):
         yield "of which none is readable"
         return
-    if _holds_words(kept):
+    if is_text(kept.type):
         words = sorted(pc.unique(kept).to_pylist())
         named = f": {', '.join(word[:_LONGEST] for word in words)}" if len(words) <= _FEW else ""
         yield f"{len(words)} different{named}"

@@ -25,8 +25,8 @@ def words_in_first_rows(table: Table, policy: Policy) -> dict[str, Counter[str]]
     sought, found = policy.sought, dict[str, Counter[str]]()
     assert sought is not None  # noqa: S101  nothing is declared
     asked = dict.fromkeys((*sought.looked, *sought.words), "text")
-    batch = next(table.read(asked, _ROWS), None) if asked else None
-    missing = () if table.layout is None else tuple(table.layout.missing_values)
+    batch = table.head(asked, _ROWS) if asked else None
+    missing = table.cells.written.missing
     for name, cells in zip(asked, [] if batch is None else batch.columns, strict=False):
         looks = dict(zip(LOOKS, count_looks(cells, missing).tolist(), strict=True))
         if name in sought.words or best_look(looks) is Look.WORD:

@@ -54,6 +54,7 @@ from dp_publish.policy.column_survey import (
     survey_columns,
 )
 from dp_publish.policy.columns import Prepared, prepare
+from dp_publish.policy.first_look import point_out_oddities
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import declares_no_values, find_candidates, is_open, reasons
@@ -304,6 +305,7 @@ def check_in_advance(
     tell: Callable[[str], None],
     max_memory: int | None = None,
     n_workers: int = 0,
+    opened: Table | None = None,
 ) -> Prepared:
     """Refuse a release that cannot be, or that its publisher would regret; nothing is spent.
 
@@ -323,6 +325,8 @@ def check_in_advance(
         Bytes, beyond which a release is refused that may need more; by default what this machine can give.
     n_workers : int
         How many processes of Dask will work at it here.
+    opened : Table, optional
+        The same table, if it is open.
 
     Returns
     -------
@@ -336,7 +340,7 @@ def check_in_advance(
     MemoryLimitError
         The release may need more memory than it may have.
     """
-    prepared = prepare(data, policy, withheld)
+    prepared = prepare(data, policy, withheld, opened=opened)
     table, resolved, kinds = prepared.table, prepared.policy, prepared.kinds
     if prepared.found is not None:
         _check_open(prepared, anyway=anyway, tell=tell, max_memory=max_memory)
@@ -350,6 +354,8 @@ def check_in_advance(
         moment_columns(resolved, kinds)
 
     for note in (*filter(None, [table.remark]), *quote_header(table, policy, names)):
+        tell(note)
+    for note in point_out_oddities(table, names, declared=True):
         tell(note)
     seen, readable, unread = glance_at_readable(table, resolved, kinds)
     for note in survey_columns(seen, resolved, readable):
@@ -417,8 +423,8 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
     named = quote_header(table, policy, kinds, sure=False)
     for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
-    raise_all(find_unreadable(table, policy, kinds if table.layout is None else dict.fromkeys(kinds, "text")))
-    for note in point_out_constants(table, kinds):
+    raise_all(find_unreadable(table, policy, kinds) if table.survey is None else table.lost(kinds))
+    for note in (*point_out_constants(table, kinds), *point_out_oddities(table, kinds)):
         tell(note)
     if not anyway:
         refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
@@ -433,11 +439,12 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
     if is_open(plan.policy):
         found = find_candidates(plan.table, plan.policy)
-        same = point_out_constants(plan.table, found.names)
+        same = [*point_out_constants(plan.table, found.names), *point_out_oddities(plan.table, found.names)]
         sized = [forecast_first_rows(plan)] if plan.policy.privacy.is_moments and len(plan.kinds) > 1 else []
         gone = [f"left out: {reasons(found.left_out)}"] if found.left_out else []
         return [*remarks, *gone, *same, *sized]
     seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
+    remarks += point_out_oddities(plan.table, raw_names(plan.kinds, plan.policy.sources), declared=True)
     notes = remarks + survey_columns(seen, plan.policy, kinds)
     refused = [
         *unread,

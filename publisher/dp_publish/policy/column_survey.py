@@ -7,7 +7,7 @@ which she would probably regret is refused until she insists.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -39,6 +39,13 @@ _SHOWN = 5  # columns
 _NAMES = 20  # of a first line
 _SAME = 0.99  # share of the values that are one and the same, which is then the median
 
+ENDS = {  # dates that often stand for none, as days since 1970-01-01
+    "0001-01-01": -719_162,
+    "1899-12-30": -25_569,
+    "1900-01-01": -25_567,
+    "9999-12-31": 2_932_896,
+}
+_PER_DAY = {"date": 1, "time": 86_400}  # kinds of dates
 _COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing: set drop = true in the policy"
 _Floats = NDArray[np.float64]
 
@@ -66,7 +73,7 @@ class Glance:
 def glance(table: Table, kinds: dict[str, str]) -> Glance:
     """Read the first rows of the columns in `kinds`, about a million cells; too few to tell anything count as none."""
     rows = min(batch_rows(len(kinds)), max(_LEAST_ROWS, _CELLS // len(kinds)))
-    batch = next(table.read(kinds, rows), None)
+    batch = table.head(kinds, rows)
     padded = _find_padded(table, kinds, rows)
     if batch is None or batch.num_rows < _LEAST_ROWS:
         return Glance(0, {}, padded)
@@ -96,7 +103,7 @@ def glance_at_readable(
 def _find_padded(table: Table, kinds: Iterable[str], rows: int) -> tuple[str, ...]:
     """Return the columns of a text file that are read as numbers, and have whole ones that begin with zeros."""
     numbers = {name: "text" for name in kinds if table.types[name] is ColumnType.UNKNOWN}
-    batch = next(table.read(numbers, rows), None) if numbers else None
+    batch = table.head(numbers, rows) if numbers else None
     if batch is None:
         return ()
     is_padded = {name: pc.match_substring_regex(batch.column(name), r"^\s*0\d+\s*$") for name in numbers}
@@ -133,7 +140,7 @@ def quote_header(table: Table, policy: Policy, names: Collection[str], *, sure: 
 
 def point_out_constants(table: Table, names: Collection[str]) -> list[str]:
     """Return the warning about columns whose first values are all the same, of which nothing is declared."""
-    batch = next(table.read(dict.fromkeys(names, AS_IT_IS), batch_rows(len(names))), None)
+    batch = table.head(dict.fromkeys(names, AS_IT_IS), batch_rows(len(names)))
     if batch is None or batch.num_rows < _LEAST_ROWS:
         return []
     columns = zip(names, map(_without_gaps, batch.columns), strict=True)
@@ -196,7 +203,7 @@ def find_regrettable(table: Table, seen: Glance, policy: Policy, kinds: Collecti
         The columns to be published.
     """
     numbers = _numbers_alone(seen, policy)
-    found = (_unmeant(numbers, policy, kinds), _coded(table, numbers, policy), _misplaced(seen, policy))
+    found = (_unmeant(numbers, policy, kinds), _coded(table, seen, policy), _misplaced(seen, policy))
     return [said for said in found if said]
 
 
@@ -223,16 +230,30 @@ def _unmeant(seen: Glance, policy: Policy, kinds: Collection[str]) -> str:
 
 def _coded(table: Table, seen: Glance, policy: Policy) -> str:
     """Return the complaint about codes for missing values, which would be clipped, or widen bounds that are found."""
-    codes = _codes(seen, policy, inside=False)
+    codes = _codes(_numbers_alone(seen, policy), policy, inside=False)
+    codes += _ends(seen, policy)
     if not codes:
         return ""
-    words = ", ".join(f'"{code:.12g}"' for code in sorted({code for code, *_ in codes}))
+    words = ", ".join(f'"{code}"' for code in dict.fromkeys(code for code, *_ in codes))
     in_text = f"set missing_values = [{words}] under [table] in the policy"
     remedy = "empty those cells in the data" if table.layout is None else in_text
     return (
-        f"these numbers may stand for missing values, in the first {seen.n_rows:,} rows: {_described(codes)}; if they "
+        f"these values may stand for missing ones, in the first {seen.n_rows:,} rows: {_described(codes)}; if they "
         f"do, {remedy}; if not, give the column bounds that include them"
     )
+
+
+def _ends(seen: Glance, policy: Policy) -> Iterator[tuple[str, int, str]]:
+    """Yield dates outside of declared bounds that often stand for none, with cells and column."""
+    for source in policy.sources:
+        name, per_day = source.columns[0], _PER_DAY.get(source.kind)
+        bounds, values = policy.column(name).bounds, seen.values.get(name)
+        if per_day is None or bounds is None or values is None:
+            continue
+        for date, day in ENDS.items():
+            number = int(np.sum(np.floor_divide(values, per_day) == day))
+            if number and not _is_within(day * per_day, bounds):
+                yield date, number, name
 
 
 def _misplaced(seen: Glance, policy: Policy) -> str:
@@ -269,15 +290,18 @@ def _telling(seen: Glance, is_so: Callable[[_Floats], bool]) -> list[str]:
     return [name for name, values in seen.values.items() if len(values) >= _LEAST_ROWS and is_so(values)]
 
 
-def _codes(seen: Glance, policy: Policy, *, inside: bool) -> list[tuple[float, int, str]]:
+def _codes(seen: Glance, policy: Policy, *, inside: bool) -> list[tuple[str, int, str]]:
     """Return numbers that may stand for missing values, inside of declared bounds or not, with cells and column."""
-    limits = {name: policy.column(name).bounds for name in seen.values}
-    codes = [(*code, name) for name, each in seen.values.items() for code in find_codes(each, limits[name]).items()]
-    return [code for code in codes if inside == _is_within(code[0], limits[code[2]])]
+    return [
+        (f"{code:.12g}", number, name)
+        for name, values in seen.values.items()
+        for code, number in find_codes(values, policy.column(name).bounds).items()
+        if inside == _is_within(code, policy.column(name).bounds)
+    ]
 
 
-def _described(codes: list[tuple[float, int, str]]) -> str:
-    said = [f"{code:.12g} in {counted(number, 'cell')} of {name!r}" for code, number, name in codes]
+def _described(codes: list[tuple[str, int, str]]) -> str:
+    said = [f"{code} in {counted(number, 'cell')} of {name!r}" for code, number, name in codes]
     return ", ".join(said[:_SHOWN]) + (f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else "")
 
 
