@@ -142,3 +142,11 @@ def _limits_of_process() -> Iterator[int]:
         soft, _ = resource.getrlimit(limit)
         if soft != resource.RLIM_INFINITY:
             yield soft
+
+
+def forbid_cores() -> None:
+    """Let no core of this process be dumped, whatever the system's limit, where there are such limits."""
+    with contextlib.suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -107,7 +107,7 @@ class Bundle:
     @property
     def tar_path(self) -> Path | RemotePath:
         """The path of the tar, or of the one that the folder packs to; signatures beside it are beside both."""
-        is_tar = self.path.name.endswith(".tar") if isinstance(self.path, RemotePath) else not self._is_folder
+        is_tar = getattr(self._source, "is_tar", not self._is_folder)
         return self.path if is_tar else tar_beside(self.path)
 
     def local_tar_path(self) -> Path:

@@ -8,13 +8,15 @@ bytes as follow from the manifest, and a data member those that a signed descrip
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
-from dp_bundle.base.errors import BundleFormatError, ClosedBundleError, DigestMismatchError
+from dp_bundle.base.errors import BundleFormatError, ClosedBundleError, DigestMismatchError, DpGraphError
 from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.writing import MAX_MANIFEST
 from dp_bundle.describe.descriptors import DESCRIPTORS, file_sizes
@@ -24,11 +26,12 @@ from dp_bundle.files.places import RemotePath
 from dp_bundle.files.tar import first_member, signed_members
 from dp_bundle.files.windows import Member, read_at
 
+_MAGIC, _MAGIC_AT = b"ustar", 257  # of a header in a tar
 _HEAD, _HEADER = 2**16, 2**11  # bytes that are read of a tar at once: where it begins, and further on
 
 
 def open_members(path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> RemoteFolder:
-    """Open a tar, if the name ends so, or else a folder, at a URI.
+    """Open a tar, if the name ends so or the first bytes are those of one, or else a folder, at a URI.
 
     Parameters
     ----------
@@ -46,13 +49,21 @@ def open_members(path: RemotePath, signed: Mapping[str, str] | None = None, *, a
     DpGraphError
         There is no such kind of place, or it cannot be read.
     """
-    return (RemoteTar if path.name.endswith(".tar") else RemoteFolder)(path, signed, anew=anew)
+    return (RemoteTar if path.name.endswith(".tar") or _holds_tar(path) else RemoteFolder)(path, signed, anew=anew)
+
+
+def _holds_tar(path: RemotePath) -> bool:
+    """Return whether a file lies at a URI that begins as a tar does, whatever it is called."""
+    with contextlib.suppress(OSError, DpGraphError):
+        return open_store(path.folder).read(path.name, _MAGIC_AT, len(_MAGIC)) == _MAGIC
+    return False
 
 
 class RemoteFolder:
     """The members of a bundle as objects or files below one address: small ones in memory, others in the cache.
 
     What else lies there is neither looked for nor read.
+
 
     Parameters
     ----------
@@ -61,6 +72,8 @@ class RemoteFolder:
     signed, anew
         As of `open_members`.
     """
+
+    is_tar: ClassVar = False
 
     def __init__(
         self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False, folder: str = ""
@@ -185,6 +198,8 @@ class RemoteTar(RemoteFolder):
     signed, anew
         As of `open_members`.
     """
+
+    is_tar: ClassVar = True
 
     def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
         super().__init__(path, signed, anew=anew, folder=path.folder)
