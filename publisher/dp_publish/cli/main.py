@@ -158,7 +158,7 @@ def publish_command(
       dp-publish wine.parquet --release covariance
     """
     from dp_publish.cli.messages.following import logged_to, shown_as_lines, shown_on_terminal, warnings_told
-    from dp_publish.data.dialect import is_text_file
+    from dp_publish.data.table import open_table
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.ledger import open_ledger
@@ -177,7 +177,9 @@ def publish_command(
     policy = find_policy(data, policy_file, _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
-    policy, why = (policy, "") if engine == "dask" else choose_release(data, policy, withheld, anyway=anyway)
+    opened, why = open_table(data, policy.table), ""
+    if engine != "dask":
+        policy, why = choose_release(data, policy, withheld, anyway=anyway, opened=opened)
     prepared = check_in_advance(
         data,
         policy,
@@ -186,6 +188,7 @@ def publish_command(
         tell=partial(tell, quiet=quiet),
         max_memory=max_memory,
         n_workers=count_cores() if engine == "dask" and scheduler is None else 0,
+        opened=opened,
     )
     step("")
 
@@ -200,9 +203,8 @@ def publish_command(
         meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
         cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
-        n_rows = None if is_text_file(data) else prepared.count_rows()
         following = shown_as_lines if progress == "lines" else shown_on_terminal if shown else None
-        show = meanwhile.enter_context(following(n_rows)) if following is not None else None
+        show = meanwhile.enter_context(following(prepared.count_rows())) if following is not None else None
         receipt = publish(
             data,
             policy,

@@ -1,7 +1,9 @@
-"""Cells of text: a number, a truth value, nothing, or a fault, one by one; and words, many at once.
+"""What a cell of text means: a number, nothing, or what does not fit, from itself and from what is public alone.
 
-`read_cell` is the rule. It looks at no other cell, so that what a cell means does not depend on the rest of a private
-table; the fast reader in `text_file` gives the same values and falls back on it.
+`read_numbers` is the rule for text files, spreadsheets, and words in Parquet, Arrow and data frames, whether a column's
+kind is declared or was found; `read_words` is that for words, and `dates.read_moments` that for dates and times. None
+of them looks at another cell: where Arrow reads a whole column at once, it reads the same numbers, and what it does not
+take for finite ones goes through the rule.
 """
 
 from __future__ import annotations
@@ -9,21 +11,26 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-GAPS = ("", "na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".")  # in lower case
-TRUTH = {"true": 1, "yes": 1, "false": 0, "no": 0}
-_FLOAT = r"[+-]?(?:\d+(?:{0}\d*)?|{0}\d+)(?:[eE][+-]?\d+)?|[+-]?inf(?:inity)?"
-_PLAIN = {
-    **dict.fromkeys((("integer", "."), ("integer", ",")), re.compile(r"\s*-?\d{1,18}\s*", re.ASCII)),
-    ("continuous", "."): re.compile(rf"\s*(?:{_FLOAT.format('[.]')})\s*", re.ASCII | re.IGNORECASE),
-    ("continuous", ","): re.compile(rf"\s*(?:{_FLOAT.format('[,]')})\s*", re.ASCII | re.IGNORECASE),
+ERRORS = ("#n/a", "#div/0!", "#ref!", "#value!", "#name?", "#num!", "#null!")  # of spreadsheets, in lower case
+GAPS = ("", "na", "n/a", "#na", "nan", "-nan", "null", "none", "<na>", "?", "-", "--", ".", r"\n", *ERRORS)
+TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+SIGNS = ("%", "$", "€", "£", "¥", "EUR", "USD", "GBP", "CHF")
+BLANKS = r"' \x{a0}\x{202f}"
+POINT = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+COMMA = r"[+-]?(?:\d+,?\d*|,\d+)(?:[eE][+-]?\d+)?"
+GROUPED = {  # by decimal mark
+    ".": rf"[+-]?[1-9]\d{{0,2}}(?:[,{BLANKS}]\d{{3}})+(?:\.\d*)?",
+    ",": rf"[+-]?[1-9]\d{{0,2}}(?:[.{BLANKS}]\d{{3}})+(?:,\d*)?",
 }
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:([,.' \u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d*)?", re.ASCII)
+INFINITE = r"(?i)[+-]?inf(?:inity)?"
+_MARKED = {".": POINT, ",": COMMA}
+
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T].*)?", re.ASCII)
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(?::\d{2}.*)?", re.ASCII)
 _LIKE_A_NUMBER = re.compile(r"[+-]?[\d.,'\s]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*%?|[+-]?inf(?:inity)?|0x[\da-f]+", re.I)
@@ -32,8 +39,9 @@ _QUANTITY = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s?(?:[kcmµ]?[mg]|[kmc]?l|s|min|h|
 
 _UNSEEN = "\0\u200b\u200c\u200d\u2060\ufeff"  # have no width, and are no blanks by Unicode
 _AROUND = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace()) + _UNSEEN
+_LOST = "\ufffd"  # stands for what is not in the file's encoding
+_EXACT = 2.0**53
 KINDS_OF_WORDS = '"category", "ordered" or "boolean"'  # what a policy may say of a column of words
-MISSING = tuple(dict.fromkeys(form for word in GAPS for form in (word, word.upper(), word.title(), "NaN", "-NaN")))
 
 
 class Fault(enum.Enum):
@@ -43,74 +51,195 @@ class Fault(enum.Enum):
         'is a date or a time: in the policy, give its column kind = "date" or "time", with format = "%d.%m.%Y", say, '
         "unless all are like 2026-01-31, or set drop = true"
     )
-    DECIMAL = "has a decimal comma, unlike other numbers: set decimal under [table] in the policy, or correct it"
+    DECIMAL = 'has a decimal comma: set decimal = "," under [table] in the policy, or correct it'
+    DOUBT = 'has a mark that may separate thousands or decimals: set decimal = "." or "," under [table] in the policy'
     ENCODING = "is not in the file's encoding: set encoding under [table] in the policy"
     FRACTION = 'is a fraction in an integer column: give it kind = "continuous" in the policy, or round it first'
     LARGE = 'is beyond the largest integer: give it kind = "continuous" in the policy'
-    POINT = "has a decimal point where the file has decimal commas: set decimal under [table] in the policy"
+    LETTER = (
+        'is a letter, as of a truth value: in the policy, give its column kind = "boolean" and levels = ["f", "t"], '
+        "say, from no to yes, or set drop = true"
+    )
+    POINT = 'has a decimal point: set decimal = "." under [table] in the policy, or correct it'
     TEXT = (
         f"is not a number: in the policy (`dp-publish policy DATA` writes one), give words a kind ({KINDS_OF_WORDS}), "
         "list those for gaps in missing_values under [table], or set drop = true"
     )
-    THOUSANDS = "has thousands separators: write numbers without them, or set decimal under [table] in the policy"
     TIME_OF_DAY = (
         'is a time of the day: in the policy, give its column kind = "time" and format = "%H:%M", say, or set drop = '
         "true"
     )
 
 
-def read_cell(word: str, kind: str, decimal: str, missing: Collection[str] = ()) -> float | Fault | None:
-    """Return what a cell of a numeric column holds; None if nothing.
+@dataclass(frozen=True)
+class Written:
+    """How the cells of a table are written, as far as that is public.
+
+    Attributes
+    ----------
+    decimal : {".", ",", ""}
+        The decimal mark; nothing where no policy says: then a number may have either, unless it means another one with
+        each, such as 1,234.
+    has_points : bool
+        Whether a point is a decimal mark in that case, as where commas separate the cells.
+    missing : tuple of str
+        Words for no value, besides the usual ones; a number among them means every way to write it.
+    signs : dict of str to str
+        The sign of money, percent or a unit that numbers of a column may have.
+    """
+
+    decimal: str = ""
+    has_points: bool = True
+    missing: tuple[str, ...] = ()
+    signs: dict[str, str] | None = None
+
+
+class Read(NamedTuple):
+    """What cells are: their values, null where there is none, and which have one or are gaps, and so fit."""
+
+    values: pa.Array
+    fits: pa.Array
+
+
+def read_numbers(words: pa.Array, written: Written, signs: Sequence[str] = ()) -> Read:
+    """Return the numbers that cells are; an infinite one is a number.
 
     Parameters
     ----------
-    word : str
-        The cell, without its quotes.
-    kind : {"continuous", "integer"}
-        What the column holds.
-    decimal : {".", ","}
-        The decimal mark.
-    missing : collection of str
-        Words that mean a missing value, besides the usual ones; a number among them means every way to write it.
+    words : pyarrow.Array of string
+        As they are written; a null is a gap.
+    written : Written
+        How their table is written.
+    signs : sequence of str
+        What may stand before a number or behind it.
     """
-    value = _read(word, kind, decimal, missing)
-    codes = missing_numbers(tuple(missing), decimal) if missing else frozenset()
-    return None if codes and isinstance(value, int | float) and value in codes else value
+    words = pc.if_else(pc.equal(words, ""), None, words)
+    has_points = written.decimal == "." or (written.has_points and not written.decimal)
+    try:
+        numbers = pc.cast(words if has_points else pc.replace_substring(words, ".", ","), pa.float64())
+    except pa.ArrowInvalid:  # some cell is no number to Arrow
+        plain = pc.match_substring_regex(words, r"^-?\d{1,15}(?:\.\d{1,15})?$" if has_points else r"^-?\d{1,15}$")
+        numbers = pc.cast(pc.if_else(plain, words, None), pa.float64())
+    else:
+        plain = pc.is_finite(numbers)  # nan is a gap to one and a word to the other
+    plain = pc.fill_null(plain, True)
+    fits = plain
+    if not pc.all(plain, min_count=0).as_py():
+        others = pc.if_else(plain, None, words).dictionary_encode()
+        found, fits = (each.take(others.indices) for each in _numbers(others.dictionary, written, signs))
+        numbers, fits = pc.if_else(plain, numbers, found), pc.fill_null(pc.or_(plain, fits), True)
+    codes = pa.array([*missing_numbers(written.missing, written.decimal)], pa.float64())
+    return Read(pc.if_else(pc.is_in(numbers, value_set=codes), None, numbers) if len(codes) else numbers, fits)
 
 
-@lru_cache
-def missing_numbers(missing: tuple[str, ...], decimal: str) -> frozenset[float]:
+def _numbers(words: pa.Array, written: Written, signs: Sequence[str]) -> Read:
+    """Return what each of several words is as a number, by the rule."""
+    cells = trim(words)
+    gaps = is_gap(cells, written.missing)
+    if signs:
+        either = "|".join(map(re.escape, sorted(signs, key=len, reverse=True)))
+        cells = pc.replace_substring_regex(cells, rf"^(?:{either})[{BLANKS}]?|[{BLANKS}]?(?:{either})$", "")
+    if written.decimal:
+        numbers = _with_mark(cells, written.decimal)
+    else:
+        of_point, of_comma = _with_mark(cells, "."), _with_mark(cells, ",")
+        has_point = pc.and_(written.has_points, pc.match_substring_regex(cells, f"^{POINT}$"))
+        doubtful = pc.and_not(pc.fill_null(pc.not_equal(of_point, of_comma), False), has_point)
+        numbers = pc.if_else(doubtful, None, pc.coalesce(of_point, of_comma))
+
+    truth = pc.index_in(pc.utf8_lower(cells), value_set=pa.array([*TRUTH]))
+    numbers = pc.coalesce(numbers, pa.array([*TRUTH.values()]).take(truth))
+    infinite = pc.match_substring_regex(cells, f"^{INFINITE}$")
+    signed = pc.if_else(pc.starts_with(cells, "-"), float("-inf"), float("inf"))
+    numbers = pc.coalesce(numbers, pc.if_else(infinite, signed, None))
+    return Read(pc.if_else(gaps, None, numbers), pc.or_(gaps, pc.is_valid(numbers)))
+
+
+def _with_mark(cells: pa.Array, decimal: str) -> pa.Array:
+    """Return numbers by a decimal mark, and null of what is none; a point, a comma or a blank separates thousands."""
+    grouped = pc.match_substring_regex(cells, f"^{GROUPED[decimal]}$")
+    separators = f"[,{BLANKS}]" if decimal == "." else f"[.{BLANKS}]"
+    cells = pc.if_else(grouped, pc.replace_substring_regex(cells, separators, ""), cells)
+    fits = pc.match_substring_regex(cells, f"^{_MARKED[decimal]}$")
+    cells = pc.utf8_ltrim(pc.replace_substring(pc.if_else(fits, cells, None), ",", "."), "+")
+    return pc.cast(cells, pa.float64())
+
+
+def read_integers(words: pa.Array, written: Written, signs: Sequence[str] = ()) -> Read:
+    """Return the whole numbers that cells are, exactly; a fraction does not fit, and 3.0 is whole."""
+    read = read_numbers(words, written, signs)
+    small = pc.less(pc.abs(read.values), _EXACT)
+    whole = pc.and_(small, pc.equal(pc.floor(read.values), read.values))
+    fits = pc.and_(read.fits, pc.fill_null(whole, True))
+    numbers = pc.cast(pc.if_else(whole, read.values, None), pa.int64())
+    if pc.all(pc.fill_null(small, True), min_count=0).as_py():
+        return Read(numbers, fits)
+
+    large = pc.if_else(pc.invert(small), trim(words), None).dictionary_encode()
+    exact = pa.array([_integer(word) for word in large.dictionary.to_pylist()], pa.int64()).take(large.indices)
+    return Read(pc.coalesce(numbers, exact), pc.or_(fits, pc.is_valid(exact)))
+
+
+def _integer(word: str) -> int | None:
+    number = int(word) if re.fullmatch(r"[+-]?\d+", word, re.ASCII) else 2**63
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def read_truths(words: pa.Array, written: Written) -> Read:
+    """Return 1 for yes and true and 0 for no and false; another number does not fit."""
+    values, fits = read_numbers(words, written)
+    odd = pc.and_not(pc.is_valid(values), pc.is_in(values, value_set=pa.array([0.0, 1.0])))
+    return Read(pc.if_else(odd, None, values), pc.and_not(fits, odd))
+
+
+def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str]) -> pa.Array:
+    """Return words without blanks around them, and null where one stands for no value; a level is always a value.
+
+    Parameters
+    ----------
+    values : pyarrow.Array
+        As they are written.
+    levels : sequence of str
+        Those of their column; one that is declared with blanks around it has them.
+    missing : sequence of str
+        Words for gaps besides the usual ones.
+    """
+    values = pc.cast(values, pa.string())
+    listed = pc.is_in(values, value_set=pa.array(levels, pa.string()))
+    words = pc.if_else(listed, values, trim(values))
+    gaps = pc.and_not(is_gap(words, missing), pc.is_in(words, value_set=pa.array(levels, pa.string())))
+    return pc.if_else(gaps, None, words)
+
+
+def is_lost(words: pa.Array) -> pa.Array:
+    """Return which words hold what is not in the file's encoding."""
+    return pc.match_substring(words, _LOST)
+
+
+def trim(words: pa.Array) -> pa.Array:
+    """Return words without what cannot be seen around them."""
+    return pc.utf8_trim(words, characters=_AROUND)
+
+
+def is_gap(words: pa.Array, missing: Sequence[str]) -> pa.Array:
+    """Return which trimmed words stand for no value: the usual ones, and those of a policy, numbers however written."""
+    gaps = pc.is_in(pc.utf8_lower(words), value_set=pa.array(GAPS))
+    if missing:
+        gaps = pc.or_(gaps, pc.is_in(words, value_set=pa.array([word.strip() for word in missing])))
+        codes = pa.array([*missing_numbers(missing, ".")], pa.float64())
+        gaps = pc.or_(gaps, pc.is_in(_with_mark(words, "."), value_set=codes))
+    return gaps
+
+
+def missing_numbers(missing: Collection[str], decimal: str) -> frozenset[float]:
     """Return the numbers among the words that mean a missing value: -999 is meant by -999.00 as well."""
-    words = [word.strip() for word in missing]
-    return frozenset(float(word.replace(",", ".")) for word in words if _PLAIN["continuous", decimal].fullmatch(word))
+    found = _with_mark(pa.array([word.strip() for word in missing], pa.string()), decimal or ".")
+    return frozenset(found.drop_null().to_pylist())
 
 
-def _read(word: str, kind: str, decimal: str, missing: Collection[str]) -> float | Fault | None:
-    bare = word.strip()
-    if bare.lower() in GAPS or word in missing or bare in missing:
-        return None
-    if (truth := TRUTH.get(bare.lower())) is not None:
-        return truth
-    if not _PLAIN["continuous", decimal].fullmatch(bare):
-        return _fault_of(bare, decimal)
-    if kind == "continuous":
-        return float(bare.replace(",", "."))
-    if _INTEGER.fullmatch(bare):
-        return int(bare) if -(2**63) <= int(bare) < 2**63 else Fault.LARGE
-    number = float(bare.replace(",", "."))
-    if abs(number) > 2**53:
-        return Fault.LARGE
-    return int(number) if number.is_integer() else Fault.FRACTION
-
-
-def plain_number(word: str, kind: str, decimal: str) -> bool:
-    """Return True if every reader would take a cell for the same number."""
-    return _PLAIN[kind, decimal].fullmatch(word) is not None
-
-
-def is_thousands(word: str) -> bool:
-    """Return True if a cell could be an integer with separated thousands."""
-    return _THOUSANDS.fullmatch(word.strip()) is not None
+def without_point(words: pa.Array) -> pa.Array:
+    """Return whole numbers without a plus sign, and without zeros behind their point; other words as they are."""
+    return pc.replace_substring_regex(words, r"^\+?(-?\d+)(?:\.0*|,00?)?$", r"\1")  # ,000 are thousands
 
 
 def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
@@ -131,59 +260,26 @@ def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
     return "is a number" if _LIKE_A_NUMBER.fullmatch(bare) else None
 
 
-def _fault_of(bare: str, decimal: str) -> Fault:
+def fault_of(word: str, written: Written) -> str:
+    """Return what is wrong with a cell that is no number, or no whole one, and what to do."""
+    bare = word.strip()
+    cell = pa.array([bare])
+    if _LOST in bare:
+        return Fault.ENCODING.value
     if _DATE.fullmatch(bare):
-        return Fault.DATE
+        return Fault.DATE.value
     if _TIME_OF_DAY.fullmatch(bare):
-        return Fault.TIME_OF_DAY
-    other = "," if decimal == "." else "."
-    if is_thousands(bare):
-        return Fault.THOUSANDS
-    if plain_number(bare, "continuous", other):
-        return Fault.DECIMAL if decimal == "." else Fault.POINT
-    return Fault.TEXT
-
-
-def trim(words: pa.Array) -> pa.Array:
-    """Return words without what cannot be seen around them."""
-    return pc.utf8_trim(words, characters=_AROUND)
-
-
-def is_gap(words: pa.Array, missing: Sequence[str]) -> pa.Array:
-    """Return which trimmed words stand for no value: the usual ones, and those of the policy.
-
-    A number among those means every way to write it, as in `read_cell`.
-    """
-    usual = pc.is_in(pc.utf8_lower(words), value_set=pa.array(GAPS))
-    if not missing:
-        return usual
-    listed = pc.is_in(words, value_set=pa.array([*dict.fromkeys(word.strip() for word in missing)], pa.string()))
-    codes = [str(int(code)) for code in missing_numbers(tuple(missing), ".") if code.is_integer()]
-    written = pc.replace_substring_regex(words, r"^\+?(-?\d+)(?:[.,]0*)?$", r"\1")
-    return pc.or_(pc.or_(usual, listed), pc.is_in(written, value_set=pa.array(codes, pa.string())))
-
-
-def without_point(words: pa.Array) -> pa.Array:
-    """Return whole numbers without a plus sign, and without zeros behind their point; other words as they are."""
-    return pc.replace_substring_regex(words, r"^\+?(-?\d+)(?:\.0*|,00?)?$", r"\1")  # ,000 are thousands
-
-
-def read_words(values: pa.Array, levels: Sequence[str], missing: Sequence[str] | None) -> pa.Array:
-    """Return words without blanks around them, and null where one stands for no value; a level is always a value.
-
-    Parameters
-    ----------
-    values : pyarrow.Array
-        As they are written.
-    levels : sequence of str
-        Those of their column; one that is declared with blanks around it has them.
-    missing : sequence of str or None
-        Words for gaps that the policy of a text file adds to the usual ones; None of a table that has gaps of its own.
-    """
-    values = pc.cast(values, pa.string())
-    listed = pc.is_in(values, value_set=pa.array(levels, pa.string()))
-    words = pc.if_else(listed, values, trim(values))
-    if missing is None:
-        return words
-    gaps = pc.and_not(is_gap(words, missing), pc.is_in(words, value_set=pa.array(levels, pa.string())))
-    return pc.if_else(gaps, pa.scalar(None, pa.string()), words)
+        return Fault.TIME_OF_DAY.value
+    number = read_numbers(cell, written).values[0].as_py()
+    if number is not None:
+        return str((Fault.FRACTION if abs(number) < _EXACT else Fault.LARGE).value)
+    if (sign := next((sign for sign in SIGNS if bare.startswith(sign) or bare.endswith(sign)), None)) is not None:
+        return (
+            f'has the sign {sign}: in the policy, set unit = "{sign}" for its column if its numbers are in that, or '
+            "remove the sign"
+        )
+    by_point, by_comma = (read_numbers(cell, Written(mark)).values[0].as_py() is not None for mark in ".,")
+    if by_point or by_comma:
+        said = Fault.DOUBT if by_point and by_comma else Fault.POINT if by_point else Fault.DECIMAL
+        return said.value
+    return str((Fault.LETTER if bare.lower() in ("t", "f", "y", "n") else Fault.TEXT).value)

@@ -18,17 +18,15 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_bundle.base.errors import CellError, MissingValuesError
+from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.cells import is_gap, trim
-from dp_publish.data.parquet_files import table_changed
-from dp_publish.data.row_ranges import RowRanges
+from dp_publish.data.row_ranges import RowRanges, table_changed
 from dp_publish.data.table import Table
 from dp_publish.data.typed import TypedRanges
 
@@ -268,10 +266,8 @@ class EntityCap:
         try:
             counts = count_entities(table.read({entity: "text"}, rows_at_once), entity, missing)
         except MissingValuesError:
-            check = partial(_first_of_nobody, missing=missing)
-            found = table.locate({entity: "text"}, {entity: check}) if table.locate else None
-            line = found.line if isinstance(found, CellError) else None
-            raise MissingValuesError(entity, names_entities=True, line=line) from None
+            row = _row_of_nobody(table.read({entity: "text"}, rows_at_once), missing)
+            raise MissingValuesError(entity, names_entities=True, line=table.line and table.line(row)) from None
         (quota,) = draw_quotas([counts], max_rows)
         self._bits = find_kept(table.read({entity: "text"}, rows_at_once), quota, entity, missing)
         self.n_entities = len(counts)
@@ -314,10 +310,16 @@ class CappedRanges:
         return self.cap._filter(self.all_rows.read(kinds, rows, start, stop), start)
 
 
-def _first_of_nobody(cells: Sequence[str], _first: Sequence[str], *, missing: Sequence[str]) -> tuple[int, str] | None:
-    """Return the first of several ids of a text file that names nobody; see `bad_cells.Check`."""
-    place = pc.index(is_gap(_plain(pa.array(cells, pa.string())), missing), True).as_py()
-    return None if place < 0 else (place, "names nobody")
+def _row_of_nobody(batches: Iterable[pa.RecordBatch], missing: Sequence[str]) -> int:
+    """Return the number of the first row that is nobody's; it is private."""
+    n_before = 0
+    for batch in batches:
+        ids = _plain(batch.column(0))
+        place = pc.index(pc.or_kleene(pc.is_null(ids), is_gap(ids, missing)), True).as_py()
+        if place >= 0:
+            break
+        n_before += batch.num_rows
+    return n_before + int(place)
 
 
 def _plain(words: pa.Array) -> pa.Array:

@@ -6,14 +6,19 @@ and applied exactly: to the whole cell, with English names of months, and to day
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_publish.data.cells import Read
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -38,9 +43,14 @@ _LETTERS = {
 _NUMBERS = "YymdHIMSf"  # of one or two digits, but for the first two and the last
 _PIVOT = 69  # years of two digits from here on are of the last century, as POSIX has it
 _TOKEN = re.compile(r"%(.?)|([^%]+)", re.DOTALL)
-_WITH_ZONE = rf"^(?P<local>\d{{4}}-\d\d-\d\d[T ]\d\d(?::?\d\d){{0,2}}(?:\.\d+)?) ?(?P<zone>{_ZONE}|z|UTC|GMT)$"
+_ISO = (
+    r"^(?P<Y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)"
+    rf"(?:[T ](?P<H>\d\d)(?::?(?P<M>\d\d)(?::?(?P<S>\d\d)(?:\.(?P<f>\d+))?)?)? ?(?P<z>{_ZONE}|z|UTC|GMT)?)?$"
+)
+_AHEAD = r"^(?P<side>[+-])(?P<hours>\d\d):?(?P<minutes>\d\d)?$"
 _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")  # a zone without a name
 _US = pa.timestamp("us")
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 _DAYS = (
     *("%d.%m.%Y", "%d.%m.%y", "%Y.%m.%d"),  # with points, nobody begins with the month
@@ -75,43 +85,68 @@ def has_date(form: str) -> bool:
     return any(f"%{letter}" in form.replace("%%", "") for letter in "Yy")
 
 
-def to_iso(words: pa.Array, form: str) -> pa.Array:
-    """Return dates and times in ISO 8601, of a time of the day on 1970-01-01; null stays null.
+def read_moments(words: pa.Array, form: str = "", *, local: bool = False) -> Read:
+    """Return the moments that cells are, in microseconds; a day that does not exist is none.
 
-    Raises
-    ------
-    ValueError
-        A word does not fit the format.
+    Parameters
+    ----------
+    words : pyarrow.Array of string
+        Without blanks around them, null where there is none.
+    form : str
+        Their format, or nothing for ISO 8601. In one of times of the day, the day is 1970-01-01.
+    local : bool
+        Whether the clock is the one where a cell's zone is, and not UTC's, which is meant without a zone.
     """
-    pattern, letters = _compiled(form)
+    if not form:
+        with contextlib.suppress(pa.ArrowInvalid):  # some cell is none, or has a zone or more decimals
+            return Read(pc.cast(words, _US), pa.array(np.ones(len(words), dtype=bool)))
+    coded = words.dictionary_encode()
+    moments, fits = _microseconds(coded.dictionary, form, local=local)
+    found = pa.array(moments, mask=~fits).cast(_US).take(coded.indices)
+    return Read(found, pc.fill_null(pa.array(fits).take(coded.indices), True))
+
+
+def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return microseconds since 1970, and which words are moments."""
+    pattern, letters = _compiled(form) if form else (_ISO, [*"YmdHMSfz"])
     fields = pc.extract_regex(words, pattern)
-    if fields.null_count > words.null_count:
-        raise ValueError("a word does not fit the format")
-    found = {letter: pc.if_else(pc.is_valid(fields), fields.field(letter), "1") for letter in letters}
 
-    def digits(letter: str, otherwise: str = "0") -> pa.Array:
-        return pc.utf8_lpad(found.get(letter, pa.scalar(otherwise)), 2, "0")
+    def field(letter: str) -> pa.Array:
+        found = fields.field(letter) if letter in letters else pa.nulls(len(words), pa.string())
+        return pc.if_else(pc.and_(pc.is_valid(fields), pc.not_equal(found, "")), found, None)
 
-    year = found.get("Y", pa.scalar("1970"))
-    if "y" in found:
-        century = pc.if_else(pc.less(pc.cast(found["y"], pa.int64()), _PIVOT), "20", "19")
-        year = pc.binary_join_element_wise(century, found["y"], "")
-    month = digits("m", "1")
-    for name in {"b", "B"} & {*found}:
+    def number(letter: str, otherwise: int = 0) -> NDArray[np.int64]:
+        return _integers(field(letter), otherwise)
+
+    year, month, hour = number("Y", 1970), number("m", 1), number("H")
+    if "y" in letters:
+        year = number("y")
+        year = np.where(year < _PIVOT, 2000, 1900) + year
+    for name in {"b", "B"} & {*letters}:
         months = pa.array([each[:3].lower() for each in _MONTHS])
-        place = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(found[name], 0, 3)), months)
-        month = pc.utf8_lpad(pc.cast(pc.add(place, 1), pa.string()), 2, "0")
-    hour = digits("H")
-    if "I" in found:
-        twelve = pc.cast(found["I"], pa.int64())
-        since = pc.if_else(pc.equal(twelve, 12), 0, twelve)
-        late = pc.equal(pc.utf8_lower(found["p"]), "pm")
-        hour = pc.utf8_lpad(pc.cast(pc.if_else(late, pc.add(since, 12), since), pa.string()), 2, "0")
+        month = 1 + _integers(pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(field(name), 0, 3)), months), 0)
+    if "I" in letters:
+        late = pc.fill_null(pc.equal(pc.utf8_lower(field("p")), "pm"), False).to_numpy(zero_copy_only=False)
+        hour = number("I") % 12 + 12 * late
+    parts = _integers(pc.utf8_slice_codeunits(pc.utf8_rpad(field("f"), 6, "0"), 0, 6), 0)
 
-    parts = [year, "-", month, "-", digits("d", "1"), "T", hour, ":", digits("M"), ":", digits("S")]
-    parts += [".", found["f"]] if "f" in found else []
-    parts += [found["z"]] if "z" in found else []
-    return pc.if_else(pc.is_valid(fields), pc.binary_join_element_wise(*parts, ""), pa.scalar(None, pa.string()))
+    first = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
+    days = first.astype("datetime64[D]") + (number("d", 1) - 1)
+    fits = pc.is_valid(fields).to_numpy(zero_copy_only=False) & (days.astype("datetime64[M]") == first)
+    fits &= (month >= 1) & (month <= 12) & (hour < 24) & (number("M") < 60) & (number("S") < 60)
+    zone = pc.extract_regex(field("z"), _AHEAD)
+    behind = pc.fill_null(pc.equal(pc.struct_field(zone, "side"), "-"), False).to_numpy(zero_copy_only=False)
+    minutes = 60 * _integers(pc.struct_field(zone, "hours"), 0) + _integers(pc.struct_field(zone, "minutes"), 0)
+    ahead = 0 if local else np.where(behind, -60, 60) * minutes
+
+    seconds = days.astype(np.int64) * 86_400 + hour * 3_600 + number("M") * 60 + number("S")
+    return (seconds - ahead) * 10**6 + parts, fits
+
+
+def _integers(words: pa.Array, otherwise: int) -> NDArray[np.int64]:
+    words = pc.if_else(pc.equal(words, ""), None, words) if pa.types.is_string(words.type) else words
+    found: NDArray[np.int64] = pc.fill_null(pc.cast(words, pa.int64()), otherwise).to_numpy()
+    return found
 
 
 @lru_cache
@@ -131,25 +166,15 @@ def _compiled(form: str) -> tuple[str, list[str]]:
     return f"^{pattern}$", letters
 
 
-def _split(words: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return local times, to a microsecond, and zones, null where there is none."""
-    words = pc.replace_substring_regex(words, r"(\.\d{6})\d+", r"\1")
-    parts = pc.extract_regex(words, _WITH_ZONE)
-    zoned = pc.is_valid(parts)
-    zones = pc.if_else(zoned, parts.field("zone"), pa.scalar(None, pa.string()))
-    named = pc.is_in(zones, value_set=pa.array(["z", "UTC", "GMT"]))
-    return pc.if_else(zoned, parts.field("local"), words), pc.if_else(named, "Z", zones)
-
-
 def days(values: pa.Array) -> pa.Array:
     """Return days since 1970-01-01, of a moment those of the date where its zone is."""
-    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        values = _where_the_zone_is(values)
-    if pa.types.is_string(values.type):
-        values, _ = _split(values)
-    if pa.types.is_string(values.type) or pa.types.is_timestamp(values.type):
-        values = pc.floor_temporal(pc.cast(values, _US), unit="day")
-    return pc.cast(pc.cast(pc.cast(values, pa.date32()), pa.int32()), pa.int64())
+    if pa.types.is_date(values.type):
+        return pc.cast(pc.cast(pc.cast(values, pa.date32(), safe=False), pa.int32()), pa.int64())
+    values = values if values.type.tz is None else _where_the_zone_is(values)
+    counted = pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy()
+    return pa.array(
+        counted // (86_400 * _PER_SECOND[values.type.unit]), mask=pc.is_null(values).to_numpy(zero_copy_only=False)
+    )
 
 
 def _where_the_zone_is(values: pa.Array) -> pa.Array:
@@ -164,26 +189,13 @@ def _where_the_zone_is(values: pa.Array) -> pa.Array:
     return pc.add(moments, pa.scalar(ahead, pa.duration(unit)))
 
 
-def seconds(values: pa.Array, of: pa.DataType) -> pa.Array:
-    """Return seconds, to a millionth, of values in a type of microseconds."""
-    return pc.multiply(pc.cast(pc.cast(pc.cast(values, of, safe=False), pa.int64()), pa.float64()), 1e-6)
-
-
-def moments(values: pa.Array) -> pa.Array:
-    """Return seconds since 1970-01-01T00:00:00Z; without a zone, UTC is meant."""
-    if not pa.types.is_string(values.type):
-        return seconds(values, pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None))
-    local, zones = _split(values)
-    if zones.null_count == len(zones):
-        return seconds(local, _US)
-    zoned, none = pc.is_valid(zones), pa.scalar(None, pa.string())
-    instants = pc.cast(pc.binary_join_element_wise(local, zones, ""), pa.timestamp("us", "UTC"))
-    return pc.coalesce(seconds(instants, instants.type), seconds(pc.if_else(zoned, none, local), _US))
-
-
-def seconds_of_day(values: pa.Array) -> pa.Array:
-    """Return seconds since midnight, of times of the day or what `to_iso` makes of them."""
-    return moments(values) if pa.types.is_string(values.type) else seconds(values, pa.time64("us"))
+def seconds(values: pa.Array) -> pa.Array:
+    """Return seconds, to a millionth: of moments those since 1970, of others those since midnight, or how many."""
+    unit = values.type.unit
+    counted = pc.cast(pc.cast(values, pa.int32() if values.type.bit_width == 32 else pa.int64()), pa.int64())
+    if unit == "ns":
+        counted, unit = pc.divide(counted, 1000), "us"
+    return pc.multiply(pc.multiply(pc.cast(counted, pa.float64(), safe=False), 10**6 / _PER_SECOND[unit]), 1e-6)
 
 
 def is_iso(words: Sequence[str]) -> bool:
@@ -221,8 +233,4 @@ def describe_dates(words: Sequence[str]) -> str | None:
 def _fits(words: Sequence[str], form: str) -> bool:
     if not words or (form and re.match(_compiled(form)[0], words[0]) is None):
         return False
-    try:
-        moments(to_iso(pa.array(words, pa.string()), form) if form else pa.array(words, pa.string()))
-    except (ValueError, pa.ArrowException):
-        return False
-    return True
+    return bool(pc.all(read_moments(pa.array(words, pa.string()), form).fits).as_py())

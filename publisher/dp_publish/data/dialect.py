@@ -32,8 +32,14 @@ _LONGEST_LINE = 2**24  # characters: what pyarrow reads at a time
 _MOST_BLANK = 2**20  # characters of blank lines in a row: a small packed file could hold any number
 _MOST_COLUMNS = 2**20  # marks in a first line, before names are made of it
 _START = 2**20  # bytes; where the first line is expected to end
-_SUFFIXES = (".csv", ".tsv")
+_SUFFIXES, _TABBED = (".csv", ".tsv", ".tab"), (".tsv", ".tab")
 PACKED = {".gz": "gzip", ".bz2": "bz2"}
+_NO_TEXT = {  # how files begin that are called text tables and are none
+    b"par1": "is a Parquet file: give it a name that ends with .parquet",
+    b"pk\3\4": "is a zip file: unpack it, or give a spreadsheet a name that ends with .xlsx or .ods",
+    b"version https://git-lfs": "is a pointer of Git LFS and no table: fetch the table with `git lfs pull`",
+    b"<": "is a web page, or XML, and no table: download the table itself",
+}
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 _SPOKEN = {"\t": "tab", ";": "';'", "|": "'|'", ",": "','"}
@@ -115,6 +121,10 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
     """
     with open_bytes(path) as file:
         start = file.read(_START)
+
+    for begins, what in _NO_TEXT.items():
+        if start.lstrip().lower().startswith(begins):
+            raise SchemaError(f"{path} {what}")
 
     encoding = dialect.encoding or _encoding_of(start)
     if codecs.lookup(encoding).name == "utf-8":
@@ -233,7 +243,7 @@ def _delimiter_of(path: Place, line: str) -> str:
     SchemaError
         Two marks that are not commas are in it.
     """
-    if unpacked_name(path).lower().endswith(".tsv"):
+    if unpacked_name(path).lower().endswith(_TABBED):
         return "\t"
     bare = _QUOTED.sub("", line)
     found = [mark for mark in "\t;|" if mark in bare]

@@ -5,20 +5,29 @@ Frames of others than pandas have types, and become tables of Arrow's by narwhal
 In one of pandas, cells of a column of objects, and categories, may be of any type, so that a type found for all of them
 would be decided by one. It is left open here (`untyped`), as in a text file, until the policy names a kind; each cell
 is written as a word, and means what that word means, whatever the others are.
+
+A JSON file of records as a table of words: a list of objects, or one object on each line.
+
+Numbers are kept as they are written. The first record names the columns, as a first line does; a key that it lacks
+would let one record decide what columns there are.
 """
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dp_bundle.base.errors import SchemaError
+from dp_bundle.base.machine import require_memory
+from dp_bundle.base.quoting import listed
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -101,13 +110,30 @@ def arrow_table(source: Any) -> pa.Table:
                 f"{type(source).__name__} is no table: give a path, a pyarrow.Table, or a data frame of pandas, "
                 "polars, DuckDB or another that narwhals knows"
             ) from None
-        return pa.table(source)
+        try:
+            return pa.table(source)
+        except pa.ArrowException:
+            raise SchemaError(
+                f"{type(source).__name__} is no table: give one of columns, such as a data frame or a pyarrow.Table"
+            ) from None
+    whole = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
     try:
-        return (frame.collect() if isinstance(frame, nw.LazyFrame) else frame).to_arrow()
+        return whole.to_arrow()
     except Exception:  # of any library, which may quote a value
+        odd = [name for name in whole.columns if not _has_arrow(whole.select(name))]
+        of = f" by {listed(odd)}" if odd else ""
         raise SchemaError(
-            f"the data frame ({type(source).__name__}) cannot be made a table of Arrow's: give each column a type"
+            f"the data frame ({type(source).__name__}) cannot be made a table of Arrow's{of}: give each column a type "
+            "that Arrow has"
         ) from None
+
+
+def _has_arrow(frame: Any) -> bool:
+    try:
+        frame.to_arrow()
+    except Exception:  # as above
+        return False
+    return True
 
 
 def _is_open(dtype: Any) -> bool:
@@ -159,3 +185,45 @@ def _word(cell: Any) -> str:
     if isinstance(cell, datetime.date):
         return cell.isoformat()
     raise TypeError
+
+
+JSON = (".json", ".jsonl", ".ndjson")
+_PER_BYTE = 12  # of memory while a file is read, for one byte of it
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+
+
+def read_json(path: Path) -> pa.Table:
+    """Return the records of a file; what is no number, text or truth value is its JSON.
+
+    Raises
+    ------
+    SchemaError
+        It is no list of objects, or a record has a key that the first lacks.
+    MemoryLimitError
+        This machine has not enough memory for it.
+    """
+    require_memory(_PER_BYTE * path.stat().st_size, None, f"reading {path}")
+    try:
+        records = _records(path)
+    except (ValueError, RecursionError):  # which may quote a record
+        records = []
+    if not records or not all(isinstance(record, dict) for record in records):
+        raise SchemaError(f"{path} is no table: give a list of objects, or one object on each line, in UTF-8")
+
+    names = [*records[0]]
+    odd = next((place for place, record in enumerate(records, 1) if not record.keys() <= {*names}), None)
+    if odd is not None:
+        raise SchemaError(f"record {odd} of {path} has a key that the first one lacks: give all records the same keys")
+    return pa.table(
+        {name: pa.array([_json_word(record.get(name)) for record in records], pa.string()) for name in names}
+    )
+
+
+def _records(path: Path) -> list[Any]:
+    text = path.read_text(encoding="utf-8-sig").strip()
+    whole: list[Any] = _DECODER.decode(text) if text.startswith("[") else []
+    return whole or [*map(_DECODER.decode, filter(str.strip, text.split("\n")))]
+
+
+def _json_word(cell: Any) -> str | None:
+    return cell if cell is None or isinstance(cell, str) else json.dumps(cell)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.manifest.sources import Source
-from dp_publish.data.dates import days, moments, seconds, seconds_of_day
+from dp_publish.data.dates import days, seconds
 
 KindName: TypeAlias = Literal["continuous", "integer", "boolean", "category", "ordered", "date", "time", "duration"]
 AS_IT_IS = "raw"  # what a column is read as that keeps its own type until it is coded
@@ -179,7 +179,7 @@ KINDS = {
             read_from=(*OF_TEXT, ColumnType.TIME),
             stored_as=pa.timestamp("us", "UTC"),
             steps=_MICROSECONDS,
-            encode=moments,
+            encode=seconds,
             unit="seconds since 1970-01-01T00:00:00Z",
             looks="time, like 2026-01-31 12:30:00",
             hint="bounds = [2020-01-01T00:00:00Z, 2029-12-31T23:59:59Z]   # published as seconds since 1970",
@@ -191,7 +191,7 @@ KINDS = {
             read_from=(ColumnType.TIME_OF_DAY,),
             stored_as=pa.time64("us"),
             steps=_MICROSECONDS,
-            encode=seconds_of_day,
+            encode=seconds,
             unit="seconds since midnight",
             looks="time of the day, like 12:30:00",
             hint="bounds = [00:00:00, 23:59:59]   # published as seconds since midnight",
@@ -201,7 +201,7 @@ KINDS = {
             read_from=(ColumnType.DURATION,),
             stored_as=_LASTING,
             steps=_MICROSECONDS,
-            encode=lambda values: seconds(values, _LASTING),
+            encode=seconds,
             unit="seconds",
             looks="duration",
             hint="bounds = [low, high]   # in seconds",

@@ -6,6 +6,15 @@ are decoded in vain.
 
 What tells a table from a changed one, without reading all of it: the sizes, times of change, and both ends of its
 files.
+
+Parquet files here and elsewhere, one or a folder of them, as one table: its schema, sizes and rows.
+
+Columns are told by their names. Where files store one in different types, it has a type that holds the values of both.
+In folders as Hive names them, `year=2026/month=01/part-0.parquet`, the names give further columns of text: a type that
+followed from the values would tell that one of them is no number.
+
+Here, a column chunk is read page by page, as row groups may be far larger than a batch. Elsewhere, where each read is a
+request, all chunks of a row group are read at once, in a few large ranges.
 """
 
 from __future__ import annotations
@@ -13,24 +22,29 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from dp_bundle.base.errors import SchemaError
-from dp_bundle.files.opening import RemoteFile
+from dp_bundle.base.quoting import listed
+from dp_bundle.files.opening import RemoteFile, open_store
 from dp_bundle.files.places import Place
-from dp_publish.data.parquet_files import ParquetFiles, open_parquet_file, parquet_files
 
 _END = 2**16  # bytes of a file that its fingerprint takes at each end
 
 
 ARROW = (".arrow", ".feather", ".ipc")
+BLOCK, MOST_LOOKED = 1024, 2**18  # rows, of which blocks that are evenly spread are looked at in a large table
 _MEMORY_ROWS = 2**13  # of what is called a piece of a table in memory
 
 ReadPieces: TypeAlias = Callable[[range, list[str], int], Generator[pa.RecordBatch, None, None]]
@@ -85,14 +99,8 @@ class RowRanges:
 
 def parquet_ranges(files: ParquetFiles) -> RowRanges:
     """Return the rows of Parquet files, one after the other, by their row groups."""
-    pieces: list[tuple[int, int]] = []
-    sizes: list[int] = []
-    for place, path in enumerate(files.paths):
-        with open_parquet_file(path) as file:
-            metadata = file.metadata
-        for group in range(metadata.num_row_groups):
-            pieces.append((place, group))
-            sizes.append(metadata.row_group(group).num_rows)
+    pieces = [(place, group) for place, groups in enumerate(files.sizes) for group in range(len(groups))]
+    sizes = [size for groups in files.sizes for size in groups]
 
     def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
         for place, groups in groupby((pieces[index] for index in wanted), key=lambda piece: piece[0]):
@@ -127,6 +135,11 @@ def memory_ranges(table: pa.Table) -> RowRanges:
     return RowRanges(sizes, read, decoded=True)
 
 
+def spread(n_rows: int) -> int:
+    """Return of how many blocks of a table one is looked at, so that these are not too many rows: a power of two."""
+    return int(1 << ((max(n_rows, 1) - 1) // MOST_LOOKED).bit_length())
+
+
 def describe_files(data: Place) -> list[list[Any]]:
     """Return, for each file of a table, its place, size in bytes, time of change in ns, and digest of both ends.
 
@@ -154,3 +167,243 @@ def _describe(path: Place) -> list[Any]:
             file.seek(start)
             digest.update(file.read(_END) or b"")
     return [str(path), size, changed, digest.hexdigest()]
+
+
+_PAGE_BUFFER = 2**18
+_MOST_KEPT = 8  # files that stay open
+_KEY = re.compile(r"([^=./][^=/]*)=(.*)")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+class OpenFiles:
+    """The Parquet files of a table: the first few of them are opened once, and others whenever they are read."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Path, tuple[pq.ParquetFile, tuple[int, int]]] = {}
+
+    @contextlib.contextmanager
+    def file(self, path: Place) -> Iterator[pq.ParquetFile]:
+        """Give a file for reading, which threads may share.
+
+        Raises
+        ------
+        SchemaError
+            It is another one than was opened.
+        """
+        if not isinstance(path, Path):
+            with RemoteFile(path) as raw, pq.ParquetFile(pa.PythonFile(raw, mode="r"), pre_buffer=True) as file:
+                yield file
+        elif path in self._kept:
+            file, stamp = self._kept[path]
+            if _stamp(path) != stamp:
+                raise table_changed()
+            yield file
+        else:
+            with contextlib.ExitStack() as closing:
+                file = pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+                if len(self._kept) < _MOST_KEPT:
+                    self._kept[path] = file, _stamp(path)
+                else:
+                    closing.enter_context(file)
+                yield file
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Return a file's size and time of change."""
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def is_folder(path: Place) -> bool:
+    """Return True for a folder; elsewhere, that is what has no suffix of a table."""
+    return path.is_dir() if isinstance(path, Path) else not path.suffix
+
+
+def parquet_files(place: Place) -> list[Place]:
+    """Return a Parquet file, or those of a folder and of folders in it that are named KEY=VALUE, in order of names."""
+    if not is_folder(place):
+        return [place]
+    if isinstance(place, Path):
+        inside = [each for each in sorted(place.iterdir()) if _KEY.fullmatch(each.name) and each.is_dir()]
+        return [*sorted(place.glob("*.parquet")), *(path for each in inside for path in parquet_files(each))]
+    names = [name for name in open_store(place.uri).names() if name.endswith(".parquet")]
+    return [place.joined(name) for name in names if all(map(_KEY.fullmatch, name.split("/")[:-1]))]
+
+
+@dataclass(frozen=True)
+class ParquetFiles:
+    """Parquet files that are one table.
+
+    Attributes
+    ----------
+    paths : sequence of Path or RemotePath
+        The files.
+    schema : pyarrow.Schema
+        Of all of them.
+    keys : dict of str to tuple
+        The columns that are no file's, but names of folders give, each with its value in every file; None where there
+        is none.
+    sizes : sequence of sequence of int
+        The numbers of rows of every file's row groups.
+    files : OpenFiles
+        Those that are open.
+    """
+
+    paths: Sequence[Place]
+    schema: pa.Schema
+    keys: dict[str, tuple[str | None, ...]]
+    sizes: Sequence[Sequence[int]]
+    files: OpenFiles
+
+    def read(self, place: int, groups: Sequence[int], names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some row groups of a file, in batches of at most `rows` rows.
+
+        Parameters
+        ----------
+        place : int
+            The file's, among all.
+        groups : sequence of int
+            At least one.
+        names : sequence of str
+            The columns.
+        rows : int
+
+        Raises
+        ------
+        SchemaError
+            It has fewer row groups by now, or a value that the column's type does not hold.
+        """
+        path, schema = self.paths[place], pa.schema([self.schema.field(name) for name in names])
+        own = [name for name in names if name not in self.keys]
+        with self.files.file(path) as file:
+            if max(groups) >= file.num_row_groups:
+                raise table_changed()
+            reads = [groups] if isinstance(path, Path) else [[group] for group in groups]  # one in memory at a time
+            for some in reads:
+                try:
+                    for batch in file.iter_batches(rows, row_groups=some, columns=own, use_threads=False):
+                        yield self._conform(batch, schema, place)
+                except OSError as error:
+                    if "crypt" not in str(error):
+                        raise
+                    raise _encrypted(file, own, path) from None
+
+    def _conform(self, batch: pa.RecordBatch, schema: pa.Schema, place: int) -> pa.RecordBatch:
+        """Return a file's rows with the columns of a schema, in their types."""
+        columns = []
+        for wanted in schema:
+            if wanted.name in self.keys:
+                columns.append(pa.repeat(pa.scalar(self.keys[wanted.name][place], pa.string()), batch.num_rows))
+                continue
+            column = batch.column(wanted.name)
+            try:
+                columns.append(column if column.type == wanted.type else _widened(column, wanted.type))
+            except pa.ArrowException:  # which quotes the value
+                raise SchemaError(
+                    f"column {wanted.name!r} is {column.type} in {self.paths[place]}, and has a value there that "
+                    f"{wanted.type}, which other files need, does not hold: write the column with one type in all files"
+                ) from None
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _encrypted(file: pq.ParquetFile, names: Sequence[str], path: Place) -> SchemaError:
+    """Return what is said of columns that cannot be read without a key."""
+    locked = []
+    for name in names:
+        try:
+            next(file.iter_batches(1, columns=[name]), None)
+        except OSError:
+            locked.append(name)
+    said = "is encrypted" if len(locked) == 1 else "are encrypted"
+    return SchemaError(
+        f"of {path}, {listed(locked)} {said}: set drop = true in the policy, or write the table without encryption"
+    )
+
+
+def open_parquet(place: Place) -> ParquetFiles:
+    """Return a Parquet file, or those of a folder, as one table; their schemas are looked at, and no value.
+
+    Raises
+    ------
+    SchemaError
+        There is no file, or they have different columns, types that nothing holds both of, or different keys.
+    """
+    paths = parquet_files(place)
+    if not paths:
+        raise SchemaError(
+            f"{place} holds no .parquet files, nor folders named KEY=VALUE that do: name a file, or a folder of Parquet"
+        )
+    fields: dict[str, pa.Field] = {}
+    origins: dict[str, Place] = {}  # the file that a column's type is from
+    seen: list[pa.Schema] = []
+    files, sizes = OpenFiles(), list[list[int]]()
+    for path in paths:
+        with files.file(path) as file:
+            schema, groups = file.schema_arrow, file.metadata
+        sizes.append([groups.row_group(place).num_rows for place in range(groups.num_row_groups)])
+        if any(schema.equals(each) for each in seen):
+            continue
+        if len(set(schema.names)) < len(schema.names):  # which is refused as of any table
+            return ParquetFiles(paths, schema, {}, sizes, files)
+        if seen and (lacking := {*fields} ^ {*schema.names}):
+            name = min(lacking)
+            raise SchemaError(
+                f"{path} and {paths[0]} have different columns: a folder must hold one table, and {name!r} is in "
+                f"{paths[0] if name in fields else path} alone; write it, with gaps, or put that file elsewhere"
+            )
+        for column in schema:
+            held = _wider(fields.get(column.name, column), column)
+            if held is None:
+                raise SchemaError(
+                    f"column {column.name!r} is {fields[column.name].type} in {origins[column.name]} and {column.type} "
+                    f"in {path}: a folder must hold one table, so write the column with one type in all files"
+                )
+            if held is not fields.get(column.name):
+                fields[column.name], origins[column.name] = held, path
+        seen.append(schema)
+
+    keys = _keys(paths, place)
+    keys = {name: values for name, values in keys.items() if name not in fields}
+    of_folders = [pa.field(name, pa.string()) for name in keys]
+    return ParquetFiles(paths, pa.schema([*fields.values(), *of_folders]), keys, sizes, files)
+
+
+def _wider(one: pa.Field, other: pa.Field) -> pa.Field | None:
+    """Return a column's field of a type that holds the values of two; None if there is none."""
+    if one.type == other.type:
+        return one
+    fields = [pa.schema([pa.field(one.name, _plain(each.type))]) for each in (one, other)]
+    try:
+        return pa.unify_schemas(fields, promote_options="permissive").field(0)
+    except pa.ArrowException:
+        return None
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a dictionary's values, and one type for all texts."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
+
+
+def _widened(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values in a type that holds them; Arrow refuses to round."""
+    return pc.cast(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column, kind)
+
+
+def _keys(paths: Sequence[Place], place: Place) -> dict[str, tuple[str | None, ...]]:
+    """Return the keys that the names of folders give, each with its values, one for every file."""
+    found = []
+    for path in paths:
+        inside = map(unquote, str(path).removeprefix(str(place)).replace("\\", "/").split("/")[:-1])
+        found.append({key[1]: None if key[2] == _NO_VALUE else key[2] for key in map(_KEY.fullmatch, inside) if key})
+        if [*found[-1]] != [*found[0]]:
+            raise SchemaError(
+                f"{path} and {paths[0]} are in folders of different keys: a folder must hold one table, whose files "
+                "are all in folders named KEY=VALUE with the same keys, in the same order"
+            )
+    return {name: tuple(each[name] for each in found) for name in found[0]}
+
+
+def table_changed() -> SchemaError:
+    """Return the error for a table that has fewer rows than were counted."""
+    return SchemaError("the table was changed while it was read: publish a file that nobody writes to")

@@ -10,25 +10,27 @@ from __future__ import annotations
 
 import datetime
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from importlib import import_module
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dp_bundle.base.errors import CellError, SchemaError
+from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.machine import require_memory
-from dp_publish.data.bad_cells import Check, locate_fault
-from dp_publish.data.cells import Fault, read_cell
+from dp_bundle.base.quoting import counted
 from dp_publish.data.dialect import Dialect, Layout, require_names
 from dp_publish.data.foreign import reader_missing
-from dp_publish.data.kinds import AS_IT_IS, TYPES
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ROWS = 2**13  # that are made words of at a time
+_PARTS = ("xl/workbook.xml", "xl/_rels/workbook.xml.rels")
+_HIDDEN = {"row": "hidden row", "col": "hidden column"}
 _PER_BYTE = 4  # of memory while a sheet is read, for one byte of the file, unpacked
 
 
@@ -45,6 +47,8 @@ class Sheet:
     ----------
     layout : Layout
         The columns' names; no separator, as there is none.
+    words : Table
+        The cells.
     remark : str
         Which sheet it is, if there are several.
 
@@ -72,62 +76,30 @@ class Sheet:
                 first: tuple[int, list[Any]] = next(rows, (0, []))
                 self.layout = _layout_of(path, [_word(cell) for cell in first[1]], dialect)
                 rest = rows if self.layout.has_header else chain([first], rows)
-                self._table, self._lines = _in_memory(self.layout.names, rest)
+                self.words, self._lines = _in_memory(self.layout.names, rest)
+                if path.suffix.lower() in (".xlsx", ".xlsm"):
+                    self._look_behind(sheet)
         except calamine.PasswordError as error:
             raise SchemaError(f"{path} is locked by a password: save it without one") from error
-        except calamine.CalamineError as error:
+        except (calamine.CalamineError, ElementTree.ParseError, LookupError, StopIteration) as error:
             raise SchemaError(f"{path} cannot be read as a table: it is damaged, or not what its name says") from error
 
-    @property
-    def num_rows(self) -> int:
-        """The number of rows."""
-        return int(self._table.num_rows)
+    def _look_behind(self, sheet: Any) -> None:
+        """Say what the sheet hides, and refuse a column of formulas without results, which would be one of gaps."""
+        hidden, bare = _behind(self._path, sheet.name)
+        shown = " and ".join(counted(number, what) for what, number in hidden.items())
+        remark = shown and f"the sheet has {shown}, which are read like all others"
+        self.remark = "; ".join(filter(None, [self.remark, remark]))
+        for name, column, cells in zip(self.layout.names, count(sheet.start[1]), self.words.columns, strict=False):
+            if bare[column] and not any(cells.to_pylist()):
+                raise SchemaError(
+                    f"no cell of column {name!r} of {self._path} has a stored value, as its formulas were never "
+                    "computed: open the file in a spreadsheet program, and save it"
+                )
 
-    @property
-    def held(self) -> int:
-        """The bytes that it has in memory."""
-        return int(self._table.nbytes)
-
-    def read(self, kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield record batches as a `Table` does.
-
-        Raises
-        ------
-        CellError
-            The row and the column of what cannot be read.
-        """
-        kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
-        schema = pa.schema([(name, TYPES[kind]) for name, kind in kinds.items()])
-        n_done = 0
-        for batch in self._table.select(list(kinds)).to_batches(max_chunksize=rows):
-            try:
-                columns = [self._column(batch.column(name), name, kind, n_done) for name, kind in kinds.items()]
-            except CellError as error:
-                raise self.locate(kinds, {}) or error from None
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-            n_done += batch.num_rows
-
-    def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check]) -> SchemaError | None:
-        """Return what cannot be read, as `locate_fault` does."""
-        kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
-        columns = ((word.as_py() for word in column) for column in self._table.itercolumns())
-        rows = ((line, list(row)) for line, *row in zip(self._lines, *columns, strict=True))
-        return locate_fault(self._path, self.layout, rows, kinds, ".", checks)
-
-    def _column(self, words: pa.Array, name: str, kind: str, n_before: int) -> pa.Array:
-        if kind == "text":
-            return words
-        plain = pc.match_substring_regex(words, r"^-?\d{1,15}$" if kind == "integer" else r"^-?\d+(\.\d+)?$")
-        plain = pc.and_(plain, not self.layout.missing_values)  # which may be numbers, too
-        nothing = pa.scalar(None, pa.string())
-        others = pc.if_else(plain, nothing, words).dictionary_encode()
-        cells = [read_cell(word, kind, ".", self.layout.missing_values) for word in others.dictionary.to_pylist()]
-        for place, cell in enumerate(cells):
-            if isinstance(cell, Fault):
-                row = pc.index(others.indices, pa.scalar(place, others.indices.type)).as_py()
-                raise CellError([(self._lines[n_before + row], name, cell.value)])
-        numbers = pc.cast(pc.if_else(plain, words, nothing), TYPES[kind])
-        return pc.coalesce(numbers, pa.array(cells, TYPES[kind]).take(others.indices))
+    def line(self, row: int) -> int:
+        """Return the number that a row has in the sheet."""
+        return self._lines[row]
 
 
 def _unpacked_size(path: Path) -> int:
@@ -149,6 +121,30 @@ def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, Any]:
         raise SchemaError(f"{path} has no sheet with cells that is shown")
     remark = f"of {len(shown)} sheets, the first is read: {shown[0]!r}" if len(shown) > 1 else ""
     return remark, book.get_sheet_by_name(shown[0])
+
+
+def _behind(path: Path, name: str) -> tuple[Counter[str], Counter[int]]:
+    """Return how many rows and columns a sheet hides, and how many formulas without a result each column has."""
+    hidden, bare = Counter[str](), Counter[int]()
+    with zipfile.ZipFile(path) as packed:
+        book, links = (ElementTree.parse(packed.open(part)).getroot() for part in _PARTS)  # noqa: S314
+        sheets = {each.get("name"): [*each.attrib.values()] for each in book.findall(".//{*}sheet")}
+        target = next(each.get("Target", "") for each in links if each.get("Id") in sheets[name])
+        with packed.open(target.lstrip("/") if target.startswith("/") else f"xl/{target}") as file:
+            for _, each in ElementTree.iterparse(file):  # noqa: S314
+                kind = each.tag.rpartition("}")[2]
+                if kind == "c" and each.find("{*}f") is not None and not each.findtext("{*}v"):
+                    bare[_column(each.get("r", ""))] += 1
+                if kind in _HIDDEN and each.get("hidden") in ("1", "true"):
+                    hidden[_HIDDEN[kind]] += 1 + int(each.get("max", 0)) - int(each.get("min", 0))
+                if kind in ("row", "col"):
+                    each.clear()
+    return hidden, bare
+
+
+def _column(place: str) -> int:
+    """Return the number, from 0, of a column in a place like AB12."""
+    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, place.rstrip("0123456789"), 0) - 1
 
 
 def _to_the_last(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:

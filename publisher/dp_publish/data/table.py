@@ -21,19 +21,29 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import pyarrow as pa
 
-from dp_bundle.base.errors import DataError, SchemaError
+from dp_bundle.base.errors import CellError, DataError, SchemaError
+from dp_bundle.base.machine import forbid_cores
 from dp_bundle.files.places import Place, RemotePath, located
 from dp_bundle.manifest.sources import Source as ManifestSource
-from dp_publish.data.bad_cells import Check
+from dp_publish.data.cells import Fault, Written
 from dp_publish.data.dialect import Dialect, Layout, find_layout, is_text_file
 from dp_publish.data.foreign import FOREIGN, Described, ForeignFile
-from dp_publish.data.frames import Frame, arrow_table, is_of_pandas
-from dp_publish.data.kinds import ColumnType
-from dp_publish.data.parquet_files import is_folder, open_parquet, table_changed
-from dp_publish.data.row_ranges import ARROW, RowRanges, arrow_ranges, describe_files, memory_ranges, parquet_ranges
+from dp_publish.data.frames import JSON, Frame, arrow_table, is_of_pandas, read_json
+from dp_publish.data.kinds import OF_TEXT, ColumnType
+from dp_publish.data.row_ranges import (
+    ARROW,
+    RowRanges,
+    arrow_ranges,
+    describe_files,
+    is_folder,
+    memory_ranges,
+    open_parquet,
+    parquet_ranges,
+    table_changed,
+)
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
-from dp_publish.data.text_file import TextFile
-from dp_publish.data.typed import Coding, TypedRanges, schema_errors, typed_batches
+from dp_publish.data.text_file import Survey, TextFile
+from dp_publish.data.typed import Cells, TypedRanges, UnfitError, schema_errors
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -41,6 +51,7 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame", "IntoFrame"]
 _TEXTS = (".txt", ".dat", ".data")
+_ARROW_FILE = b"ARROW1"  # how one begins that is no stream
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
 
 
@@ -64,45 +75,94 @@ class Table:
     ----------
     types : dict of str to ColumnType
         The columns in order.
-    read : callable
-        `read(kinds, rows)` yields record batches of at most `rows` rows with the columns of `kinds` (name to
-        "continuous", "integer", "text" or "raw") in their order, as float64, int64, strings or in whatever type they
-        have, nulls kept. Of a text file, the last two are the cells as they are written.
+    batches : callable
+        `batches(names, rows)` yields record batches of at most `rows` rows of columns as they are stored: those of a
+        text file or a spreadsheet as words.
+    cells : Cells
+        What becomes of them.
     booleans : frozenset of str
         The integer columns whose declared type allows 0 and 1 alone.
     layout : Layout or None
         How a text file is written, as found; None for other tables.
-    ranges : callable or None
-        Returns the table's `RowRanges`, whose batches are like those of `read`; None for a text file, where only
-        reading tells which row is where.
+    stored : RowRanges or None
+        The rows by their numbers; None for a text file, where only reading tells which row is where.
     describe : callable or None
         Returns what tells its files from changed ones, as `describe_files` does; None for a table in memory.
-    count : callable or None
-        Returns the number of rows where there are no ranges.
     described : dict of str to Described
         What a code book in the file says of its columns.
     remark : str
         What the publisher should know of what was read, or nothing.
     held : int
         The bytes that reading it keeps in memory.
-    locate : callable or None
-        Returns what cannot be read of raw columns, as `TextFile.locate` does; None for other tables.
+    survey : callable or None
+        Returns what one pass over a text file tells; None for other tables.
+    line : callable or None
+        Returns on which line of a file a row is, by its number; None where there are none.
     partitions : frozenset of str
         The columns that are the names of folders, and so alike in all rows of a file.
     """
 
     types: dict[str, ColumnType]
-    read: Callable[[dict[str, str], int], Iterator[pa.RecordBatch]]
+    batches: Callable[[list[str], int], Iterator[pa.RecordBatch]]
+    cells: Cells = field(default_factory=Cells)
     booleans: frozenset[str] = frozenset()
     layout: Layout | None = None
-    ranges: Callable[[], TypedRanges] | None = None
+    stored: RowRanges | None = None
     describe: Callable[[], list[list[Any]]] | None = None
-    locate: Callable[[Mapping[str, str], Mapping[str, Check]], SchemaError | None] | None = None
+    line: Callable[[int], int] | None = None
     partitions: frozenset[str] = frozenset()
-    count: Callable[[], int] | None = None
     described: Mapping[str, Described] = field(default_factory=dict)
     remark: str = ""
     held: int = 0
+    survey: Callable[[], Survey] | None = None
+
+    def head(self, kinds: dict[str, str], rows: int) -> pa.RecordBatch | None:
+        """Return the first rows, as `read` would; of a text file those that were kept, which are some thousands."""
+        table = self
+        if self.survey is not None:
+            head = self.survey().head
+            table = replace(self, batches=lambda names, rows: iter([head.select(names).slice(0, rows)]))
+        return next(table.read(kinds, rows), None)
+
+    def read(self, kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield record batches of at most `rows` rows.
+
+        Parameters
+        ----------
+        kinds : dict of str to str
+            The columns in their order, each "continuous", "integer", "text" or "raw": float64, int64, strings, or in
+            whatever type it has; nulls are kept.
+        rows : int
+
+        Raises
+        ------
+        CellError
+            The lines and the columns of cells that are not what their kinds say.
+        SchemaError
+            The table cannot be read to its end, or has such cells, and no lines.
+        """
+        n_read = 0
+        for batch in self.batches([*self.cells.stored(kinds)], rows):
+            try:
+                yield from self.cells.read([batch], kinds)
+            except UnfitError as error:
+                if self.line is None:
+                    raise
+                places = [(self.line(n_read + place), name, said) for place, name, said in error.faults]
+                raise CellError(places) from None
+            n_read += batch.num_rows
+
+    def lost(self, names: Collection[str]) -> list[CellError]:
+        """Return what is wrong with columns of a text file that have cells in another encoding than it."""
+        if self.survey is None or self.line is None:
+            return []
+        lost = {name: self.line(row) for name, row in self.survey().lost.items() if name in names}
+        return [CellError([(line, name, Fault.ENCODING.value) for name, line in lost.items()])] if lost else []
+
+    @property
+    def ranges(self) -> Callable[[], TypedRanges] | None:
+        """What returns any range of the rows as `read` would."""
+        return None if self.stored is None else partial(TypedRanges, self.stored, self.cells)
 
     def count_rows(self) -> int:
         """Return the number of rows.
@@ -114,17 +174,15 @@ class Table:
         DataError
             There are no rows.
         """
-        n_rows = self.count() if self.count is not None else self.pieces()[1]
+        n_rows = self.pieces()[1] if self.survey is None else self.survey().n_rows
         if not n_rows:
             raise DataError("the table has no rows to publish")
         return n_rows
 
     def pieces(self) -> tuple[int | None, int | None]:
         """Return the rows of the largest piece that has to be decoded as a whole, and of all; None of text."""
-        if self.ranges is None:
-            return None, None
-        raw = self.ranges().raw
-        return 0 if raw.decoded else max(raw.sizes, default=0), raw.n_rows
+        raw = self.stored
+        return (None, None) if raw is None else (0 if raw.decoded else max(raw.sizes, default=0), raw.n_rows)
 
     def unchanged(self) -> Callable[[], None]:
         """Return what raises `SchemaError` if the table's files have changed since this call."""
@@ -139,7 +197,7 @@ class Table:
         return require
 
 
-def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
+def coded(table: Table, sources: Sequence[ManifestSource], signs: Mapping[str, str] | None = None) -> Table:
     """Return the table with published columns of numbers in place of those that are none.
 
     Parameters
@@ -148,38 +206,31 @@ def coded(table: Table, sources: Sequence[ManifestSource]) -> Table:
         It has a column for each source.
     sources : sequence of Source
         What becomes of those columns.
+    signs : dict of str to str, optional
+        The signs that numbers of columns may have: their units.
     """
-    if not sources:
-        return table
+    written = replace(table.cells.written, signs=dict(signs)) if signs else table.cells.written
     by_name = {source.name: source for source in sources}
-    coding = Coding(sources, None if table.layout is None else table.layout.missing_values)
     types: dict[str, ColumnType] = {}
     for name, declared in table.types.items():
         source = by_name.get(name)
         number = ColumnType.INTEGER if source is not None and source.is_whole else ColumnType.CONTINUOUS
         types |= {name: declared} if source is None else dict.fromkeys(source.columns, number)
 
-    def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        raw = coding.raw_kinds(kinds)
-        try:
-            yield from coding.code(table.read(raw, rows), kinds)
-        except SchemaError as error:
-            raise (table.locate and table.locate(raw, coding.checks())) or error from None
-
-    find_ranges = table.ranges
-    ranges = None if find_ranges is None else (lambda: TypedRanges(find_ranges().raw, coding))
-    return replace(table, types=types, read=read, booleans=table.booleans - {*by_name}, ranges=ranges)
+    cells = replace(table.cells, written=written, sources=(*table.cells.sources, *sources))
+    return replace(table, types=types, cells=cells, booleans=table.booleans - {*by_name})
 
 
 def open_table(source: Source, dialect: Dialect | None = None) -> Table:
-    """Open a table for reading.
+    """Open a table for reading; from here on, no core of this process is dumped, which would hold raw rows.
 
     Parameters
     ----------
     source : str, Path, RemotePath, pyarrow.Table or data frame
-        A `.parquet`, `.arrow`, `.feather`, `.csv` or `.tsv` file, the last two perhaps packed (`.gz`, `.bz2`), a folder
-        of Parquet files, a file of SPSS, Stata, SAS or a spreadsheet (`FOREIGN`, `SPREADSHEETS`), or a table in memory:
-        of Arrow, pandas, or what narwhals knows. Parquet and text may also be at a URI.
+        A `.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv` or `.tab` file, text perhaps packed (`.gz`, `.bz2`), a folder
+        of Parquet files, records in JSON (`JSON`), a file of SPSS, Stata, SAS or a spreadsheet (`FOREIGN`,
+        `SPREADSHEETS`), or a table in memory: of Arrow, pandas, or what narwhals knows. Parquet and text may also be at
+        a URI.
     dialect : Dialect, optional
         How a text file is written; by default what its first line tells.
 
@@ -190,8 +241,9 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
     HeaderError
         The first line of a text file may be a row, and `dialect` does not say.
     """
+    forbid_cores()
     if not isinstance(source, str | Path | RemotePath):
-        return _open_frame(source)
+        return _with(_open_frame(source), dialect or Dialect())
     path = located(source)
     try:
         if isinstance(path, Path):
@@ -207,14 +259,13 @@ def _open_frame(source: Any) -> Table:
     if is_of_pandas(source):
         _require_distinct([str(name) for name in source.columns])
         frame = Frame(source)
-        return _typed_table(frame.schema, lambda: memory_ranges(frame), frame.untyped)
-    table = arrow_table(source)
-    return _typed_table(table.schema, lambda: memory_ranges(table))
+        return _typed_table(frame.schema, memory_ranges(frame), frame.untyped)
+    return _in_memory(arrow_table(source))
 
 
 def reads_alone(path: Place) -> bool:
-    """Return True for a file whose rows one process has to read: text, a spreadsheet, and of SPSS, Stata or SAS."""
-    return is_text_file(path) or path.suffix.lower() in (*FOREIGN, *SPREADSHEETS)
+    """Return True for a file whose rows one process has to read: text, JSON, a spreadsheet, SPSS, Stata and SAS."""
+    return is_text_file(path) or path.suffix.lower() in (*FOREIGN, *SPREADSHEETS, *JSON)
 
 
 def _require_readable(path: Path) -> None:
@@ -239,18 +290,29 @@ def _open_path(path: Place, dialect: Dialect) -> Table:
     if is_text_file(path):
         return _open_text(path, dialect)
     suffix = path.suffix.lower()
-    if isinstance(path, Path) and not path.is_dir() and suffix in (*FOREIGN, *SPREADSHEETS):
-        return _open_foreign(path, dialect) if suffix in FOREIGN else _open_sheet(path, dialect)
-    if dialect != Dialect():
+    if isinstance(path, Path) and not path.is_dir():
+        if suffix in FOREIGN:
+            return _open_foreign(path, dialect)
+        if suffix in SPREADSHEETS:
+            return _open_sheet(path, dialect)
+    table = _open_typed(path, suffix)
+    is_text = any(declared in OF_TEXT for declared in table.types.values())
+    if dialect != Dialect(decimal=dialect.decimal if is_text else None):
         raise SchemaError(f"{path} is not a text file, so [table] in the policy and --header do not apply: remove them")
-    if is_folder(path):
-        return _open_parquet(path)
-    if suffix in (".parquet", ".pq"):
-        return _open_parquet(path)
+    return _with(table, dialect)
+
+
+def _open_typed(path: Place, suffix: str) -> Table:
+    """Open a file of which columns have types, or words in JSON."""
+    if is_folder(path) or suffix in (".parquet", ".pq"):
+        files = open_parquet(path)
+        return replace(_typed_table(files.schema, parquet_ranges(files)), partitions=frozenset(files.keys))
     if isinstance(path, RemotePath):
         raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
     if suffix in ARROW:
         return _open_arrow(path)
+    if suffix in JSON:
+        return _of_words(read_json(path))
     raise SchemaError(_other_format(path, suffix))
 
 
@@ -262,20 +324,23 @@ def _other_format(path: Path, suffix: str) -> str:
             "and set delimiter under [table] in the policy unless it is , ; | or a tab"
         )
     return (
-        f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, .sav, "
-        ".dta, .sas7bdat, .xlsx, .ods, or a folder of Parquet"
+        f"{path} is not a table that dp-publish reads: give .parquet, .arrow, .feather, .csv, .tsv, .csv.gz, .json, "
+        ".sav, .dta, .sas7bdat, .xlsx, .ods, or a folder of Parquet"
     )
 
 
-def _open_parquet(place: Place) -> Table:
-    files = open_parquet(place)
-    table = _typed_table(files.schema, lambda: parquet_ranges(files))
-    return replace(table, partitions=frozenset(files.keys))
+def _with(table: Table, dialect: Dialect) -> Table:
+    """Return a table whose words are written as a policy says."""
+    written = Written(dialect.decimal or "", missing=dialect.missing_values)
+    return replace(table, cells=replace(table.cells, written=written))
 
 
 def _open_arrow(path: Path) -> Table:
-    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
-        return _typed_table(reader.schema, lambda: arrow_ranges(path))
+    with pa.OSFile(str(path)) as file:
+        if file.read(len(_ARROW_FILE)) != _ARROW_FILE:
+            return _in_memory(pa.ipc.open_stream(pa.memory_map(str(path))).read_all())
+        with pa.ipc.open_file(file) as reader:
+            return _typed_table(reader.schema, arrow_ranges(path))
 
 
 def _open_text(path: Place, dialect: Dialect) -> Table:
@@ -283,49 +348,50 @@ def _open_text(path: Place, dialect: Dialect) -> Table:
     _require_distinct(list(layout.names))
     file = TextFile(path, layout)
     types = dict.fromkeys(layout.names, ColumnType.UNKNOWN)
-    return Table(types, file.read, layout=layout, locate=file.locate, count=file.count_rows)
+    written = Written(layout.decimal or "", layout.delimiter == ",", layout.missing_values)
+    return Table(types, file.read, Cells(written), layout=layout, line=file.line, survey=lambda: file.survey)
 
 
 def _open_foreign(path: Path, dialect: Dialect) -> Table:
     if dialect != Dialect(encoding=dialect.encoding):
         raise SchemaError(f"{path} is not a text file: of [table] in the policy and --header, leave encoding alone")
     file = ForeignFile(path, dialect.encoding)
-    return replace(_typed_table(file.schema, file.ranges), described=file.described, held=file.held)
+    return replace(_typed_table(file.schema, file.ranges()), described=file.described, held=file.held)
 
 
 def _open_sheet(path: Path, dialect: Dialect) -> Table:
-    if dialect != Dialect(header=dialect.header, missing_values=dialect.missing_values):
+    if dialect.delimiter or dialect.encoding:
         raise SchemaError(
-            f"{path} is a spreadsheet, whose cells are as they are: of [table] in the policy, header and "
-            "missing_values alone apply"
+            f"{path} is a spreadsheet: of [table] in the policy, header, decimal and missing_values alone apply"
         )
     sheet = Sheet(path, dialect)
-    _require_distinct(list(sheet.layout.names))
-    types = dict.fromkeys(sheet.layout.names, ColumnType.UNKNOWN)
-    found = Table(types, sheet.read, layout=sheet.layout, locate=sheet.locate, count=lambda: sheet.num_rows)
-    return replace(found, remark=sheet.remark, held=sheet.held)
+    return replace(_with(_of_words(sheet.words), dialect), layout=sheet.layout, line=sheet.line, remark=sheet.remark)
 
 
-def _typed_table(
-    schema: pa.Schema, find_ranges: Callable[[], RowRanges], untyped: Collection[str] = frozenset()
-) -> Table:
+def _of_words(words: pa.Table) -> Table:
+    """Return words in memory as a table whose columns are of no type until the policy names a kind."""
+    opened = _in_memory(words)
+    return replace(opened, types=dict.fromkeys(opened.types, ColumnType.UNKNOWN), held=words.nbytes)
+
+
+def _in_memory(table: pa.Table) -> Table:
+    return _typed_table(table.schema, memory_ranges(table))
+
+
+def _typed_table(schema: pa.Schema, stored: RowRanges, untyped: Collection[str] = frozenset()) -> Table:
     _require_distinct(schema.names)
 
-    def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        stored = ranges().raw
-        yield from typed_batches(stored.read_pieces(range(len(stored.sizes)), list(kinds), rows), kinds)
-
-    def ranges() -> TypedRanges:
+    def read(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         with schema_errors():
-            return TypedRanges(find_ranges())
+            yield from stored.read_pieces(range(len(stored.sizes)), names, rows)
 
     booleans = frozenset(field.name for field in schema if pa.types.is_boolean(_value_type(field.type)))
     types = {field.name: ColumnType.OBJECT if field.name in untyped else _type_of(field.type) for field in schema}
-    return Table(types, read, booleans, ranges=ranges)
+    return Table(types, read, booleans=booleans, stored=stored)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return kind.value_type if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) else kind
 
 
 def _type_of(kind: pa.DataType) -> ColumnType:

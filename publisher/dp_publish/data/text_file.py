@@ -1,12 +1,6 @@
-"""A CSV or TSV file in record batches, streamed in constant memory.
+"""The cells of a CSV or TSV file as words, in record batches, streamed in constant memory by pyarrow.
 
-pyarrow reads numbers fast; a column in which it meets anything else is read as text and converted cell by cell by
-`read_cell`, by the same rule. The csv module, which is slow but knows of lines, looks at the first rows before that,
-and at all of them where one cannot be read.
-
-The decimal mark, and nothing else, is taken from the rows. It is a comma if numbers in the first rows have one, or if
-semicolons separate the cells, unless a point in those rows is a decimal one. No cell has two meanings, one for each
-mark, so that the choice changes no value: it can only refuse one.
+What the words mean is for `cells` to say. The csv module, which is slow but knows of lines, is asked where one is.
 
 A line without anything is a row without values, so that their number does not tell of values; only behind the last row,
 and before the names, it is none. In a table of one column each is a row.
@@ -17,32 +11,57 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice, repeat
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
+from numpy.typing import NDArray
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.files.opening import open_remote
 from dp_bundle.files.places import Place, RemotePath
-from dp_publish.data.bad_cells import Check, locate_fault, sample_rows
-from dp_publish.data.cells import MISSING, Fault, is_thousands, missing_numbers, plain_number, read_cell
+from dp_publish.data.cells import is_lost
 from dp_publish.data.dialect import PACKED, Layout, endless_blank, open_bytes, open_lines
-from dp_publish.data.kinds import AS_IT_IS, TYPES
+from dp_publish.data.row_ranges import BLOCK, MOST_LOOKED, spread
 
 _RAW = pa.binary()  # what is not converted need not be in any encoding
 _BLOCK = 2**24  # bytes that pyarrow takes apart at a time
 _CHUNK = 2**20
+_HEAD_ROWS, _HEAD_CELLS = 20, 2**20
+_SAMPLE_CELLS = 2**24
+_SURVEYED = 2**16  # rows at a time
 _BLANK = b" \t\r\n\0"  # the last is in every blank of UTF-16
 _END = "\0\n"  # no row of a table
 _BLANK_LINES = (b"\n\n", b"\n\r\n", b"\r\r")
+
+
+@dataclass
+class Survey:
+    """What one pass over a text file tells.
+
+    Attributes
+    ----------
+    head : RecordBatch
+        The first rows, as words.
+    n_rows : int
+        The number of all of them.
+    lost : dict of str to int
+        Columns with cells that are not in the file's encoding, and the number of the first such row.
+    sample : list of RecordBatch or None
+        Rows that are evenly spread by their places (`row_ranges.spread`); None of a table that is too wide.
+    """
+
+    head: pa.RecordBatch
+    n_rows: int = 0
+    lost: dict[str, int] = field(default_factory=dict)
+    sample: list[pa.RecordBatch] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,85 +71,70 @@ class TextFile:
     path: Place
     layout: Layout
 
-    def read(self, kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield record batches as a `Table` does.
-
-        Raises
-        ------
-        SchemaError
-            The line and the columns of what cannot be read.
-        """
-        self._require_closed_quotes()
-        kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
-        decimal = self._decimal(kinds)
-        loose = self._loose(kinds, decimal)
-        n_done = 0
-        while True:
-            try:
-                for batch in self._stream(kinds, loose, decimal, n_done):
-                    n_done += batch.num_rows
-                    for start in range(0, batch.num_rows, rows):
-                        yield batch.slice(start, rows)
-            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # which may quote the row
-                name = self._column_at(error)
-                if name is None or name in loose or kinds.get(name, "text") == "text":
-                    raise (self.locate(kinds, {}) or self._damaged()) from None
-                loose = {*loose, name}  # begin again, and pass over the rows that were read already
-            else:
-                return
-
-    def count_rows(self) -> int:
-        """Return the number of rows.
+    def read(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield batches of some columns as words; what is not in the file's encoding is replaced in them.
 
         Raises
         ------
         SchemaError
             The file cannot be taken apart into rows.
         """
-        self._require_closed_quotes()
-        first = self.layout.written[0]
-        convert = pacsv.ConvertOptions(include_columns=[first], column_types={first: _RAW})
-        try:
-            return sum(batch.num_rows for batch in self._batches(convert))
-        except (pa.ArrowException, OSError, UnicodeDecodeError):
-            raise (self.locate({}, {}) or self._damaged()) from None
-
-    def locate(self, kinds: Mapping[str, str], checks: Mapping[str, Check]) -> SchemaError | None:
-        """Return what cannot be read, as `locate_fault` does."""
-        self._require_closed_quotes()
-        kinds = {name: "text" if kind == AS_IT_IS else kind for name, kind in kinds.items()}
-        rows = _records(self.path, self.layout)
-        return locate_fault(self.path, self.layout, rows, kinds, self._decimal(kinds), checks)
-
-    def _stream(self, kinds: dict[str, str], loose: set[str], decimal: str, n_done: int) -> Iterator[pa.RecordBatch]:
-        """Yield whole blocks from row `n_done` on, the columns in `loose` converted here."""
-        schema = pa.schema([(name, TYPES[kind]) for name, kind in kinds.items()])
         written = dict(zip(self.layout.names, self.layout.written, strict=True))
-        convert = pacsv.ConvertOptions(
-            column_types={written[name]: _RAW if name in loose else TYPES[kind] for name, kind in kinds.items()},
-            include_columns=[written[name] for name in kinds],
-            null_values=[*MISSING, *self.layout.missing_values],
-            strings_can_be_null=False,  # whether a word is a gap depends on its column's levels
-            decimal_point=decimal,
+        asked = [written[name] for name in names]
+        with self._errors():
+            for block in self._batches(asked):
+                batch = pa.RecordBatch.from_arrays([*map(_words, block.columns)], names=names)
+                yield from (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
+
+    @cached_property
+    def survey(self) -> Survey:
+        """What one pass over the whole file tells.
+
+        Raises
+        ------
+        SchemaError
+            The file cannot be taken apart into rows.
+        """
+        names = list(self.layout.names)
+        found = Survey(pa.record_batch({name: pa.array([], pa.string()) for name in names}))
+        fits = len(names) * MOST_LOOKED <= _SAMPLE_CELLS
+        kept: list[tuple[NDArray[np.int64], pa.RecordBatch]] = []
+        for batch in self.read(names, _SURVEYED):
+            if not found.n_rows:
+                found.head = batch.slice(0, max(_HEAD_ROWS, _HEAD_CELLS // len(names)))
+            for name, words in zip(names, batch.columns, strict=True):
+                place = -1 if name in found.lost else pc.index(is_lost(words), True).as_py()
+                if place >= 0:
+                    found.lost[name] = found.n_rows + place
+            blocks = np.arange(found.n_rows, found.n_rows + batch.num_rows) // BLOCK
+            found.n_rows += batch.num_rows
+            if fits:
+                kept.append((blocks, batch))
+                every = spread(found.n_rows)
+                kept = [_thinned(each, part, every) for each, part in kept]
+        found.sample = [part for _, part in kept] if fits else None
+        return found
+
+    def line(self, row: int) -> int:
+        """Return the line on which a row begins, by its number from 0."""
+        return next(line for line, _ in islice(_records(self.path, self.layout), row, None))
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turn errors of taking the file apart, which may quote a row, into what is wrong with it."""
+        if self._scan.open_line is not None:
+            place = f"line {self._scan.open_line} of {self.path}"
+            raise SchemaError(f"{place} has a quotation mark that is never closed: correct it")
+        try:
+            yield
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
+            raise self._damaged() from None
+
+    def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        layout, convert = (
+            self.layout,
+            pacsv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, _RAW)),
         )
-
-        n_seen = 0
-        for block in self._batches(convert):
-            batch = block.slice(max(0, n_done - n_seen))
-            n_seen += block.num_rows
-            if n_seen <= n_done:
-                continue
-
-            columns = [
-                self._convert(batch.column(index), kind, decimal)
-                if name in loose
-                else self._without_codes(batch.column(index), decimal)
-                for index, (name, kind) in enumerate(kinds.items())
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def _batches(self, convert: pacsv.ConvertOptions) -> Iterator[pa.RecordBatch]:
-        layout = self.layout
         options = pacsv.ReadOptions(
             block_size=_BLOCK,
             use_threads=False,
@@ -153,30 +157,6 @@ class TextFile:
         with reader:
             yield from reader
 
-    def _convert(self, column: pa.Array, kind: str, decimal: str) -> pa.Array:
-        coded = column.dictionary_encode()
-        words = [word.decode("utf-8", "replace") for word in coded.dictionary.to_pylist()]
-        cells = [read_cell(word, kind, decimal, self.layout.missing_values) for word in words]
-        if any(isinstance(cell, Fault) for cell in cells):
-            raise pa.ArrowInvalid("a cell cannot be read")
-        return pa.array(cells, TYPES[kind]).take(coded.indices)
-
-    def _without_codes(self, column: pa.Array, decimal: str) -> pa.Array:
-        """Return the column with nothing in the places of numbers that mean a missing value, however written."""
-        codes = missing_numbers(self.layout.missing_values, decimal)
-        if not codes or not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-            return column
-        whole = pa.types.is_integer(column.type)
-        meant = pa.array(
-            [int(code) if whole else code for code in codes if not whole or code.is_integer()], column.type
-        )
-        return pc.if_else(pc.is_in(column, value_set=meant), pa.scalar(None, column.type), column)
-
-    def _require_closed_quotes(self) -> None:
-        if self._scan.open_line is not None:
-            place = f"line {self._scan.open_line} of {self.path}"
-            raise SchemaError(f"{place} has a quotation mark that is never closed: correct it")
-
     @cached_property
     def _scan(self) -> _Scan:
         try:
@@ -184,57 +164,32 @@ class TextFile:
         except (OSError, EOFError, zlib.error):
             return _Scan(None, has_blank_lines=False)  # a damaged file, of which pyarrow complains
 
-    def _decimal(self, kinds: dict[str, str]) -> str:
-        """Return the decimal mark of the policy, or of the first rows; where semicolons separate, a comma if in doubt.
-
-        Raises
-        ------
-        SchemaError
-            Commas could separate thousands as well.
-        """
-        if self.layout.decimal is not None:
-            return self.layout.decimal
-        places = [self.layout.names.index(name) for name, kind in kinds.items() if kind != "text"]
-        words = [record[place] for record in self._sample for place in places if place < len(record)]
-        words = [word for word in words if "," in word or "." in word]
-        commas = [word for word in words if "," in word and plain_number(word, "continuous", ",")]
-        points = [word for word in words if "." in word and plain_number(word, "continuous", ".")]
-        if not all(map(is_thousands, points)):
-            return "."
-        if commas and all(map(is_thousands, commas)):
-            raise SchemaError(
-                f'{self.path} has numbers such as 1,234: set decimal = "," under [table] in the policy if the '
-                "comma is a decimal mark, and write numbers without it if it separates thousands"
-            )
-        return "," if commas or self.layout.delimiter == ";" else "."
-
-    def _loose(self, kinds: dict[str, str], decimal: str) -> set[str]:
-        """Return the columns whose first rows hold words that pyarrow does not take for numbers."""
-        known = {*MISSING, *self.layout.missing_values}
-        places = {self.layout.names.index(name): name for name, kind in kinds.items() if kind != "text"}
-        return {
-            name
-            for place, name in places.items()
-            if not all(
-                record[place] in known or plain_number(record[place], kinds[name], decimal)
-                for record in self._sample
-                if place < len(record)
-            )
-        }
-
-    @cached_property
-    def _sample(self) -> list[list[str]]:
-        return [record for _, record in islice(_records(self.path, self.layout), sample_rows(self.layout))]
-
     def _damaged(self) -> SchemaError:
+        """Return what is wrong with a file: a line with other cells than there are columns, or all of it."""
+        n_columns = len(self.layout.names)
+        for line, row in _records(self.path, self.layout):
+            if len(row) != n_columns:
+                return SchemaError(
+                    f"line {line} of {self.path} has more or fewer cells than columns ({len(row)}, not {n_columns}), "
+                    "which the first line names: correct either, or set delimiter under [table] in the policy"
+                )
         return SchemaError(
             f"{self.path} cannot be read to its end: it is damaged, or not written in {self.layout.encoding} (encoding "
             "under [table] in the policy)"
         )
 
-    def _column_at(self, error: Exception) -> str | None:
-        found = re.match(r"In CSV column #(\d+):", str(error))
-        return self.layout.names[int(found[1])] if found and int(found[1]) < len(self.layout.names) else None
+
+def _thinned(blocks: NDArray[np.int64], batch: pa.RecordBatch, every: int) -> tuple[NDArray[np.int64], pa.RecordBatch]:
+    """Return the rows of every so many blocks, with their blocks."""
+    wanted = blocks % every == 0
+    return (blocks, batch) if wanted.all() else (blocks[wanted], batch.filter(pa.array(wanted)))
+
+
+def _words(cells: pa.Array) -> pa.Array:
+    try:
+        return pc.cast(cells, pa.string())
+    except pa.ArrowInvalid:  # some are not in UTF-8
+        return pa.array([cell.decode("utf-8", "replace") for cell in cells.to_pylist()], pa.string())
 
 
 def _records(path: Place, layout: Layout) -> Iterator[tuple[int, list[str]]]:

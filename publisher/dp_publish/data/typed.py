@@ -1,16 +1,15 @@
 """Columns as the policy's kinds want them: float64, int64 or text, with nulls where there is no value.
 
 Cells that are no numbers, such as categories, ordered levels, dates and times, become numbers. What a cell becomes
-depends on its `Source` alone, which is declared, and on no other cell: a list of levels that was read off the data
-would tell who is in it.
+depends on what is declared, or was found, of its column, and on no other cell: a list of levels that was read off the
+data would tell who is in it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -19,68 +18,144 @@ import pyarrow.compute as pc
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.manifest.sources import Source
-from dp_publish.data.bad_cells import Check
-from dp_publish.data.cells import TRUTH, read_words, trim, without_point
-from dp_publish.data.dates import advise_format, is_iso, to_iso
+from dp_publish.data.cells import (
+    Fault,
+    Read,
+    Written,
+    fault_of,
+    is_lost,
+    read_integers,
+    read_numbers,
+    read_words,
+    without_point,
+)
+from dp_publish.data.dates import advise_format, describe_dates, is_iso, read_moments
 from dp_publish.data.kinds import AS_IT_IS, KINDS, TYPES, WrittenSource
-from dp_publish.data.parquet_files import table_changed
-from dp_publish.data.row_ranges import RowRanges
+from dp_publish.data.row_ranges import RowRanges, table_changed
 
 _FIRST_ROWS = 1000  # by which a format is advised
 
 
-class Coding:
-    """The coding of columns that are no numbers.
+class UnfitError(SchemaError):
+    """Cells that do not fit: of each column the first in a batch, with its place there, its name and what is wrong."""
 
-    Parameters
+    def __init__(self, faults: Sequence[tuple[int, str, str]]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"column {name!r} has a value that {said}" for _, name, said in faults))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What is public of a table's cells, and makes values of them.
+
+    Attributes
     ----------
+    written : Written
+        How those of text are written.
     sources : sequence of Source
-        They have different names, and no published column in common.
-    missing : sequence of str, optional
-        Of a text file, whose cells come as they are written: words for gaps besides the usual ones.
+        The columns that are no numbers, or are published as more; they have different names, and no published column
+        in common.
+    found : dict of str to callable
+        What makes values of words in columns whose kind was found; what does not fit becomes null.
     """
 
-    def __init__(self, sources: Sequence[Source], missing: Sequence[str] | None = None) -> None:
-        self._missing = missing
-        self._source_of = {name: source for source in sources for name in source.columns}
+    written: Written = field(default_factory=Written)
+    sources: Sequence[Source] = ()
+    found: Mapping[str, Callable[[pa.Array], pa.Array]] = field(default_factory=dict)
 
-    def raw_kinds(self, kinds: Mapping[str, str]) -> dict[str, str]:
-        """Return what has to be read for the columns of `kinds`: sources as they are, and numbers as numbers."""
-        named = ((name, kind, self._source_of.get(name)) for name, kind in kinds.items())
+    def stored(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """Return what has to be read for columns: sources as they are, and numbers as numbers."""
+        source_of = self._source_of
+        named = ((name, kind, source_of.get(name)) for name, kind in kinds.items())
         return {
             name if source is None else source.name: kind if source is None or source.kind == "number" else AS_IT_IS
             for name, kind, source in named
         }
 
-    def checks(self) -> dict[str, Check]:
-        """Return, for each source, what finds the first of its cells that cannot be read; see `first_fault`."""
-        missing = self._missing or ()
-        sources = {source.name: source for source in self._source_of.values() if source.kind != "number"}
-        return {name: partial(first_fault, source=source, missing=missing) for name, source in sources.items()}
+    @property
+    def _source_of(self) -> dict[str, Source]:
+        return {name: source for source in self.sources for name in source.columns}
 
-    def code(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        """Yield batches with the columns of `kinds`, of what was read for `raw_kinds`.
+    def read(self, batches: Iterable[pa.RecordBatch], kinds: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """Yield batches with the columns of `kinds`, of what is stored of them.
 
         Raises
         ------
+        UnfitError
+            Cells are not what their columns' kinds say.
         SchemaError
-            A value is none of the levels, or no date or time.
+            The table is damaged.
         """
-        target = pa.schema([pa.field(name, TYPES[kind]) for name, kind in kinds.items()])
-        for batch in batches:
-            coded: dict[str, pa.Array] = {}
-            for name in kinds:
-                source = self._source_of.get(name)
-                if source is None:
-                    coded[name] = batch.column(name)
-                elif name not in coded:
-                    coded |= zip(source.columns, encode(batch.column(source.name), source, self._missing), strict=True)
-            arrays = [pc.cast(coded[field.name], field.type) for field in target]
-            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+        with schema_errors():
+            for batch in batches:
+                yield self._read(batch, kinds)
+
+    def _read(self, batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
+        source_of, faults, stored = self._source_of, list[tuple[int, str, str]](), dict[str, pa.Array]()
+        for name, kind in self.stored(kinds).items():
+            cells = decoded(_side(batch.column(name), kind))
+            cells = self.found[name](cells) if name in self.found else cells
+            read, describe = _typed(cells, name, kind, self.written)
+            stored[name] = read.values
+            faults += _first_fault(name, cells, read.fits, describe)
+
+        columns: dict[str, pa.Array] = {}
+        for name in kinds:
+            source = source_of.get(name)
+            if source is None:
+                columns[name] = stored[name]
+            elif name not in columns:
+                arrays, fits = encode(stored[source.name], source, self.written.missing)
+                describe = partial(_fault, source)
+                faults += _first_fault(source.name, stored[source.name], fits, describe)
+                columns |= zip(source.columns, arrays, strict=True)
+        if faults:
+            raise UnfitError(faults)
+        arrays = [
+            columns[name] if kind == AS_IT_IS else pc.cast(columns[name], TYPES[kind]) for name, kind in kinds.items()
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=list(kinds))
 
 
-def encode(values: pa.Array, source: Source, missing: Sequence[str] | None = None) -> list[pa.Array]:
-    """Return the published columns of a source, as integers or floats, null where there is no value.
+Describe = Callable[[str, Sequence[str]], str]  # returns what is wrong with a cell, by it and by words of other rows
+
+
+def _first_fault(
+    name: str, cells: pa.Array, fits: pa.Array | None, describe: Describe
+) -> Iterator[tuple[int, str, str]]:
+    place = -1 if fits is None else pc.index(fits, False).as_py()
+    if place >= 0:
+        words = cells if is_text(cells.type) else pa.nulls(len(cells), pa.string())
+        yield place, name, describe(words[place].as_py() or "", words[:_FIRST_ROWS].drop_null().to_pylist())
+
+
+def _typed(cells: pa.Array, name: str, kind: str, written: Written) -> tuple[Read, Describe]:
+    """Return cells as their kind wants them, and what says what is wrong with one that does not fit."""
+    if kind == AS_IT_IS or not is_text(cells.type):
+        return Read(cells if kind == AS_IT_IS else _convert(cells, pa.field(name, TYPES[kind])), None), _of_text
+    cells = pc.cast(cells, pa.string())
+    if kind == "text":
+        return Read(cells, pc.fill_null(pc.invert(is_lost(cells)), True)), _of_text
+    sign = (written.signs or {}).get(name)
+    read = read_integers if kind == "integer" else read_numbers
+    return read(cells, written, [sign] if sign else []), partial(_of_number, written)
+
+
+def _of_text(_word: str, _others: Sequence[str]) -> str:
+    return Fault.ENCODING.value
+
+
+def _of_number(written: Written, word: str, others: Sequence[str]) -> str:
+    said = fault_of(word, written)
+    if said not in (Fault.DATE.value, Fault.TIME_OF_DAY.value, Fault.TEXT.value):
+        return said
+    read = read_numbers(pa.array(others, pa.string()), written)
+    gaps = pc.and_(read.fits, pc.is_null(read.values)).to_pylist()
+    return describe_dates([other.strip() for other, gap in zip(others, gaps, strict=True) if not gap]) or said
+
+
+def encode(values: pa.Array, source: Source, missing: Sequence[str] = ()) -> tuple[list[pa.Array], pa.Array | None]:
+    """Return the published columns of a source, as integers or floats, null where there is no value; and what fits.
 
     Parameters
     ----------
@@ -88,56 +163,40 @@ def encode(values: pa.Array, source: Source, missing: Sequence[str] | None = Non
         In any type that its kind can be read from.
     source : Source
         With the format of dates in text, if it is a `WrittenSource` that has one.
-    missing : sequence of str, optional
-        As of a `Coding`.
+    missing : sequence of str
+        Words for gaps besides the usual ones.
 
     Raises
     ------
     SchemaError
-        A value is none of the levels, or no date or time.
+        The values are of another type.
     """
-    words = read_words(values, source.levels, missing) if _is_text(values.type) else values
+    words, kind, fits = values, KINDS[source.kind], None
     try:
-        return _encode(words, source)
+        if _format(source) and pa.types.is_integer(values.type):
+            words = values = pc.cast(values, pa.string())
+        if is_text(values.type):
+            words = read_words(values, source.levels, missing)
+        if source.levels:
+            codes, fits = _codes(words, source)
+            return _indicators(codes, source) if source.has_level_columns else _with_gaps(codes, source), fits
+        if kind.encode is not None and is_text(words.type):
+            words, fits = read_moments(words, _format(source), local=kind.name == "date")
+        return _with_gaps(words if kind.encode is None else kind.encode(words), source), fits
     except Exception:  # which quotes the value, whatever it is
-        first = words[:_FIRST_ROWS].drop_null().to_pylist() if _is_text(words.type) else []
-        raise SchemaError(f"column {source.name!r} has a value that {_fault(source, first)}") from None
+        raise SchemaError(f"column {source.name!r} has a value that {_fault(source, '', [])}") from None
 
 
-def first_fault(
-    cells: Sequence[str], first: Sequence[str], source: Source, missing: Sequence[str]
-) -> tuple[int, str] | None:
-    """Return the first of several cells of a text file that cannot be read, and what is wrong with it; see `Check`.
-
-    Parameters
-    ----------
-    cells : sequence of str
-        As they are written.
-    first : sequence of str
-        Those of the first rows, by which a format is advised.
-    source, missing : Source, sequence of str
-        As of `encode`.
-    """
-    words, known = (read_words(pa.array(each, pa.string()), source.levels, missing) for each in (cells, first))
-
-    def fails(n_cells: int) -> bool:
-        try:
-            _encode(words[:n_cells], source)
-        except Exception:  # as in `encode`
-            return True
-        return False
-
-    place = bisect_left(range(len(cells)), True, key=lambda place: fails(place + 1))
-    return None if place == len(cells) else (place, _fault(source, known.drop_null().to_pylist()))
-
-
-def _fault(source: Source, first: Sequence[str]) -> str:
-    """Return what is wrong with a value that cannot be read, and what to do, by words of the first rows."""
+def _fault(source: Source, word: str, others: Sequence[str]) -> str:
+    """Return what is wrong with a cell that cannot be read, and what to do, by words of other rows."""
+    if is_lost(pa.array([word]))[0].as_py():
+        return Fault.ENCODING.value
     if source.levels:
         return (
             "is none of its levels: list it in the policy if everybody may know that it can occur, or give other = "
             '"..." for all that are not listed'
         )
+    first = read_words(pa.array(others, pa.string()), (), ()).drop_null().to_pylist()
     kind, form = KINDS[source.kind], _format(source)
     looks = f"does not fit the format {form}" if form else f"is no {kind.looks}"
     advice = advise_format(first, with_date=kind.name == "date")
@@ -153,38 +212,22 @@ def _format(source: Source) -> str:
     return source.format if isinstance(source, WrittenSource) else ""
 
 
-def _encode(words: pa.Array, source: Source) -> list[pa.Array]:
-    if source.levels:
-        codes = _codes(words, source)
-        if source.has_level_columns:
-            return _indicators(codes, len(source.levels))
-        return _with_gaps(pc.cast(codes, pa.int64()), source)
-    kind, form = KINDS[source.kind], _format(source)
-    written = to_iso(words, form) if form and _is_text(words.type) else words
-    return _with_gaps(written if kind.encode is None else kind.encode(written), source)
-
-
-def _codes(values: pa.Array, source: Source) -> pa.Array:
-    """Return the places of levels, from 0; a whole number is the level that is listed as such, however it is written.
-
-    Raises
-    ------
-    ValueError
-        A value is none of the levels.
-    """
+def _codes(values: pa.Array, source: Source) -> Read:
+    """Return the places of levels, from 0; a whole number is the level listed as such, however it is written."""
     words, levels = _as_words(values), pa.array(source.levels, pa.string())
     codes = pc.index_in(words, levels, skip_nulls=True)
     empty = words.null_count
     if codes.null_count > empty:
         codes = pc.coalesce(codes, pc.index_in(without_point(words), without_point(levels), skip_nulls=True))
-    if codes.null_count > empty:
-        if source.other is None:
-            raise ValueError("a value is none of the levels")
+    fits = None
+    if codes.null_count > empty and source.other is None:
+        fits = pc.or_(pc.is_valid(codes), pc.is_null(words))
+    elif codes.null_count > empty:
         other = pa.scalar(source.levels.index(source.other), pa.int32())
         codes = pc.if_else(pc.and_(pc.is_null(codes), pc.is_valid(words)), other, codes)
     if empty and source.gaps is not None:
         codes = pc.fill_null(codes, source.levels.index(source.gaps))
-    return codes
+    return Read(pc.cast(codes, pa.int64()), fits)
 
 
 def _as_words(values: pa.Array) -> pa.Array:
@@ -198,8 +241,9 @@ def _as_words(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.string()), words)
 
 
-def _indicators(codes: pa.Array, n_levels: int) -> list[pa.Array]:
+def _indicators(codes: pa.Array, source: Source) -> list[pa.Array]:
     """Return one column for each level: 1 where it is the cell's, else 0."""
+    n_levels = len(source.levels)
     if codes.null_count:
         return [pc.cast(pc.equal(codes, level), pa.int64()) for level in range(n_levels)]
     places = codes.to_numpy()
@@ -221,12 +265,12 @@ class TypedRanges:
     ----------
     raw : RowRanges
         The rows as they are stored.
-    coding : Coding or None
-        What becomes of columns that are no numbers.
+    cells : Cells
+        What they become.
     """
 
     raw: RowRanges
-    coding: Coding | None = None
+    cells: Cells
 
     def read(self, kinds: dict[str, str], rows: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows from `start` to before `stop`, as `Table.read` does.
@@ -236,24 +280,12 @@ class TypedRanges:
         SchemaError
             There are fewer by now.
         """
-        stored = kinds if self.coding is None else self.coding.raw_kinds(kinds)
-        batches: Iterator[pa.RecordBatch] = typed_batches(self.raw.read(list(stored), rows, start, stop), stored)
         n_rows = 0
-        for batch in batches if self.coding is None else self.coding.code(batches, kinds):
+        for batch in self.cells.read(self.raw.read(list(self.cells.stored(kinds)), rows, start, stop), kinds):
             n_rows += batch.num_rows
             yield batch
         if n_rows != stop - start:
             raise table_changed()
-
-
-def typed_batches(batches: Iterable[pa.RecordBatch], kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
-    """Yield batches with the columns as their kinds want them."""
-    fields = [pa.field(name, TYPES[kind]) for name, kind in kinds.items() if kind != AS_IT_IS]
-    with schema_errors():
-        for batch in batches:
-            arrays = {name: _decoded(_side(batch.column(name), kind)) for name, kind in kinds.items()}
-            arrays |= {field.name: _convert(arrays[field.name], field) for field in fields}
-            yield pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
 def with_words(numbers: pa.Array, words: pa.Array) -> pa.Array:
@@ -268,12 +300,14 @@ def _side(values: pa.Array, kind: str) -> pa.Array:
     return values.field("word" if kind in (AS_IT_IS, "text") else "number")
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     """Return True for a type whose cells are words."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _decoded(values: pa.Array) -> pa.Array:
+def decoded(values: pa.Array) -> pa.Array:
+    """Return values one by one, of a dictionary or of runs."""
+    values = pc.run_end_decode(values) if pa.types.is_run_end_encoded(values.type) else values
     return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
@@ -283,39 +317,20 @@ def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         if field.type == pa.int64():
             _require_whole(values, field.name)
-    if _is_text(values.type) and field.type != pa.string():
-        values = _numbers(values, field)
     if pa.types.is_uint64(values.type) and field.type == pa.int64():
         values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
     try:
         return pc.cast(values, field.type, safe=field.type == pa.int64())
     except pa.ArrowException:  # which quotes the value
-        raise _not_of_its_kind(field.name) from None
+        raise SchemaError(
+            f"column {field.name!r} has a value that is not of its kind: correct the data, change kind in the policy, "
+            "or set drop = true for it"
+        ) from None
 
 
 def _of_computable_type(values: pa.Array) -> pa.Array:
     """Return half floats as floats, as Arrow computes little with them."""
     return pc.cast(values, pa.float32()) if pa.types.is_float16(values.type) else values
-
-
-def _numbers(words: pa.Array, field: pa.Field) -> pa.Array:
-    """Return the numbers that words are, as in a text file: 3.0 is whole, and yes is 1."""
-    words = pc.utf8_ltrim(trim(pc.cast(words, pa.string())), "+")
-    lower = pc.utf8_lower(words)
-    for truth, number in TRUTH.items():
-        words = pc.if_else(pc.equal(lower, truth), str(number), words)
-    if field.type != pa.int64():
-        return words
-
-    other = pc.invert(pc.match_substring_regex(words, r"^-?\d+$"))
-    if not pc.any(other, min_count=0).as_py():
-        return words
-    try:
-        numbers = pc.cast(pc.if_else(other, words, "0"), pa.float64())
-        _require_whole(numbers, field.name)
-        return pc.if_else(other, pc.cast(pc.cast(numbers, pa.int64()), pa.string()), words)
-    except pa.ArrowException:  # which quotes the value
-        raise _not_of_its_kind(field.name) from None
 
 
 def _require_whole(values: pa.Array, name: str) -> None:
@@ -331,10 +346,3 @@ def schema_errors() -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError):
         raise SchemaError("the table cannot be read to its end: it is damaged") from None
-
-
-def _not_of_its_kind(name: str) -> SchemaError:
-    return SchemaError(
-        f"column {name!r} has a value that is not of its kind: correct the data, change kind in the policy, or set "
-        "drop = true for it"
-    )

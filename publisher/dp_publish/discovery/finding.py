@@ -6,8 +6,8 @@ Two steps look at the table, each with a cost of its own (`shares`), and everyth
    whether they have a value. A row moves the counts of a text file's column by sqrt(2), and of another by 1.
 2. **Levels.** The values of columns of words, those that are frequent (`levels`).
 
-Of a table of more than 2^18 rows, blocks of 1,024 of them are looked at, evenly spread by their places, which are
-public; so that the values of a column fit into memory, whatever they are.
+Of a table of more than 2^18 rows, every second, fourth or eighth block of 1,024 and so on is looked at, by their
+places, which are public; so that the values of a column fit into memory, whatever they are.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from dp_bundle.manifest.sources import NO_VALUE
 from dp_publish.covariance.two_rounds.steps import NoisyCounts, Play
 from dp_publish.data.cells import GAPS
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
+from dp_publish.data.row_ranges import BLOCK, spread
 from dp_publish.data.table import Table
 from dp_publish.discovery.levels import Counts, NoisyLevels, count_values
 from dp_publish.discovery.looks import (
@@ -46,8 +47,6 @@ from dp_publish.discovery.looks import (
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import Candidates, DiscoveryShares, reasons, share_mu
 
-_BLOCK = 1024  # rows, of which evenly spread ones are looked at in a large table
-_MOST_ROWS = 2**18
 _CLEAR, _SURE = 4.0, 4.5  # standard deviations of the noise on a count
 _LEAST_SHARE = 0.01  # of the rows, of gaps or other values that are worth a column
 _LEAST_LEVEL, MOST_LEVELS = 0.02, 12  # of the rows that have a value; and how many levels are kept
@@ -56,7 +55,7 @@ _LONGEST = 200  # characters of a level
 _OTHER = "other"
 TOO_RARE = "words of which too few are frequent enough to be told apart from the noise"
 AMBIGUOUS = (
-    "numbers like 1,234, of which the comma may separate thousands or decimals: "
+    "numbers like 1,234 or 1.234, of which the mark may separate thousands or decimals: "
     'in a policy, decimal = "." or "," under [table] says which'
 )
 NAMES = "words of which none is frequent enough to be told apart from the noise, as of names or free text"
@@ -102,26 +101,24 @@ class Decided:
 Read = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
 
 
-def discover(table: Table, read: Read, policy: Policy, found: Candidates, n_rows: int, play: Play) -> Told:
+def discover(table: Table, look: Read, policy: Policy, found: Candidates, play: Play) -> Told:
     """Look at the rows of a table, and return what the steps told, each with the outcome that `play` gives it.
 
     Parameters
     ----------
     table : Table
         As it was opened.
-    read : callable
-        Yields its rows that may be published, with the columns of some kinds; the same ones again and again.
+    look : callable
+        Yields those of its rows that are looked at, with the columns of some kinds; the same ones again and again.
     policy : Policy
         The strength.
     found : Candidates
         The columns.
-    n_rows : int
-        How many rows there are.
     play : callable
         Draws an outcome of a step.
     """
-    missing = _missing(table)
-    totals, n_counted = _count_cells(read, found, n_rows, missing)
+    missing = table.cells.written.missing
+    totals, n_counted = _count_cells(look, found, missing)
     step = _counts_step(policy, found, n_counted)
     noisy = play(step, totals)
     counts = [int(number) for number in noisy]
@@ -130,7 +127,7 @@ def discover(table: Table, read: Read, policy: Policy, found: Candidates, n_rows
     listed_columns = _words_of(looks, found, policy)
     if not listed_columns:
         return Told(n_counted, counts, [])
-    values = _count_levels(read, listed_columns, n_rows, missing)
+    values = _count_levels(look, listed_columns, missing)
     return Told(n_counted, counts, play(_levels_step(policy, found, n_counted, len(listed_columns)), values))
 
 
@@ -141,7 +138,7 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
     words = _words_of(looks, found, policy)
     gaps = _gaps(told.counts, found)
     left_out, sections = dict(found.left_out), dict[str, ColumnPolicy]()
-    decimal, of_rows = _decimal(table, told.counts, found), policy.privacy.release == "rows"
+    decimals, of_rows = _decimals(table, told.counts, found, step.sigma), policy.privacy.release == "rows"
     for name, look in looks.items():
         if look is Look.WORD and name not in words:
             left_out[name] = "words, of which noisy rows would show nothing"
@@ -149,13 +146,12 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
     for name in [*(name for name, look in looks.items() if look is not Look.WORD), *found.typed]:
         without = [(gaps[name], step.sigma)]
         if name in looks:
-            without += _without_value(counted[name], looks[name], decimal, told.n_rows, step.sigma)
+            without += _without_value(counted[name], looks[name], decimals[name], told.n_rows, step.sigma)
         has_gaps = any(number > max(_CLEAR * sigma, _LEAST_SHARE * told.n_rows) for number, sigma in without)
-        number, sigma = without[-1]
-        if number > told.n_rows - _CLEAR * sigma:
+        if all(number > told.n_rows - _CLEAR * sigma for number, sigma in without[-2:]):
             left_out[name] = "hardly any value"
             continue
-        if name in looks and _is_ambiguous(counted, name, table, step.sigma):
+        if name in looks and not decimals[name]:
             left_out[name] = AMBIGUOUS
             continue
         whole = name in looks and _is_whole(counted[name], step.sigma)
@@ -173,7 +169,7 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
         else:
             sections[name] = section.model_copy(update={"mechanism": "randomized-response"}) if of_rows else section
 
-    typed = _as_found(table, looks, decimal)
+    typed = _as_found(table, looks, decimals)
     dropped = {name: ColumnPolicy(drop=True) for name in table.types if name not in sections}
     described = {name: _with_words(section, policy.column(name)) for name, section in sections.items()}
     shares = _shares(policy, found, told.n_rows, len(words))
@@ -198,20 +194,11 @@ def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decid
 
 def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield blocks of rows that are evenly spread by their places alone; all of them if these are not too many."""
-    every, start = max(1, math.ceil(n_rows / _MOST_ROWS)), 0
+    every, start = spread(n_rows), 0
     for batch in batches:
-        if every == 1:
-            yield batch
-            continue
-        for first in range(start - start % _BLOCK, start + batch.num_rows, _BLOCK):
-            if first // _BLOCK % every == 0:
-                low, high = max(first, start), min(first + _BLOCK, start + batch.num_rows)
-                yield batch.slice(low - start, high - low)
+        blocks = np.arange(start, start + batch.num_rows) // BLOCK
+        yield batch if every == 1 else batch.filter(pa.array(blocks % every == 0))
         start += batch.num_rows
-
-
-def _missing(table: Table) -> tuple[str, ...]:
-    return () if table.layout is None else tuple(table.layout.missing_values)
 
 
 def _row_mu(policy: Policy) -> float:
@@ -232,12 +219,12 @@ def _levels_step(policy: Policy, found: Candidates, n_rows: int, n_listed: int) 
     return NoisyLevels(_shares(policy, found, n_rows, n_listed).levels, n_listed, policy.privacy.max_rows)
 
 
-def _count_cells(read: Read, found: Candidates, n_rows: int, missing: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
+def _count_cells(look: Read, found: Candidates, missing: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
     """Return the counts of looks, column after column, then those of gaps; and of how many rows."""
     looks = np.zeros((len(found.looked), len(LOOKS)), dtype=np.int64)
     gaps, n_counted = np.zeros(len(found.typed) + len(found.words), dtype=np.int64), 0
     kinds = dict.fromkeys(found.looked, "text") | dict.fromkeys([*found.typed, *found.words], AS_IT_IS)
-    for batch in thinned(read(kinds), n_rows):
+    for batch in look(kinds):
         n_counted += batch.num_rows
         for place, values in enumerate(batch.columns):
             if place < len(looks):
@@ -247,10 +234,10 @@ def _count_cells(read: Read, found: Candidates, n_rows: int, missing: tuple[str,
     return np.concatenate([looks.ravel(), gaps]), n_counted
 
 
-def _count_levels(read: Read, names: Sequence[str], n_rows: int, missing: tuple[str, ...]) -> Counts:
+def _count_levels(look: Read, names: Sequence[str], missing: tuple[str, ...]) -> Counts:
     found: list[Counter[str]] = [Counter() for _ in names]
     convert = converter(Look.WORD, ".", missing)
-    for batch in thinned(read(dict.fromkeys(names, "text")), n_rows):
+    for batch in look(dict.fromkeys(names, "text")):
         for counts, words in zip(found, batch.columns, strict=True):
             count_values(convert(words), counts)
     return [Counter({value: number for value, number in counts.items() if _may_be_level(value)}) for counts in found]
@@ -294,15 +281,6 @@ def _is_whole(noisy: Mapping[Look, int], sigma: float) -> bool:
     return sum(noisy[look] for look in FRACTIONS) <= _CLEAR * math.sqrt(len(FRACTIONS)) * sigma
 
 
-def _is_ambiguous(counted: Mapping[str, Mapping[Look, int]], name: str, table: Table, sigma: float) -> bool:
-    """Return whether a column has numbers like 1,234 in a table that does not tell what their comma separates."""
-    if table.layout is None or table.layout.decimal or table.layout.delimiter == ",":
-        return False
-    limit = _SURE * sigma
-    tells = any(each[look] > limit for each in counted.values() for look in (*WITH_COMMA, Look.POINT))
-    return counted[name][Look.GROUPED] > limit and not tells
-
-
 def _gaps(counts: Sequence[int], found: Candidates) -> dict[str, int]:
     """Return the noisy number of gaps of every column."""
     looked = {name: noisy[Look.GAP] for name, noisy in _looks_of(counts, found)}
@@ -310,12 +288,27 @@ def _gaps(counts: Sequence[int], found: Candidates) -> dict[str, int]:
     return looked | dict(others)
 
 
-def _decimal(table: Table, counts: Sequence[int], found: Candidates) -> str:
-    """Return the decimal mark: the declared one, or the more frequent one."""
-    if table.layout is not None and table.layout.decimal:
-        return table.layout.decimal
-    delimiter = "," if table.layout is None else table.layout.delimiter
-    return decimal_mark([noisy for _, noisy in _looks_of(counts, found)], delimiter)
+def _decimals(table: Table, counts: Sequence[int], found: Candidates, sigma: float) -> dict[str, str]:
+    """Return the decimal mark of every column of text: that of its numbers, if they tell, else that of all.
+
+    It is nothing where a column has numbers like 1,234 or 1.234, of which no number tells what their mark separates.
+    """
+    written, counted = table.cells.written, dict(_looks_of(counts, found))
+    if written.decimal:
+        return dict.fromkeys(counted, written.decimal)
+
+    def tells(noisy: Mapping[Look, int]) -> bool:
+        by_comma = sum(noisy[look] for look in WITH_COMMA)
+        return abs(by_comma - noisy[Look.POINT]) > 2 * _CLEAR * sigma
+
+    is_told = written.has_points or any(map(tells, counted.values()))
+    of_all = decimal_mark([*counted.values()], grouped=written.has_points) if is_told else ""
+    decimals = {}
+    for name, noisy in counted.items():
+        own = decimal_mark([noisy], grouped=False) if tells(noisy) else of_all
+        doubtful = max(noisy[Look.GROUPED], noisy[Look.GROUPED_POINT]) > _SURE * sigma
+        decimals[name] = own or ("" if doubtful else ".")
+    return decimals
 
 
 def _section(
@@ -373,23 +366,14 @@ def _with_words(section: ColumnPolicy, declared: ColumnPolicy) -> ColumnPolicy:
     return section.model_copy(update={"unit": declared.unit, "description": description})
 
 
-def _as_found(table: Table, looks: Mapping[str, Look], decimal: str) -> Table:
+def _as_found(table: Table, looks: Mapping[str, Look], decimals: Mapping[str, str]) -> Table:
     """Return a text file's table with the types that were found; what does not fit is no value."""
     if not looks:
         return table
-    missing = _missing(table)
-    convert = {name: converter(look, decimal, missing) for name, look in looks.items()}
+    missing = table.cells.written.missing
+    found = {name: converter(look, decimals[name], missing) for name, look in looks.items()}
     types = {name: _TYPES.get(look, ColumnType.DATE) for name, look in looks.items()}
-
-    def read(kinds: dict[str, str], rows: int) -> Iterator[pa.RecordBatch]:
-        for batch in table.read(dict.fromkeys(kinds, "text"), rows):
-            columns = [
-                convert[name](words) if name in convert else words
-                for name, words in zip(kinds, batch.columns, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(columns, names=list(kinds))
-
-    return replace(table, types={**table.types, **types}, read=read, layout=None)
+    return replace(table, types={**table.types, **types}, cells=replace(table.cells, found=found), layout=None)
 
 
 _TYPES = dict.fromkeys((*NUMBERS, Look.TRUTH), ColumnType.CONTINUOUS) | {

@@ -6,18 +6,33 @@ fit is no value.
 
 from __future__ import annotations
 
-import contextlib
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_publish.data.cells import TRUTH, is_gap, trim
+from dp_publish.data.cells import (
+    BLANKS,
+    COMMA,
+    ERRORS,
+    GROUPED,
+    INFINITE,
+    POINT,
+    SIGNS,
+    TRUTH,
+    Written,
+    is_gap,
+    read_numbers,
+    read_truths,
+    read_words,
+    trim,
+)
+from dp_publish.data.dates import days, read_moments
 
 
 class Look(enum.Enum):
@@ -27,6 +42,7 @@ class Look(enum.Enum):
     TRUTH = "truth value"
     CODE = "code"  # digits that begin with a zero, such as a postal code
     WHOLE = "whole number"
+    GROUPED_POINT = "number with a point that may separate thousands or decimals"
     POINT = "number"
     GROUPED = "number with separated thousands"
     COMMA = "number with a decimal comma"
@@ -42,24 +58,23 @@ class Look(enum.Enum):
     WORD = "word"
 
 
-_EXPONENT = r"(?:[eE][+-]?\d+)?"
-_BLANKS = r"' \x{a0}\x{202f}"
-_SIGN = r"(?:[%$€£¥]|EUR|USD|GBP|CHF)"
-_SIGN_BEFORE, _SIGN_BEHIND = rf"{_SIGN}[{_BLANKS}]?", rf"[{_BLANKS}]?{_SIGN}"
-_BODY = rf"[+-]?(?:\d[\d.,{_BLANKS}]*|[.,]\d+)"
-_BODY_COMMA = rf"[+-]?(?:\d*,\d\d?|[1-9]\d{{0,2}}(?:(?:[.{_BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}}))"
+_EITHER = "|".join(map(re.escape, SIGNS))
+_SIGN_BEFORE, _SIGN_BEHIND = rf"(?:{_EITHER})[{BLANKS}]?", rf"[{BLANKS}]?(?:{_EITHER})"
+_BODY = rf"[+-]?(?:\d[\d.,{BLANKS}]*|[.,]\d+)"
+_BODY_COMMA = rf"[+-]?(?:\d*,\d\d?|[1-9]\d{{0,2}}(?:(?:[.{BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}}))"
 _DAY, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 _PATTERNS = {
     Look.CODE: r"^0\d+$",
     Look.WHOLE: r"^[+-]?\d+$",
-    Look.POINT: rf"^[+-]?(?:\d+\.?\d*|\.\d+){_EXPONENT}$",
-    Look.GROUPED: rf"^[+-]?[1-9]\d{{0,2}}(?:[,{_BLANKS}]\d{{3}})+(?:\.\d*)?$",
-    Look.COMMA: rf"^[+-]?(?:\d+,\d*|,\d+){_EXPONENT}$",
-    Look.GROUPED_COMMA: rf"^[+-]?[1-9]\d{{0,2}}(?:(?:[.{_BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}})$",
+    Look.GROUPED_POINT: r"^[+-]?[1-9]\d{0,2}\.\d{3}$",
+    Look.POINT: rf"^(?:{POINT}|{INFINITE})$",
+    Look.GROUPED: f"^{GROUPED['.']}$",
+    Look.COMMA: f"^{COMMA}$",
+    Look.GROUPED_COMMA: rf"^[+-]?[1-9]\d{{0,2}}(?:(?:[.{BLANKS}]\d{{3}})+,\d*|(?:\.\d{{3}}){{2,}})$",
     Look.SIGNED_COMMA: rf"^(?:{_SIGN_BEFORE}{_BODY_COMMA}(?:{_SIGN_BEHIND})?|{_BODY_COMMA}{_SIGN_BEHIND})$",
     Look.SIGNED: rf"^(?:{_SIGN_BEFORE}{_BODY}(?:{_SIGN_BEHIND})?|{_BODY}{_SIGN_BEHIND})$",
     Look.DATE: r"^\d{4}-\d\d-\d\d$",
-    Look.TIME: r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?$",
+    Look.TIME: r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?$",
     Look.DOTTED: rf"^{_DAY}\.{_MONTH}\.\d{{4}}$",
     Look.DAY_FIRST: rf"^(?:1[3-9]|2\d|3[01])/{_MONTH}/\d{{4}}$",
     Look.MONTH_FIRST: rf"^{_MONTH}/(?:1[3-9]|2\d|3[01])/\d{{4}}$",
@@ -68,12 +83,8 @@ _PATTERNS = {
 LOOKS = tuple(Look)
 _FORMATS = {Look.DOTTED: "%d.%m.%Y", Look.DAY_FIRST: "%d/%m/%Y", Look.MONTH_FIRST: "%m/%d/%Y"}
 WITH_COMMA = (Look.COMMA, Look.GROUPED_COMMA, Look.SIGNED_COMMA)  # for decimals, whatever else it may separate
-NUMBERS = (Look.WHOLE, Look.POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
+NUMBERS = (Look.WHOLE, Look.GROUPED_POINT, Look.POINT, Look.GROUPED, Look.SIGNED, *WITH_COMMA)
 FRACTIONS = tuple(look for look in NUMBERS if look is not Look.WHOLE)  # what may be one
-_THOUSANDS = {
-    ".": (_PATTERNS[Look.GROUPED], rf"[,{_BLANKS}]"),
-    ",": (rf"^[+-]?[1-9]\d{{0,2}}(?:[.{_BLANKS}]\d{{3}})+(?:,\d*)?$", rf"[.{_BLANKS}]"),
-}
 
 
 def count_looks(words: pa.Array, missing: tuple[str, ...]) -> NDArray[np.int64]:
@@ -88,13 +99,12 @@ def count_looks(words: pa.Array, missing: tuple[str, ...]) -> NDArray[np.int64]:
     """
     counted = pc.value_counts(pc.fill_null(pc.cast(words, pa.string()), ""))
     numbers, cells = counted.field("counts").to_numpy(), trim(counted.field("values"))
-    found, left = np.zeros(len(LOOKS), dtype=np.int64), np.ones(len(cells), dtype=bool)
+    found = np.zeros(len(LOOKS), dtype=np.int64)
     for place, look in enumerate(LOOKS[:-1]):
-        if not left.any():
-            break
-        hit = left & _as_bools(_is_so(look, cells, missing))
-        found[place], left = numbers[hit].sum(), left & ~hit
-    found[-1] = numbers[left].sum()
+        hit = _is_so(look, cells, missing).to_numpy(zero_copy_only=False)
+        found[place] = numbers[hit].sum()
+        numbers, cells = numbers[~hit], cells.filter(pa.array(~hit))
+    found[-1] = numbers.sum()
     return found
 
 
@@ -102,35 +112,20 @@ def _is_so(look: Look, cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     if look is Look.GAP:
         return is_gap(cells, missing)
     if look is Look.TRUTH:
-        return pc.is_in(pc.utf8_lower(cells), value_set=_truth_words())
+        return pc.is_in(pc.utf8_lower(cells), value_set=pa.array([*TRUTH]))
     return pc.match_substring_regex(cells, _PATTERNS[look])
 
 
-def _as_bools(values: pa.Array) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = values.to_numpy(zero_copy_only=False).astype(bool)
-    return found
-
-
 def converter(look: Look, decimal: str, missing: tuple[str, ...]) -> Callable[[pa.Array], pa.Array]:
-    """Return what makes values of the cells of a column of this look, and null of those that do not have it."""
-    convert: Callable[[pa.Array], pa.Array]
+    """Return what makes values of the cells of a column of this look, and null of those that do not fit."""
     if look is Look.WORD:
         return partial(_words, missing=missing)
+    written = Written(decimal, missing=missing)
     if look is Look.TRUTH:
-        return _truths
+        return lambda words: read_truths(words, written).values
     if look in NUMBERS:
-        codes = tuple(word for word in missing if word.strip())
-        convert = partial(_numbers, decimal=decimal, missing=codes)
-        return convert
-    if look is Look.TIME:
-        return partial(_matching, pattern=_PATTERNS[Look.TIME], convert=_instants)
-    if look is Look.DATE:
-        return partial(_matching, pattern=_PATTERNS[Look.DATE], convert=partial(_dates, format="%Y-%m-%d"))
-    return partial(_matching, pattern=r"^[\d./]+$", convert=partial(_dates, format=_FORMATS[look]))
-
-
-def _truth_words() -> pa.Array:
-    return pa.array([*TRUTH], pa.string())  # not before it is asked for: pyarrow then loads pandas
+        return lambda words: read_numbers(words, written, SIGNS).values
+    return partial(_moments, look=look, missing=missing)
 
 
 def _words(words: pa.Array, missing: tuple[str, ...]) -> pa.Array:
@@ -139,72 +134,34 @@ def _words(words: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     One of the usual words for gaps may be an answer, such as "None": if it is frequent, it is a level.
     """
     cells = trim(pc.cast(words, pa.string()))
-    gaps = pa.array(["", *(word.strip() for word in missing)], pa.string())
-    return pc.if_else(pc.is_in(cells, value_set=gaps), pa.scalar(None, pa.string()), cells)
+    gaps = pa.array(["", *ERRORS, *map(str.upper, ERRORS), *(word.strip() for word in missing)])
+    return pc.if_else(pc.is_in(cells, value_set=gaps), None, cells)
 
 
-def _truths(words: pa.Array) -> pa.Array:
-    places = pc.index_in(pc.utf8_lower(trim(pc.cast(words, pa.string()))), value_set=_truth_words())
-    return pc.take(pa.array([float(number) for number in TRUTH.values()]), places)
-
-
-def _numbers(words: pa.Array, decimal: str, missing: tuple[str, ...]) -> pa.Array:
-    """Return numbers, and null of cells that are none or infinite; fast where all cells are numbers."""
-    cells = None
-    if not missing and decimal == ".":
-        with contextlib.suppress(pa.ArrowInvalid):  # a cell that Arrow does not read, though the pattern may
-            cells = pc.cast(pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words), pa.float64())
-    if cells is None:
-        cells = trim(pc.cast(words, pa.string()))
-        cells = pc.if_else(is_gap(cells, missing), pa.scalar(None, pa.string()), cells)
-        cells = pc.replace_substring_regex(cells, rf"^{_SIGN_BEFORE}|{_SIGN_BEHIND}$", "")
-        pattern, separators = _THOUSANDS[decimal]
-        grouped = pc.match_substring_regex(cells, pattern)
-        cells = pc.if_else(grouped, pc.replace_substring_regex(cells, separators, ""), cells)
-        cells = pc.replace_substring(cells, ",", ".") if decimal == "," else cells
-        fits = pc.match_substring_regex(cells, _PATTERNS[Look.POINT])
-        cells = pc.cast(pc.if_else(pc.fill_null(fits, False), cells, pa.scalar(None, pa.string())), pa.float64())
-    return pc.if_else(pc.is_finite(cells), cells, pa.scalar(None, pa.float64()))
-
-
-def _matching(words: pa.Array, pattern: str, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    cells = trim(pc.cast(words, pa.string()))
-    fits = pc.fill_null(pc.match_substring_regex(cells, pattern), False)
-    return convert(pc.if_else(fits, cells, pa.scalar(None, pa.string())))
-
-
-def _dates(cells: pa.Array, format: str) -> pa.Array:  # noqa: A002  as pandas calls it
-    """Return dates; a day that does not exist is none."""
-    return pc.cast(pa.array(_parsed(cells, format).dt.as_unit("s"), pa.timestamp("s"), from_pandas=True), pa.date32())
-
-
-def _instants(cells: pa.Array) -> pa.Array:
-    """Return moments, to a microsecond; without a zone, UTC is meant, and a day that does not exist is none."""
-    cells = pc.replace_substring_regex(cells, r"(\.\d{6})\d+", r"\1")  # by more, pandas would take all for nanoseconds
-    return pa.array(_parsed(cells, "ISO8601", utc=True).dt.as_unit("us"), pa.timestamp("us", "UTC"), from_pandas=True)
-
-
-def _parsed(cells: pa.Array, format: str, *, utc: bool = False) -> Any:  # noqa: A002
-    import pandas as pd  # which files of other kinds have no need of
-
-    return pd.to_datetime(cells.to_pandas(), utc=utc, errors="coerce", format=format)
+def _moments(words: pa.Array, look: Look, missing: tuple[str, ...]) -> pa.Array:
+    """Return dates, or moments if they have a time."""
+    cells = read_words(words, (), missing)
+    if look is Look.TIME:
+        return read_moments(cells).values.cast(pa.timestamp("us", "UTC"))
+    found = days(read_moments(cells, _FORMATS.get(look, ""), local=True).values)
+    return found.cast(pa.int32()).cast(pa.date32())
 
 
 def fitting(look: Look, decimal: str) -> tuple[Look, ...]:
     """Return the looks whose cells have a value in a column of a look that is no word."""
     if look in NUMBERS:
-        of_comma = WITH_COMMA if decimal == "," else ()
-        return (Look.CODE, Look.WHOLE, Look.POINT, Look.GROUPED, Look.SIGNED, *of_comma)
-    return (look, Look.SLASHED) if look in (Look.DAY_FIRST, Look.MONTH_FIRST) else (look,)
+        of_decimal = WITH_COMMA if decimal == "," else (Look.POINT,)
+        return (Look.CODE, Look.WHOLE, Look.TRUTH, Look.GROUPED, Look.GROUPED_POINT, Look.SIGNED, *of_decimal)
+    alike = {Look.DATE: Look.TIME, Look.TIME: Look.DATE, Look.DAY_FIRST: Look.SLASHED, Look.MONTH_FIRST: Look.SLASHED}
+    return (look, alike[look]) if look in alike else (look,)
 
 
-def decimal_mark(noisy: Sequence[Mapping[Look, float]], delimiter: str) -> str:
+def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str:
     """Return the decimal mark of a table, by noisy counts of its columns: the more frequent one.
 
-    A number like 1,234 has separated thousands unless other numbers have a decimal comma; where semicolons separate the
-    cells, it is no evidence for either.
+    Numbers like 1,234 and 1.234 are no evidence for either, unless thousands are `grouped` by commas where they are.
     """
-    points = sum(each[Look.POINT] + (each[Look.GROUPED] if delimiter == "," else 0) for each in noisy)
+    points = sum(each[Look.POINT] + (each[Look.GROUPED] + each[Look.GROUPED_POINT]) * grouped for each in noisy)
     return "," if sum(each[look] for each in noisy for look in WITH_COMMA) > points else "."
 
 

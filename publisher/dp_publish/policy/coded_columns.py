@@ -28,6 +28,11 @@ def is_coded(entry: ColumnPolicy, declared: ColumnType) -> bool:
     return entry.missing == "indicator" and declared.may_be_numbers
 
 
+def signs_of(policy: Policy) -> dict[str, str]:
+    """Return the units of columns, which their numbers in text may carry."""
+    return {name: entry.unit for name, entry in policy.columns.items() if entry.unit}
+
+
 def with_numbers_in_text(table: Table, policy: Policy) -> Table:
     """Return the table, in which text is read as numbers and truth values where its own section says that it is some.
 
@@ -43,9 +48,11 @@ def with_numbers_in_text(table: Table, policy: Policy) -> Table:
 
 def other_type(name: str, kind: str, declared: ColumnType) -> PolicyError:
     """Return what refuses a column of a type that its kind is not read from."""
+    packed = declared is ColumnType.INTEGER and kind in ("date", "time")
+    hint = 'give format = "%Y%m%d" if its numbers are like 20260131, ' if packed else ""
     return PolicyError(
-        f'column {name!r} is of a type ({declared.value}) that kind = "{kind}" is not read from: correct the kind, '
-        "convert the column in the data, or set drop = true for it"
+        f'column {name!r} is of a type ({declared.value}) that kind = "{kind}" is not read from: {hint}correct the '
+        "kind, convert the column in the data, or set drop = true for it"
     )
 
 
@@ -99,14 +106,15 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> WrittenS
             f"column {name!r} holds lists or structures: make columns of them in the data, of structures with "
             "pyarrow.Table.flatten(), or set drop = true for it"
         )
-    if entry.format is not None and declared not in OF_TEXT:
+    written = (*OF_TEXT, ColumnType.INTEGER)  # whole numbers are text, too, such as 20260131
+    if entry.format is not None and declared not in written:
         raise PolicyError(
             f"format, of column {name!r}, is for dates and times in text, and the column is of another type "
             f"({declared.value}): leave format out"
         )
     of_day = entry.format is not None and not has_date(entry.format)
     kind = KINDS["time-of-day"] if of_day else entry.holds.of_type(declared)
-    if not of_day and kind.read_from and declared not in kind.read_from:
+    if not of_day and kind.read_from and declared not in (*kind.read_from, *(written if entry.format else ())):
         raise other_type(name, kind.name, declared)
 
     levels = [*(entry.levels_in_order or ())]

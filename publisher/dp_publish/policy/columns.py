@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dp_bundle.base.errors import DataError, PolicyError
+from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed
 from dp_bundle.manifest.columns import Column, source_names
 from dp_bundle.manifest.guarantee import GAPS_PUBLIC, NUMBER_PUBLIC, ORDER_PUBLIC, PARTITION_PUBLIC, TOGETHER_PUBLIC
@@ -21,7 +21,7 @@ from dp_bundle.manifest.release import CONSTANT_LABEL, MAX_COLUMNS
 from dp_publish.data.cells import KINDS_OF_WORDS
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, coded, open_table
-from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, with_numbers_in_text
+from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, signs_of, with_numbers_in_text
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import Candidates, find_candidates, is_open, require_printable
@@ -115,7 +115,8 @@ def resolve(table: Table, policy: Policy, withheld: Collection[str] = ()) -> tup
     skipped = {*withheld, *([policy.privacy.entity.entity] if policy.privacy.entity else [])}
     sections = {name: _section(name, table, policy, patterns[name], name in skipped) for name in table.types}
     _require_types(table, {name: entry for name, entry in sections.items() if name not in skipped})
-    return code_columns(table, policy.model_copy(update={"columns": sections}), skipped)
+    policy = policy.model_copy(update={"columns": sections})
+    return code_columns(coded(table, (), signs_of(policy)), policy, skipped)
 
 
 def _patterns(table: Table, policy: Policy) -> dict[str, list[str]]:
@@ -276,21 +277,6 @@ def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
             "privately: write a policy with `dp-publish policy DATA`, fill in the bounds from public knowledge (or set "
             "drop = true), and try again"
         )
-
-
-def require_rows(table: Table, policy: Policy, kinds: dict[str, str]) -> None:
-    """Refuse a table without rows before anything is booked, unless their number is private.
-
-    Raises
-    ------
-    DataError
-        There is no row.
-    """
-    if not policy.privacy.neighbours.n_rows_public:
-        return
-    first = dict(list(kinds.items())[:1])
-    if not any(batch.num_rows for batch in table.read(first, 1)):
-        raise DataError("the table has no rows to publish")
 
 
 def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[str]) -> None:

@@ -92,7 +92,7 @@ def _parse_toml(content: bytes, where: str) -> dict[str, Any]:
     """Return what a policy's text says, for no more columns than a release may have."""
     _require_columns(where, len(_SECTION_OF_COLUMN.findall(content)))  # before objects are made of all of them
     try:
-        document = tomllib.loads(content.decode("utf-8"))
+        document = tomllib.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number or a nesting beyond all sense
         raise PolicyError(f"the policy {where} is not valid TOML: {error}") from error
     columns = document.get("columns")

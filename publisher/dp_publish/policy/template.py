@@ -150,7 +150,7 @@ def _table_section(layout: Layout, header: str | None) -> list[str]:
         f"encoding = {_quoted(layout.encoding.removesuffix('-sig'))}",
     ]
     decimal = f'decimal = "{layout.decimal}"' if layout.decimal else None
-    decimal = decimal or '# decimal = ","            # by default what the first rows have'
+    decimal = decimal or '# decimal = ","            # by default either, where a number means one with each'
     is_text = layout.delimiter != ""  # and no sheet
     missing = "besides empty cells, NA, N/A, #N/A, #NA, NaN, null, None, <NA>, ?, -, --, . unless listed as levels"
     return [

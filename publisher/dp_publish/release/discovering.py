@@ -16,7 +16,7 @@ from dp_publish.accounting.conversions import ROUND_UP, Cost, epsilon_for_delta,
 from dp_publish.covariance.two_rounds.steps import Outcome, Statistic, Step
 from dp_publish.data.kinds import published
 from dp_publish.data.table import Table
-from dp_publish.discovery.finding import Decided, Read, Told, decide, discover
+from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, thinned
 from dp_publish.discovery.levels import EXCEPTED_DELTA
 from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy, Privacy
@@ -106,8 +106,17 @@ class DiscoveringMaker:
             making.drawing()
             return step.draw(statistic, making.keystream)
 
-        n_rows = _count_rows(self.work.read, self._found)
-        return discover(self._table, self.work.read, self._policy, self._found, n_rows, draw)
+        return discover(self._table, self._look(), self._policy, self._found, draw)
+
+    def _look(self) -> Read:
+        """Return what yields the rows that are looked at."""
+        table, read = self._table, self.work.read
+        capped = self._policy.privacy.entity is not None
+        sample = None if capped or table.survey is None else table.survey().sample
+        if sample is not None:
+            return lambda kinds: table.cells.read((batch.select([*kinds]) for batch in sample), kinds)
+        n_rows = _count_rows(read, self._found) if capped else table.count_rows()
+        return lambda kinds: thinned(read(kinds), n_rows)
 
     def _guarantee_of(self, rest: Guarantee | None, decided: Decided) -> Guarantee:
         """Return the guarantee of what was found and of the release together."""

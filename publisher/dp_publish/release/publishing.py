@@ -39,7 +39,7 @@ from dp_publish.data.kinds import published
 from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source
 from dp_publish.ledger.ledger import Ledger, Reservation
-from dp_publish.policy.columns import Prepared, prepare, require_rows
+from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.model import Policy
 from dp_publish.release.job import Job, Sealed, open_job, require_new_job
 from dp_publish.release.parts import Making, may_reveal_noise
@@ -140,7 +140,8 @@ def publish(
 
     prepared = prepared or prepare(data, policy, ledger.entities(policy.dataset.name))
     table, policy, kinds, found = prepared.table, prepared.policy, prepared.kinds, prepared.found
-    require_rows(table, policy, kinds)
+    if policy.privacy.neighbours.n_rows_public:
+        table.count_rows()  # refuses a table without rows before anything is booked
     columns = kinds, prepared.left_out, prepared.withheld
     order = Order(policy, *columns, partition, target, key, ledger, progress, keystream, found)
     if cluster is not None and found is not None:

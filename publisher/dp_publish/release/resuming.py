@@ -19,6 +19,7 @@ from dp_bundle.trust.signing import public_key_of
 from dp_publish.data.row_ranges import describe_files
 from dp_publish.data.table import coded, open_table
 from dp_publish.ledger.ledger import Ledger, Reservation, open_ledger
+from dp_publish.policy.coded_columns import signs_of
 from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import find_candidates, is_open
 from dp_publish.release.job import Job, open_job
@@ -84,7 +85,7 @@ def resume(
 
         maker = tasks = None
         if not is_drawn:
-            table = coded(open_table(plan.data, policy.table), policy.sources)
+            table = coded(open_table(plan.data, policy.table), policy.sources, signs_of(policy))
             if is_open(policy) and plan.staging is None:
                 order = replace(order, found=find_candidates(table, policy, plan.withheld))
             if plan.staging is not None:

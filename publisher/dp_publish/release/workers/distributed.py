@@ -27,6 +27,7 @@ from dp_bundle.manifest.columns import Column
 from dp_publish.data.missing import RowReport
 from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
+from dp_publish.policy.coded_columns import signs_of
 from dp_publish.policy.model import Policy
 from dp_publish.release.job import Part
 from dp_publish.release.parts import Making, RowRange, Told, choose_ranges, stays_booked
@@ -94,7 +95,7 @@ class ClusterJob:
         self._cluster, self._table, self._n_columns = cluster, table, n_columns
         coded, privacy = [source.model_dump_json() for source in policy.sources], policy.privacy
         cap = () if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
-        self._own = TableDescription(source, coded, [], *cap)
+        self._own = TableDescription(source, coded, policy.table.decimal, signs_of(policy), [], *cap)
         self._store = open_store(cluster.staging)
         self._name, self._kept = name or f"job-{secrets.token_hex(8)}", name is not None
         self._tasks: list[SplitTask] = []

@@ -23,7 +23,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import count, pairwise
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,7 @@ from dp_publish.data.contribution_cap import (
     require_quotas,
     unpack_kept,
 )
+from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import WrittenSource
 from dp_publish.data.missing import RowReport, drop_missing, find_complete
 from dp_publish.data.table import coded, open_table
@@ -69,6 +70,10 @@ class TableDescription(NamedTuple):
         Its path or URI, which is the same for all of them.
     coded : list of str
         What columns that are no numbers are published as.
+    decimal : str or None
+        The decimal mark of numbers in text, if the policy says.
+    signs : dict of str to str
+        The units that these may carry.
     edges : list of int
         The first row of each split, and the number of rows.
     entity : str or None
@@ -79,6 +84,8 @@ class TableDescription(NamedTuple):
 
     source: str
     coded: list[str]
+    decimal: Literal[".", ","] | None
+    signs: dict[str, str]
     edges: list[int]
     entity: str | None = None
     max_rows: int = 1
@@ -146,7 +153,7 @@ class StagedTable:
     @property
     def ranges(self) -> TypedRanges:
         """The raw rows by their numbers."""
-        ranges = _open_ranges(self._job, self.description.source, tuple(self.description.coded))
+        ranges = _open_ranges(self._job, json.dumps(self.description._replace(edges=[])))
         if ranges is None:
             raise StoreError(self._store.uri, "the raw table of this job has become another one: publish again")
         return ranges
@@ -177,9 +184,11 @@ class StagedTable:
 
 
 @lru_cache(_OPENED)
-def _open_ranges(_job: str, source: str, sources: tuple[str, ...]) -> TypedRanges | None:
+def _open_ranges(_job: str, description: str) -> TypedRanges | None:
     """Return the rows of a job's table, whose files a worker looks at once for all of its tasks."""
-    table = coded(open_table(source), [WrittenSource.model_validate_json(each) for each in sources])
+    told = TableDescription(*json.loads(description))
+    sources = [WrittenSource.model_validate_json(each) for each in told.coded]
+    table = coded(open_table(told.source, Dialect(decimal=told.decimal)), sources, told.signs)
     return None if table.ranges is None else table.ranges()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import ValidationError
 
-from dp_bundle.base.errors import PolicyError
+from dp_bundle.base.errors import DataError, PolicyError
 from dp_bundle.manifest.release import Release
 from dp_publish import Policy, Receipt, publish
+from dp_publish.covariance.mechanisms.two_round import NoisySums
+from dp_publish.covariance.two_rounds.steps import Choice, NoisyCounts, NoisyLengths
 from dp_publish.data.table import open_table
 from dp_publish.discovery.finding import AMBIGUOUS, Told, decide, discover
 from dp_publish.discovery.levels import NoisyLevels
@@ -115,6 +118,9 @@ def test_a_discovery_that_is_not_paid_for_is_refused(
         (";", ["1,234", "2,5"], ["1", "2"], [1.234, 2.5]),
         (";", ["1.234,50 EUR", "5 EUR"], ["1", "2"], [1234.5, 5.0]),
         (";", ["2,047", "963"], ["1", "2"], None),
+        (";", ["1.234", "963"], ["1,5", "2"], [1234.0, 963.0]),
+        (";", ["1.234", "963"], ["1", "2"], None),
+        (",", ["1.234", "963"], ["1", "2"], [1.234, 963.0]),
         (";", ["2,047", "963"], ["1.5", "2"], [2047.0, 963.0]),
         (",", ["7"] * 7 + ["refused"], ["1"] * 8, [7.0, None]),
         (",", ["12.5%", "<2.5"], ["1", "2"], [12.5, None]),
@@ -128,7 +134,7 @@ def test_numbers_are_read_as_people_write_them(
     frame.to_csv(tmp_path / "t.csv", index=False, sep=separator)
     table, policy = open_table(tmp_path / "t.csv"), open_policy()
     found = find_candidates(table, policy)
-    told = discover(table, lambda kinds: table.read(kinds, 4000), policy, found, len(frame), lambda _, counts: counts)
+    told = discover(table, lambda kinds: table.read(kinds, 4000), policy, found, lambda _, counts: counts)
     decided = decide(table, policy, found, told)
     assert (decided.left_out.get("x") == AMBIGUOUS) == (values is None)
     if values is not None:
@@ -246,3 +252,23 @@ def test_a_frequent_word_for_a_gap_is_a_level(suffix: str, tmp_path: Path) -> No
     receipt = publish(tmp_path / f"t.{suffix}", open_policy(mu=20.0), out=tmp_path / "t.tar", key=KEY, ledger=ledger)
     (source,) = receipt.release.sources
     assert (set(source.levels), source.gaps) == ({"None", "Some", "Much", "(no value)"}, "(no value)")
+
+
+@pytest.mark.parametrize(
+    "step", [NoisyCounts, NoisyLevels, Choice, NoisyLengths, NoisySums], ids=lambda step: step.__name__
+)
+def test_what_ends_right_after_a_search_stays_on_the_books(
+    step: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each kind: whether there is a release must not tell what it found."""
+    real, ledger = step.draw, Ledger(tmp_path / "ledger")
+
+    def ended(self: Any, *given: Any) -> None:
+        real(self, *given)
+        raise DataError("ended")
+
+    monkeypatch.setattr(step, "draw", ended)
+    people(2000).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(DataError, match="ended"):
+        publish(tmp_path / "t.csv", open_policy(mu=4.0), out=tmp_path / "t.tar", key=KEY, ledger=ledger)
+    assert [entry.state for entry in ledger.entries()] == ["reserved"]

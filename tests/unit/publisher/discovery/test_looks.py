@@ -14,6 +14,7 @@ CELLS = {
     Look.TRUTH: ["yes", "No", "TRUE"],
     Look.CODE: ["01067", "007"],
     Look.WHOLE: ["12", " -3", "+4", "0"],
+    Look.GROUPED_POINT: ["1.234", "-12.345"],
     Look.POINT: ["1.5", ".5", "2e-3", "-1.", "007.5"],
     Look.GROUPED: ["1,234", "12,345.5", "-1 234", "1'234'567", "1\u00a0234"],
     Look.COMMA: ["1,5", "-,5", "0,123"],
@@ -42,23 +43,6 @@ def test_declared_words_for_gaps_are_gaps() -> None:
     """A number among them too, however it is written."""
     counts = count_looks(pa.array(["-999", "-999.0", "none of these", "5"]), ("-999", "none of these"))
     assert counts[LOOKS.index(Look.GAP)] == 3
-
-
-@pytest.mark.parametrize(
-    ("look", "cells"),
-    [
-        (Look.POINT, ["inf", "Inf", "-Infinity", "nan", "1e400", "+5", " 7 ", "1.", ".5", "0x1F", "1e5", "abc", ""]),
-        (Look.TIME, ["9999-12-31 00:00", "1500-01-01T00:00:00", "2024-01-01 00:00:00.1234567", "NA", "abc"]),
-    ],
-)
-def test_no_cell_decides_what_another_is(look: Look, cells: list[str]) -> None:
-    """Cells become the same alone, beside one that fits, and all together, infinite ones gaps."""
-    convert = converter(look, ".", ())
-    together = convert(pa.array(cells)).to_pylist()
-    fits = "1" if look is Look.POINT else "2024-01-01 00:00"
-    assert [convert(pa.array([cell])).to_pylist()[0] for cell in cells] == together
-    assert [convert(pa.array([cell, fits])).to_pylist()[0] for cell in cells] == together
-    assert not {float("inf"), float("-inf")} & {*together}
 
 
 @pytest.mark.parametrize(

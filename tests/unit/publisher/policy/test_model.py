@@ -257,7 +257,7 @@ def test_template_of_a_wide_table_is_short_and_covers_every_column(tmp_path: Pat
     types = dict.fromkeys(names, ColumnType.CONTINUOUS) | {"name of it": ColumnType.OTHER, "flag": ColumnType.INTEGER}
     text = policy_template("data.parquet", "wide", types, booleans=["flag"])
     assert len(text.splitlines()) < 80
-    table = Table(types, lambda _kinds, _rows: iter(()), frozenset(["flag"]))
+    table = Table(types, lambda _names, _rows: iter(()), booleans=frozenset(["flag"]))
     policy = load(tmp_path, fill_in(text))
     assert list(policy.columns) == ["*", "sensor_*", "V*", "patient_id"]
     kinds, left_out = choose_columns(table, resolve(table, policy)[1])
