@@ -179,7 +179,7 @@ class OpenFiles:
     """The Parquet files of a table: the first few of them are opened once, and others whenever they are read."""
 
     def __init__(self) -> None:
-        self._kept: dict[Path, tuple[pq.ParquetFile, tuple[int, int]]] = {}
+        self._kept: dict[Path, tuple[pq.ParquetFile, int]] = {}
 
     @contextlib.contextmanager
     def file(self, path: Place) -> Iterator[pq.ParquetFile]:
@@ -195,23 +195,17 @@ class OpenFiles:
                 yield file
         elif path in self._kept:
             file, stamp = self._kept[path]
-            if _stamp(path) != stamp:
+            if path.stat().st_mtime_ns != stamp:
                 raise table_changed()
             yield file
         else:
             with contextlib.ExitStack() as closing:
                 file = pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False)
                 if len(self._kept) < _MOST_KEPT:
-                    self._kept[path] = file, _stamp(path)
+                    self._kept[path] = file, path.stat().st_mtime_ns
                 else:
                     closing.enter_context(file)
                 yield file
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """Return a file's size and time of change."""
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
 
 
 def is_folder(path: Place) -> bool:

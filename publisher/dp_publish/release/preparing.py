@@ -1,29 +1,19 @@
-"""Preparation of a release: what is decided, how its rows are read, what draws it, and the plan of its job.
-
-The digest of the code that runs, by which a copy of it from anywhere can be compared with what made a release.
-
-It is the SHA-256 of a list, sorted by path, of the SHA-256 of each Python file of the four packages. In an unpacked
-source archive, this prints it:
-
-    for d in common consumer publisher; do (cd $d && find dp_* -name '*.py' | LC_ALL=C sort | xargs sha256sum); done \
-        | sha256sum
-"""
+"""Preparation of a release: what is decided, how its rows are read, what draws it, and the plan of its job."""
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dp_bundle.base.code import code_digest
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.data.rows import batch_rows
 from dp_bundle.files.places import RemotePath, located
@@ -164,19 +154,3 @@ def plan_job(order: Order, data: Source, out: str | os.PathLike[str], cluster: C
 def software() -> str:
     """Return what a manifest states: the name, the version, and the digest of the code."""
     return software_with_code(f"dpgraph {importlib.metadata.version('dpgraph')}", code_digest())
-
-
-PACKAGES = ("dp_bundle", "dp_learn", "dp_audit", "dp_publish")  # in the order of an archive's folders, and in them
-
-
-@cache
-def code_digest() -> str:
-    """Return the digest of the installed Python files, as 64 hexadecimal digits."""
-    lines: list[str] = []
-    for package in PACKAGES:
-        spec = find_spec(package)
-        for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
-            files = {f"{package}/{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*.py")}
-            ordered = sorted(files, key=lambda name: name.encode())
-            lines += [f"{hashlib.sha256(files[name].read_bytes()).hexdigest()}  {name}\n" for name in ordered]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """Wishart noise on the second moments: positive definite, with a mean that the reader subtracts.
 
 The noise is N^2 G^T G, with m rows of standard normal numbers in G, and its mean N^2 m I. How private it is says
-`wishart_curve`. That speaks of real numbers. What is released is their sum with the exact moments, rounded to a grid of
+the curve below. That speaks of real numbers. What is released is their sum with the exact moments, rounded to a grid of
 about 2^-8 of the noise: post-processing, but for the chance that the computer's G rounds some entry differently.
 G is within 2^-75 of normal numbers (`gaussian`), and everything after it is exact (`exact_products`). An entry of N^2
 G^T G is therefore off by at most
