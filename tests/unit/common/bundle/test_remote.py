@@ -53,6 +53,14 @@ def test_all_places_give_the_same_bits(multipart: Path, web: WebServer, bucket: 
     assert len(found) == 1
 
 
+def test_what_an_address_holds_is_told_by_its_first_bytes(web: WebServer) -> None:
+    """As portals give files numbers for names."""
+    web.contents["/api/access/datafile/123"] = web.contents["/a.tar"]
+    places = [f"{web.url}/{name}" for name in ("api/access/datafile/123", "a.tar")]
+    one, other = (open_bundle(place, UnsafeTrustAnyone()) for place in places)
+    assert moments_of(one) == moments_of(other)
+
+
 @pytest.mark.parametrize("form", ["a", "a.tar"])
 def test_each_byte_is_asked_for_once(multipart: Path, web: WebServer, form: str) -> None:
     """A part is one request, its header in a tar is another, and whoever opens it again asks for no part."""
