@@ -136,16 +136,11 @@ def _numbers(words: pa.Array, written: Written, signs: Sequence[str]) -> Read:
     """Return what each of several words is as a number, by the rule."""
     cells = trim(words)
     gaps = is_gap(cells, written.missing)
-    if signs:
+    numbers = _by_marks(cells, written)
+    if signs:  # of what is no number with them
         either = "|".join(map(re.escape, sorted(signs, key=len, reverse=True)))
-        cells = pc.replace_substring_regex(cells, rf"^(?:{either})[{BLANKS}]?|[{BLANKS}]?(?:{either})$", "")
-    if written.decimal:
-        numbers = _with_mark(cells, written.decimal)
-    else:
-        of_point, of_comma = _with_mark(cells, "."), _with_mark(cells, ",")
-        has_point = pc.and_(written.has_points, pc.match_substring_regex(cells, f"^{POINT}$"))
-        doubtful = pc.and_not(pc.fill_null(pc.not_equal(of_point, of_comma), False), has_point)
-        numbers = pc.if_else(doubtful, None, pc.coalesce(of_point, of_comma))
+        bare = pc.replace_substring_regex(cells, rf"^(?:{either})[{BLANKS}]?|[{BLANKS}]?(?:{either})$", "")
+        numbers = pc.coalesce(numbers, _by_marks(bare, written))
 
     truth = pc.index_in(pc.utf8_lower(cells), value_set=pa.array([*TRUTH]))
     numbers = pc.coalesce(numbers, pa.array([*TRUTH.values()]).take(truth))
@@ -153,6 +148,16 @@ def _numbers(words: pa.Array, written: Written, signs: Sequence[str]) -> Read:
     signed = pc.if_else(pc.starts_with(cells, "-"), float("-inf"), float("inf"))
     numbers = pc.coalesce(numbers, pc.if_else(infinite, signed, None))
     return Read(pc.if_else(gaps, None, numbers), pc.or_(gaps, pc.is_valid(numbers)))
+
+
+def _by_marks(cells: pa.Array, written: Written) -> pa.Array:
+    """Return numbers by the decimal mark of a table, or by either, and null of what is none or has two meanings."""
+    if written.decimal:
+        return _with_mark(cells, written.decimal)
+    of_point, of_comma = _with_mark(cells, "."), _with_mark(cells, ",")
+    has_point = pc.and_(written.has_points, pc.match_substring_regex(cells, f"^{POINT}$"))
+    doubtful = pc.and_not(pc.fill_null(pc.not_equal(of_point, of_comma), False), has_point)
+    return pc.if_else(doubtful, None, pc.coalesce(of_point, of_comma))
 
 
 def _with_mark(cells: pa.Array, decimal: str) -> pa.Array:
@@ -181,7 +186,7 @@ def read_integers(words: pa.Array, written: Written, signs: Sequence[str] = ()) 
 
 
 def _integer(word: str) -> int | None:
-    number = int(word) if re.fullmatch(r"[+-]?\d+", word, re.ASCII) else 2**63
+    number = int(word) if re.fullmatch(r"[+-]?\d{1,19}", word, re.ASCII) else 2**63
     return number if -(2**63) <= number < 2**63 else None
 
 
@@ -260,26 +265,30 @@ def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
     return "is a number" if _LIKE_A_NUMBER.fullmatch(bare) else None
 
 
-def fault_of(word: str, written: Written) -> str:
+def fault_of(word: str, written: Written, signs: Sequence[str] = ()) -> str:
     """Return what is wrong with a cell that is no number, or no whole one, and what to do."""
     bare = word.strip()
     cell = pa.array([bare])
+
+    def number(written: Written, signs: Sequence[str]) -> float | None:
+        found: float | None = read_numbers(cell, written, signs).values[0].as_py()
+        return found
+
     if _LOST in bare:
-        return Fault.ENCODING.value
+        return str(Fault.ENCODING.value)
     if _DATE.fullmatch(bare):
-        return Fault.DATE.value
+        return str(Fault.DATE.value)
     if _TIME_OF_DAY.fullmatch(bare):
-        return Fault.TIME_OF_DAY.value
-    number = read_numbers(cell, written).values[0].as_py()
-    if number is not None:
-        return str((Fault.FRACTION if abs(number) < _EXACT else Fault.LARGE).value)
-    if (sign := next((sign for sign in SIGNS if bare.startswith(sign) or bare.endswith(sign)), None)) is not None:
-        return (
-            f'has the sign {sign}: in the policy, set unit = "{sign}" for its column if its numbers are in that, or '
-            "remove the sign"
-        )
-    by_point, by_comma = (read_numbers(cell, Written(mark)).values[0].as_py() is not None for mark in ".,")
+        return str(Fault.TIME_OF_DAY.value)
+    if (found := number(written, signs)) is not None:
+        return str((Fault.FRACTION if abs(found) < _EXACT else Fault.LARGE).value)
+    by_point, by_comma = (number(Written(mark), signs) is not None for mark in ".,")
     if by_point or by_comma:
-        said = Fault.DOUBT if by_point and by_comma else Fault.POINT if by_point else Fault.DECIMAL
-        return said.value
+        return str((Fault.DOUBT if by_point and by_comma else Fault.POINT if by_point else Fault.DECIMAL).value)
+    for sign in SIGNS:
+        if any(number(Written(mark), [sign]) is not None for mark in ".,"):
+            return (
+                f'has the sign {sign}: in the policy, set unit = "{sign}" for its column if its numbers are in that, '
+                "or remove the sign"
+            )
     return str((Fault.LETTER if bare.lower() in ("t", "f", "y", "n") else Fault.TEXT).value)

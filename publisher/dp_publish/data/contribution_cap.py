@@ -262,12 +262,13 @@ class EntityCap:
 
     def __init__(self, table: Table, entity: str, max_rows: int, rows_at_once: int) -> None:
         self._table, self._rows, self.require_unchanged = table, rows_at_once, table.unchanged()
-        missing = () if table.layout is None else table.layout.missing_values
+        missing = table.cells.written.missing
         try:
             counts = count_entities(table.read({entity: "text"}, rows_at_once), entity, missing)
         except MissingValuesError:
             row = _row_of_nobody(table.read({entity: "text"}, rows_at_once), missing)
-            raise MissingValuesError(entity, names_entities=True, line=table.line and table.line(row)) from None
+            line = table.lines and table.lines([row]).get(row)
+            raise MissingValuesError(entity, names_entities=True, line=line) from None
         (quota,) = draw_quotas([counts], max_rows)
         self._bits = find_kept(table.read({entity: "text"}, rows_at_once), quota, entity, missing)
         self.n_entities = len(counts)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import datetime
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
 from importlib import import_module
-from itertools import chain, count, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -86,20 +86,21 @@ class Sheet:
 
     def _look_behind(self, sheet: Any) -> None:
         """Say what the sheet hides, and refuse a column of formulas without results, which would be one of gaps."""
-        hidden, bare = _behind(self._path, sheet.name)
-        shown = " and ".join(counted(number, what) for what, number in hidden.items())
+        width = range(sheet.start[1], sheet.start[1] + len(self.layout.names))
+        hidden, bare = _behind(self._path, sheet.name, {*self._lines}, width)
+        shown = " and ".join(counted(number, what) for what, number in hidden.items() if number)
         remark = shown and f"the sheet has {shown}, which are read like all others"
         self.remark = "; ".join(filter(None, [self.remark, remark]))
-        for name, column, cells in zip(self.layout.names, count(sheet.start[1]), self.words.columns, strict=False):
+        for name, column, cells in zip(self.layout.names, width, self.words.columns, strict=True):
             if bare[column] and not any(cells.to_pylist()):
                 raise SchemaError(
                     f"no cell of column {name!r} of {self._path} has a stored value, as its formulas were never "
                     "computed: open the file in a spreadsheet program, and save it"
                 )
 
-    def line(self, row: int) -> int:
-        """Return the number that a row has in the sheet."""
-        return self._lines[row]
+    def lines(self, rows: Collection[int]) -> dict[int, int]:
+        """Return the numbers that rows have in the sheet."""
+        return {row: self._lines[row] for row in rows}
 
 
 def _unpacked_size(path: Path) -> int:
@@ -123,8 +124,8 @@ def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, Any]:
     return remark, book.get_sheet_by_name(shown[0])
 
 
-def _behind(path: Path, name: str) -> tuple[Counter[str], Counter[int]]:
-    """Return how many rows and columns a sheet hides, and how many formulas without a result each column has."""
+def _behind(path: Path, name: str, lines: set[int], width: range) -> tuple[Counter[str], Counter[int]]:
+    """Return how many rows and columns of a table its sheet hides, and the formulas without a result in each column."""
     hidden, bare = Counter[str](), Counter[int]()
     with zipfile.ZipFile(path) as packed:
         book, links = (ElementTree.parse(packed.open(part)).getroot() for part in _PARTS)  # noqa: S314
@@ -136,7 +137,8 @@ def _behind(path: Path, name: str) -> tuple[Counter[str], Counter[int]]:
                 if kind == "c" and each.find("{*}f") is not None and not each.findtext("{*}v"):
                     bare[_column(each.get("r", ""))] += 1
                 if kind in _HIDDEN and each.get("hidden") in ("1", "true"):
-                    hidden[_HIDDEN[kind]] += 1 + int(each.get("max", 0)) - int(each.get("min", 0))
+                    places = range(int(each.get("min", 1)) - 1, int(each.get("max", 0)))
+                    hidden[_HIDDEN[kind]] += len({*places} & {*width}) + (int(each.get("r", 0)) in lines)
                 if kind in ("row", "col"):
                     each.clear()
     return hidden, bare

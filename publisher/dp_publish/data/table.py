@@ -96,8 +96,8 @@ class Table:
         The bytes that reading it keeps in memory.
     survey : callable or None
         Returns what one pass over a text file tells; None for other tables.
-    line : callable or None
-        Returns on which line of a file a row is, by its number; None where there are none.
+    lines : callable or None
+        Returns on which lines of a file rows are, by their numbers; None where there are none.
     partitions : frozenset of str
         The columns that are the names of folders, and so alike in all rows of a file.
     """
@@ -109,7 +109,7 @@ class Table:
     layout: Layout | None = None
     stored: RowRanges | None = None
     describe: Callable[[], list[list[Any]]] | None = None
-    line: Callable[[int], int] | None = None
+    lines: Callable[[Collection[int]], dict[int, int]] | None = None
     partitions: frozenset[str] = frozenset()
     described: Mapping[str, Described] = field(default_factory=dict)
     remark: str = ""
@@ -146,18 +146,21 @@ class Table:
             try:
                 yield from self.cells.read([batch], kinds)
             except UnfitError as error:
-                if self.line is None:
-                    raise
-                places = [(self.line(n_read + place), name, said) for place, name, said in error.faults]
-                raise CellError(places) from None
+                raise self._placed([(n_read + place, name, said) for place, name, said in error.faults]) from None
             n_read += batch.num_rows
 
-    def lost(self, names: Collection[str]) -> list[CellError]:
+    def lost(self, names: Collection[str]) -> list[SchemaError]:
         """Return what is wrong with columns of a text file that have cells in another encoding than it."""
-        if self.survey is None or self.line is None:
-            return []
-        lost = {name: self.line(row) for name, row in self.survey().lost.items() if name in names}
-        return [CellError([(line, name, Fault.ENCODING.value) for name, line in lost.items()])] if lost else []
+        lost = {} if self.survey is None else self.survey().lost
+        faults = [(row, name, Fault.ENCODING.value) for name, row in lost.items() if name in names]
+        return [self._placed(faults)] if faults else []
+
+    def _placed(self, faults: list[tuple[int, str, str]]) -> SchemaError:
+        """Return the error for cells that do not fit, by their rows: with their lines, where there are any."""
+        lines = {} if self.lines is None else self.lines({row for row, *_ in faults})
+        if not all(row in lines for row, *_ in faults):
+            return UnfitError(faults)
+        return CellError([(lines[row], name, said) for row, name, said in faults])
 
     @property
     def ranges(self) -> Callable[[], TypedRanges] | None:
@@ -349,7 +352,7 @@ def _open_text(path: Place, dialect: Dialect) -> Table:
     file = TextFile(path, layout)
     types = dict.fromkeys(layout.names, ColumnType.UNKNOWN)
     written = Written(layout.decimal or "", layout.delimiter == ",", layout.missing_values)
-    return Table(types, file.read, Cells(written), layout=layout, line=file.line, survey=lambda: file.survey)
+    return Table(types, file.read, Cells(written), layout=layout, lines=file.lines, survey=lambda: file.survey)
 
 
 def _open_foreign(path: Path, dialect: Dialect) -> Table:
@@ -365,7 +368,7 @@ def _open_sheet(path: Path, dialect: Dialect) -> Table:
             f"{path} is a spreadsheet: of [table] in the policy, header, decimal and missing_values alone apply"
         )
     sheet = Sheet(path, dialect)
-    return replace(_with(_of_words(sheet.words), dialect), layout=sheet.layout, line=sheet.line, remark=sheet.remark)
+    return replace(_with(_of_words(sheet.words), dialect), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
 
 
 def _of_words(words: pa.Table) -> Table:

@@ -12,7 +12,7 @@ import contextlib
 import csv
 import io
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice, repeat
@@ -115,9 +115,10 @@ class TextFile:
         found.sample = [part for _, part in kept] if fits else None
         return found
 
-    def line(self, row: int) -> int:
-        """Return the line on which a row begins, by its number from 0."""
-        return next(line for line, _ in islice(_records(self.path, self.layout), row, None))
+    def lines(self, rows: Collection[int]) -> dict[int, int]:
+        """Return the lines on which rows begin, by their numbers from 0."""
+        first = islice(_records(self.path, self.layout), max(rows) + 1)
+        return {row: line for row, (line, _) in enumerate(first) if row in rows}
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

@@ -136,17 +136,17 @@ def _typed(cells: pa.Array, name: str, kind: str, written: Written) -> tuple[Rea
     cells = pc.cast(cells, pa.string())
     if kind == "text":
         return Read(cells, pc.fill_null(pc.invert(is_lost(cells)), True)), _of_text
-    sign = (written.signs or {}).get(name)
+    signs = [(written.signs or {})[name]] if name in (written.signs or {}) else []
     read = read_integers if kind == "integer" else read_numbers
-    return read(cells, written, [sign] if sign else []), partial(_of_number, written)
+    return read(cells, written, signs), partial(_of_number, written, signs)
 
 
 def _of_text(_word: str, _others: Sequence[str]) -> str:
     return Fault.ENCODING.value
 
 
-def _of_number(written: Written, word: str, others: Sequence[str]) -> str:
-    said = fault_of(word, written)
+def _of_number(written: Written, signs: Sequence[str], word: str, others: Sequence[str]) -> str:
+    said = fault_of(word, written, signs)
     if said not in (Fault.DATE.value, Fault.TIME_OF_DAY.value, Fault.TEXT.value):
         return said
     read = read_numbers(pa.array(others, pa.string()), written)

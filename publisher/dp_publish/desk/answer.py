@@ -28,6 +28,7 @@ from dp_publish.desk.words import GENERAL, about_it, capital, field_at, fields_o
 from dp_publish.forecast.assumptions import calibrate_assumed, describe_spread, fill_bounds
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.findings import HELD, describe_findings
+from dp_publish.forecast.first_look import point_out_oddities
 from dp_publish.forecast.first_rows import left_out_by_first_rows, words_in_first_rows
 from dp_publish.forecast.guarantees import promise_of
 from dp_publish.forecast.outlook import ForecastRow, forecast
@@ -41,7 +42,6 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 from dp_publish.policy.column_survey import find_regrettable, glance_at_readable, survey_columns
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.file import parse_policy
-from dp_publish.policy.first_look import point_out_oddities
 from dp_publish.policy.mistakes import describe_mistakes
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import declares_no_values

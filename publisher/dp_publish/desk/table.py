@@ -18,16 +18,7 @@ from dp_publish.data.dialect import Dialect
 from dp_publish.data.kinds import AS_IT_IS, ColumnType
 from dp_publish.data.table import Source, Table, open_table
 from dp_publish.data.typed import decoded, is_text
-from dp_publish.discovery.looks import (
-    FRACTIONS,
-    LOOKS,
-    NUMBERS,
-    Look,
-    best_look,
-    converter,
-    count_looks,
-    decimal_mark,
-)
+from dp_publish.discovery.looks import NUMBERS, Look, as_they_look
 
 _CELLS = 2**19  # that are looked at
 _MOST_ROWS = 5_000
@@ -101,7 +92,7 @@ def open_for_desk(data: Source, dialect: Dialect) -> Opened:
         return replace(opened, unread=error)
     if batch is None:
         return opened
-    found = {name: _values_of(table, batch.column(name)) for name in readable}
+    found = {name: _values_of(table, name, batch.column(name)) for name in readable}
     seems |= {name: _describe(what, values, batch.num_rows) for name, (what, values) in found.items()}
     people = {name: _count_people(name, values) for name, (_, values) in found.items()}
     repeated = {name: number for name, number in people.items() if number}
@@ -145,22 +136,16 @@ def _are_whole(values: pa.Array) -> bool:
     return bool(pa.types.is_integer(values.type))
 
 
-def _values_of(table: Table, cells: pa.Array) -> tuple[str, pa.Array]:
+def _values_of(table: Table, name: str, cells: pa.Array) -> tuple[str, pa.Array]:
     """Return what the cells are, and the cells as values."""
-    if table.layout is None:
+    if table.types[name] is not ColumnType.UNKNOWN:
         values = decoded(cells)
         computable = values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
         return "words" if is_text(values.type) else str(values.type), computable
-    written = table.cells.written
-    missing = written.missing
-    found = count_looks(cells, missing)
-    counts = {look: float(number) for look, number in zip(LOOKS, found, strict=True)}
-    look = best_look(counts)
+    look, found = as_they_look(cells, table.cells.written)
     if look in NUMBERS:
-        decimal = written.decimal or decimal_mark([counts], grouped=written.has_points)
-        is_whole = not any(counts[each] for each in FRACTIONS)
-        return "whole numbers" if is_whole else "numbers", converter(look, decimal, missing)(cells)
-    return _PLURAL.get(look, "dates or times"), converter(look, ".", missing)(cells)
+        return "whole numbers" if _are_whole(found) else "numbers", found
+    return _PLURAL.get(look, "dates or times"), found
 
 
 def _describe_values(values: pa.Array) -> Iterator[str]:

@@ -128,6 +128,14 @@ def converter(look: Look, decimal: str, missing: tuple[str, ...]) -> Callable[[p
     return partial(_moments, look=look, missing=missing)
 
 
+def as_they_look(cells: pa.Array, written: Written) -> tuple[Look, pa.Array]:
+    """Return what most cells of text look like, and their values as such; for the publisher's eyes alone."""
+    counts = dict(zip(LOOKS, count_looks(cells, written.missing).tolist(), strict=True))
+    look = best_look(counts)
+    decimal = written.decimal or decimal_mark([counts], grouped=written.has_points)
+    return look, converter(look, decimal, written.missing)(cells)
+
+
 def _words(words: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     """Return words without blanks around them; of a column of words, only empty cells and declared words are gaps.
 

@@ -9,7 +9,7 @@ from dp_bundle.base.quoting import counted, round_up
 from dp_publish.data.table import Table
 from dp_publish.discovery.finding import HELD, MOST_LEVELS, NAMES, TOO_RARE
 from dp_publish.discovery.levels import count_values
-from dp_publish.discovery.looks import LOOKS, Look, best_look, converter, count_looks
+from dp_publish.discovery.looks import Look, as_they_look, converter
 from dp_publish.forecast.advice import forecast_drawn, least_mu
 from dp_publish.forecast.assumptions import MOSTLY, least_level
 from dp_publish.forecast.plan import Plan
@@ -26,13 +26,11 @@ def words_in_first_rows(table: Table, policy: Policy) -> dict[str, Counter[str]]
     assert sought is not None  # noqa: S101  nothing is declared
     asked = dict.fromkeys((*sought.looked, *sought.words), "text")
     batch = table.head(asked, _ROWS) if asked else None
-    missing = table.cells.written.missing
     for name, cells in zip(asked, [] if batch is None else batch.columns, strict=False):
-        looks = dict(zip(LOOKS, count_looks(cells, missing).tolist(), strict=True))
-        if name in sought.words or best_look(looks) is Look.WORD:
-            counts = Counter[str]()
-            count_values(converter(Look.WORD, ".", missing)(cells), counts)
-            found[name] = counts
+        look, _ = as_they_look(cells, table.cells.written)
+        if name in sought.words or look is Look.WORD:
+            found[name] = Counter()
+            count_values(converter(Look.WORD, ".", table.cells.written.missing)(cells), found[name])
     return found
 
 

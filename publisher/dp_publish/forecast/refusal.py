@@ -39,6 +39,7 @@ from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Source, Table
 from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_columns, with_some_words
+from dp_publish.forecast.first_look import point_out_oddities
 from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
 from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
@@ -48,13 +49,11 @@ from dp_publish.policy.column_survey import (
     Glance,
     find_regrettable,
     glance_at_readable,
-    point_out_constants,
     point_out_names,
     quote_header,
     survey_columns,
 )
 from dp_publish.policy.columns import Prepared, prepare
-from dp_publish.policy.first_look import point_out_oddities
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import declares_no_values, find_candidates, is_open, reasons
@@ -424,7 +423,7 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
     for note in (*describe_need(needed), *filter(None, [table.remark]), *named):
         tell(note)
     raise_all(find_unreadable(table, policy, kinds) if table.survey is None else table.lost(kinds))
-    for note in (*point_out_constants(table, kinds), *point_out_oddities(table, kinds)):
+    for note in point_out_oddities(table, kinds):
         tell(note)
     if not anyway:
         refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
@@ -439,10 +438,10 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
         return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
     if is_open(plan.policy):
         found = find_candidates(plan.table, plan.policy)
-        same = [*point_out_constants(plan.table, found.names), *point_out_oddities(plan.table, found.names)]
+        odd = point_out_oddities(plan.table, found.names)
         sized = [forecast_first_rows(plan)] if plan.policy.privacy.is_moments and len(plan.kinds) > 1 else []
         gone = [f"left out: {reasons(found.left_out)}"] if found.left_out else []
-        return [*remarks, *gone, *same, *sized]
+        return [*remarks, *gone, *odd, *sized]
     seen, kinds, unread = glance_at_readable(plan.table, plan.policy, plan.kinds)
     remarks += point_out_oddities(plan.table, raw_names(plan.kinds, plan.policy.sources), declared=True)
     notes = remarks + survey_columns(seen, plan.policy, kinds)

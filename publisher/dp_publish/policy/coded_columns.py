@@ -6,6 +6,7 @@ Everything here follows from the policy and the columns' declared types; no cell
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -29,8 +30,8 @@ def is_coded(entry: ColumnPolicy, declared: ColumnType) -> bool:
 
 
 def signs_of(policy: Policy) -> dict[str, str]:
-    """Return the units of columns, which their numbers in text may carry."""
-    return {name: entry.unit for name, entry in policy.columns.items() if entry.unit}
+    """Return the units of columns, which their numbers in text may carry unless they have digits themselves."""
+    return {name: entry.unit for name, entry in policy.columns.items() if re.fullmatch(r"\D+", entry.unit)}
 
 
 def with_numbers_in_text(table: Table, policy: Policy) -> Table:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -19,7 +18,7 @@ from dp_bundle.base.errors import CellError
 from dp_bundle.base.quoting import counted, listed
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.data.rows import batch_rows
-from dp_publish.data.kinds import AS_IT_IS, ColumnType
+from dp_publish.data.kinds import ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import raw_names
 from dp_publish.policy.model import Policy
@@ -46,7 +45,7 @@ ENDS = {  # dates that often stand for none, as days since 1970-01-01
     "9999-12-31": 2_932_896,
 }
 _PER_DAY = {"date": 1, "time": 86_400}  # kinds of dates
-_COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing: set drop = true in the policy"
+COSTLY = "If all rows are alike, such a column costs privacy and shows next to nothing: set drop = true in the policy"
 _Floats = NDArray[np.float64]
 
 
@@ -138,22 +137,6 @@ def quote_header(table: Table, policy: Policy, names: Collection[str], *, sure: 
     return [f"columns {are} published under these names, from the first line of the file: {shown}{more}"]
 
 
-def point_out_constants(table: Table, names: Collection[str]) -> list[str]:
-    """Return the warning about columns whose first values are all the same, of which nothing is declared."""
-    batch = table.head(dict.fromkeys(names, AS_IT_IS), batch_rows(len(names)))
-    if batch is None or batch.num_rows < _LEAST_ROWS:
-        return []
-    columns = zip(names, map(_without_gaps, batch.columns), strict=True)
-    same = [name for name, values in columns if values[1:].equals(values[:-1])]
-    where = f"columns without two different values in the first {batch.num_rows:,} rows"
-    return [f"{where}: {listed(same)}. {_COSTLY}"] if same else []
-
-
-def _without_gaps(cells: pa.Array) -> pa.Array:
-    kept = cells.drop_null()
-    return kept.filter(pc.not_equal(kept, "")) if pa.types.is_string(kept.type) else kept
-
-
 def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list[str]:
     """Return the warnings about the columns that are about to be published.
 
@@ -172,7 +155,7 @@ def survey_columns(seen: Glance, policy: Policy, kinds: Collection[str]) -> list
     if numbers:
         notes.append(_about_identifiers(numbers, f"whole numbers that are all different {where}"))
     if constant:
-        notes.append(f"columns that hardly vary {where}: {listed(constant)}. {_COSTLY}")
+        notes.append(f"columns that hardly vary {where}: {listed(constant)}. {COSTLY}")
     if seen.padded:
         notes.append(
             f"whole numbers that begin with zeros, as codes of places do, in the first rows: {listed([*seen.padded])}. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,8 @@ def test_a_line_without_anything_is_a_row(
         (["5", "12 %"], "continuous", 'unit = "%"'),
         (["1", "1.5"], "integer", "fraction"),
         (["1", "99999999999999999999"], "integer", "largest"),
+        (["1", "9" * 5000], "integer", "largest"),
+        (["1", "EURO zone"], "continuous", "is not a number"),
         (["1", "1932-04-30"], "continuous", "date"),
         (["1", "12:30"], "continuous", "%H:%M"),
         (["1"] * 5000 + ["s3cr3t"], "integer", "line"),
@@ -123,6 +126,20 @@ def test_marks_that_may_separate_thousands_or_decimals_are_refused(tmp_path: Pat
     ]
 
 
+@pytest.mark.parametrize(("unit", "cells"), [("1", [" 21 ", "21"]), ("s", ["yes", "5 s"]), ("y", ["infinity", "-inf"])])
+def test_a_unit_is_no_part_of_a_number(unit: str, cells: list[str], tmp_path: Path) -> None:
+    """What a cell means without it, it means with it; a fraction with a sign is a fraction."""
+    entry = {"bounds": [0, 99], "unit": unit}
+    policy = {"dataset": {"name": "p"}, "privacy": {"mu": 1.0}, "columns": {"v": entry}}
+    (tmp_path / "p.csv").write_text("\n".join(["v,w", *(f"{cell},x" for cell in cells)]))
+    table, _ = resolve(open_table(tmp_path / "p.csv"), Policy.model_validate(policy))
+    expected = {" 21 ": 21.0, "21": 21.0, "yes": 1.0, "5 s": 5.0, "infinity": math.inf, "-inf": -math.inf}
+    assert next(table.read({"v": "continuous"}, 9))["v"].to_pylist() == [expected[cell] for cell in cells]
+    (tmp_path / "p.csv").write_text(f"v,w\n12.5 {unit},x\n")
+    with pytest.raises(CellError, match="fraction" if unit != "1" else "not a number"):
+        next(table.read({"v": "integer"}, 9))
+
+
 def test_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
     """Blank lines and line breaks inside quotes count, so that the publisher finds the place."""
     (tmp_path / "a.csv").write_text('a,t\n\n1,"x\ny"\n\nbad,z\n')
@@ -130,6 +147,13 @@ def test_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
         read(tmp_path / "a.csv", {"a": "continuous"})
     (tmp_path / "a.csv").write_text('a,t\n1,"x\ny"\n2,3,4\n')
     with pytest.raises(SchemaError, match="line 4"):
+        read(tmp_path / "a.csv", {"a": "continuous"})
+
+
+def test_a_fault_behind_a_very_long_cell_has_no_line(tmp_path: Path) -> None:
+    """The csv module, which knows of lines, takes no cell of more than 131,072 characters."""
+    (tmp_path / "a.csv").write_text(f"a,t\n1,{'x' * 200_000}\nbad,z\n")
+    with pytest.raises(SchemaError, match="column 'a' has a value that is not a number"):
         read(tmp_path / "a.csv", {"a": "continuous"})
 
 

@@ -19,7 +19,7 @@ from tests.unit.publisher.conftest import sealed
 from dp_bundle.base.errors import PolicyError
 from dp_publish import publish
 from dp_publish.data.table import Table, open_table
-from dp_publish.policy.column_survey import point_out_constants
+from dp_publish.forecast.first_look import point_out_oddities
 from dp_publish.policy.columns import choose_columns, prepare, resolve
 from dp_publish.policy.model import ColumnPolicy, Policy
 
@@ -277,5 +277,5 @@ def test_a_misspelt_column_is_refused_before_anything_is_found(table: pd.DataFra
 def test_columns_without_two_different_values_are_pointed_out() -> None:
     """Gaps, and empty cells of text, are no value."""
     cells = {"same": [1, None, 1] * 50, "text": ["a", "", None] * 50, "two": [1, 2, 1] * 50}
-    (said,) = point_out_constants(open_table(pa.table(cells)), [*cells])
+    (said,) = point_out_oddities(open_table(pa.table(cells)), [*cells])
     assert "150 rows: 'same', 'text'." in said

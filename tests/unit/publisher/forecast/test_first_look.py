@@ -52,16 +52,19 @@ def sheet(path: Path, hide: Callable[[Any], None], last: str = "=A2*2") -> Path:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"rows": ["years,points"]}, "line 2 has no number"),
+        ({"rows": ["years,points"]}, "line 2 has words and no value in columns of numbers"),
         (
             {"scores": [*SCORES[:299], "score", *SCORES[300:]], "ages": [*AGES[:299], "age", *AGES[300:]]},
-            "line 301 has no",
+            "line 301 has words and no value",
         ),
         ({"ages": [*AGES[:-1], "Total"]}, "line 401 has a word like Total"),
         ({"ages": ["-999"] * 20 + AGES[20:]}, "-999 in 20 cells of 'age'"),
         ({"scores": ["9999-12-31"] * 90 + ["2024-01-31"] * 310}, "9999-12-31 in 90 cells of 'score'"),
         ({"scores": ["20240131", "20240201"] * 200}, "look like dates, in the first 400 rows: all of 'score'"),
-        ({"scores": ["<2.5"] * 100 + SCORES[100:]}, "below a limit of detection, which count as gaps"),
+        (
+            {"scores": ["<2.5"] * 100 + SCORES[100:]},
+            "detection, in the first 400 rows: 100 cells of 'score'",
+        ),
         ({"scores": ["refused"] * 100 + SCORES[100:]}, "100 cells of 'score'"),
     ],
 )
@@ -72,14 +75,29 @@ def test_what_is_none_of_the_data_is_named(change: dict[str, Any], said: str, tm
     assert "refused: " not in found
 
 
+def test_german_tables_are_looked_at_as_they_are_read(tmp_path: Path) -> None:
+    """Decimal commas and dates with points are no words; a line of units may leave columns out."""
+    rows = [
+        f"{age};{score.replace('.', ',')};05.10.{1950 + place % 50}"
+        for place, (age, score) in enumerate(zip(AGES, SCORES, strict=False))
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["Alter;Wert;Geburt", "Jahre;;", *rows, *["30;1,5;01.01.1900"] * 9]))
+    found = told(tmp_path / "t.csv")
+    assert "line 2 has words" in found
+    assert "1900-01-01 in 9 cells of 'Geburt'" in found
+    assert "'Wert'" not in found.replace("'Alter', 'Wert', 'Geburt'", "")
+
+
 def test_a_sheet_tells_what_it_hides(tmp_path: Path) -> None:
     """Hidden rows are counted, and a column of formulas that nobody computed is no column of gaps."""
 
     def hide(shown: Any) -> None:
         for row in (3, 4):
             shown.row_dimensions[row].hidden = True
+        shown.column_dimensions.group("H", "XFD", hidden=True)  # as whoever hides what is beside the table
+        shown.row_dimensions[1000].hidden = True
 
-    assert "2 hidden rows" in told(sheet(tmp_path / "t.xlsx", hide, last="1"))
+    assert "has 2 hidden rows, which" in told(sheet(tmp_path / "t.xlsx", hide, last="1"))
     assert "'z' of" in told(sheet(tmp_path / "t.xlsx", hide))
     assert "never computed" in told(sheet(tmp_path / "t.xlsx", hide))
 

@@ -1,0 +1,157 @@
+"""What the first rows of a table show that a release would regret: codes, strays, and rows that are none of the data.
+
+All of it is told to the publisher alone, on her terminal or at her desk, before anything is paid for. It refuses
+nothing, so that no release tells by being there what the rows hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_bundle.base.quoting import and_more, counted, listed
+from dp_publish.data.cells import Written, is_gap, trim
+from dp_publish.data.dates import days
+from dp_publish.data.kinds import AS_IT_IS
+from dp_publish.data.table import Table
+from dp_publish.data.typed import Cells, decoded, is_text
+from dp_publish.discovery.looks import Look, as_they_look
+from dp_publish.policy.column_survey import COSTLY, ENDS, find_codes
+
+_ROWS, _CELLS, _LEAST_ROWS = 10_000, 2**20, 20
+_NEARLY_ALL = 0.95
+_SHOWN = 5  # columns, or lines
+_TOTAL = r"(?i)^(?:(?:grand|sub)?[ -]?totals?|sum|summe|gesamt|insgesamt|all|overall|average|mean)$"
+_CODES = "numbers that may stand for missing values, {where}: {cells}; they count as numbers unless {unless}"
+_DATES = "dates that may stand for missing values, {where}: {cells}; they count as dates unless {unless}"
+_EMPTIED = "they are emptied in the data"
+_LISTED = f"{_EMPTIED}, or listed in missing_values under [table] in a policy"
+_PACKED = (
+    "whole numbers that look like dates, {where}: {cells}; they count as numbers unless a policy gives kind = "
+    '"date" and format = "%Y%m%d"'
+)
+_LIMITS = (
+    "cells with < or >, as below a limit of detection, {where}: {cells}; they count as gaps where a column is found to "
+    "be one of numbers or dates"
+)
+_WORDS = "words among numbers or dates, {where}: {cells}; they count as gaps where a column is found to be one of those"
+_MOST_PACKED = 10**8
+_FARTHEST = 36_525  # days between usual dates and one that stands for none
+_YYYYMMDD = r"^(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])$"
+
+
+class _Seen(NamedTuple):
+    """The first cells of a column: their values as what most of them are, and which have one, and which do not fit."""
+
+    cells: pa.Array
+    values: pa.Array
+    measures: bool
+    odd: NDArray[np.bool_]
+
+
+def point_out_oddities(table: Table, names: Collection[str], *, declared: bool = False) -> list[str]:
+    """Return what the publisher should know of the first rows of some columns, each as a sentence.
+
+    Where it is `declared` what they hold, cells are not told of that do not fit, or are outside of bounds: they are
+    refused.
+    """
+    asked = [name for name in names if name not in table.partitions]
+    rows = min(_ROWS, max(_LEAST_ROWS, _CELLS // max(len(asked), 1)))
+    stored = replace(table, cells=Cells(table.cells.written))
+    batch = stored.head(dict.fromkeys(asked, AS_IT_IS), rows) if asked else None
+    if batch is None or batch.num_rows < _LEAST_ROWS:
+        return []
+    seen = {name: _see(cells, table.cells.written) for name, cells in zip(asked, batch.columns, strict=True)}
+    folded = [name.casefold() for name in names]
+    alike = listed([name for name in names if folded.count(name.casefold()) > 1])
+    said = [f"columns whose names differ in capitals alone, so that some programs rename one: {alike}"] if alike else []
+    said += _about_rows(table, seen.values())
+    same = [] if declared else [name for name in asked if _is_constant(batch.column(name))]
+    if same:
+        said.append(
+            f"columns without two different values in the first {batch.num_rows:,} rows: {listed(same)}. {COSTLY}"
+        )
+    told: dict[str, list[str]] = {}
+    for name, each in {}.items() if declared else seen.items():
+        for about, what in _about_cells(each):
+            told.setdefault(about, []).append(f"{what} of {name!r}")
+    where, unless = f"in the first {batch.num_rows:,} rows", _EMPTIED if table.layout is None else _LISTED
+    return said + [
+        about.format(where=where, cells=and_more(what, _SHOWN), unless=unless) for about, what in told.items()
+    ]
+
+
+def _see(cells: pa.Array, written: Written) -> _Seen:
+    cells = decoded(cells)
+    if not is_text(cells.type):
+        return _Seen(cells, cells, not pa.types.is_nested(cells.type), np.zeros(len(cells), dtype=bool))
+    look, values = as_they_look(cells, written)
+    is_gap_there = pc.fill_null(is_gap(trim(cells), written.missing), True)
+    odd = pc.and_not(pc.is_null(values), is_gap_there).to_numpy(zero_copy_only=False)
+    return _Seen(cells, values, look not in (Look.WORD, Look.TRUTH), odd)
+
+
+def _is_constant(cells: pa.Array) -> bool:
+    kept = cells.drop_null()
+    kept = kept.filter(pc.not_equal(kept, "")) if is_text(kept.type) else kept
+    return bool(kept[1:].equals(kept[:-1]))
+
+
+def _about_rows(table: Table, seen: Collection[_Seen]) -> Iterator[str]:
+    """Yield what is said of rows that hold no person's data."""
+    measured = [each for each in seen if each.measures]
+    if measured:
+        nothing = np.logical_and.reduce([pc.is_null(each.values).to_numpy(zero_copy_only=False) for each in measured])
+        places = np.flatnonzero(nothing & np.logical_or.reduce([each.odd for each in measured])).tolist()
+        if 0 < len(places) <= _SHOWN:
+            yield (
+                f"{_lines(table, places)} words and no value in columns of numbers and dates, as a line of "
+                "units or a second header has: remove it, if it is no row of the data"
+            )
+    words = [pc.match_substring_regex(trim(each.cells), _TOTAL) for each in seen if is_text(each.cells.type)]
+    total = [pc.fill_null(flags, False).to_numpy(zero_copy_only=False) for flags in words]
+    places = np.flatnonzero(np.logical_or.reduce(total)).tolist() if total else []
+    if 0 < len(places) <= _SHOWN:
+        yield f"{_lines(table, places)} a word like Total: remove it, if it is no row of the data"
+
+
+def _lines(table: Table, places: list[int]) -> str:
+    lines = {} if table.lines is None else table.lines(places)
+    named = [f"line {lines[place]}" if place in lines else f"row {place + 1}" for place in places]
+    return f"{', '.join(named)} {'have' if len(named) > 1 else 'has'}"
+
+
+def _about_cells(seen: _Seen) -> Iterator[tuple[str, str]]:
+    """Yield what is said of cells that look as if they meant something else than they are read as, and which."""
+    kept, kind = seen.values.drop_null(), seen.values.type
+    if len(kept) < _LEAST_ROWS or not seen.measures:
+        return
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        found = days(kept).to_numpy()
+        others = found[~np.isin(found, [*ENDS.values()])]
+        for date, day in ENDS.items():
+            number = int((found == day).sum())
+            if number and len(others) and (min(abs(others - day)) > _FARTHEST or date == "1900-01-01"):
+                yield _DATES, f"{date} in {counted(number, 'cell')}"
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        values = np.sort(pc.cast(kept, pa.float64(), safe=False).to_numpy())
+        values = values[np.isfinite(values)]
+        for code, number in find_codes(values, None).items():
+            yield _CODES, f"{code:.12g} in {counted(number, 'cell')}"
+        whole = values[(np.abs(values) < _MOST_PACKED) & (values == np.floor(values))].astype(int).astype(str)
+        packed = pc.match_substring_regex(pa.array(whole, pa.string()), _YYYYMMDD)
+        readable = is_text(seen.cells.type) or pa.types.is_integer(kind)
+        if readable and pc.sum(packed, min_count=0).as_py() > _NEARLY_ALL * len(kept):
+            yield _PACKED, "all"
+
+    odd = seen.cells.filter(pa.array(seen.odd))
+    limits = pc.sum(pc.match_substring_regex(trim(odd), r"^[<>≤≥]"), min_count=0).as_py() if len(odd) else 0
+    for number, about in ((limits, _LIMITS), (len(odd) - limits, _WORDS)):
+        if number:
+            yield about, counted(number, "cell")
