@@ -16,7 +16,7 @@ from dp_publish.policy.choices import ReleaseKind
 _TEMPLATE, _PER_NAME = 160 * 10**6, 4_000
 _FORECAST, _PER_FORECAST = 380 * 10**6, 10_000  # with its page
 _LIBRARIES = 450 * 10**6  # and compiling, which is once on a machine
-_TEXT = 250 * 10**6  # of a text file: as many rows at once as the bytes allow, and the rows that are looked at
+_TEXT = 450 * 10**6  # of a text file: as many rows at once as the bytes allow, and what is kept of it
 _WORKER = 250 * 10**6  # one process of Dask's
 _NUMBER = 8
 _PAGE = 2**20  # bytes of a column that a Parquet file holds together, by default

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dp_bundle.base.code import code_digest
@@ -38,6 +39,7 @@ from dp_publish.sampling.keystream import Keystream
 if TYPE_CHECKING:
     from dp_publish.release.workers.distributed import ClusterJob
 
+_MOST_KEPT = 2**24  # numbers of a text file
 Maker: TypeAlias = RowsMaker | CovarianceMaker | DiscoveringMaker
 
 
@@ -96,10 +98,23 @@ def _work_at(policy: Policy, keeps_numbers: bool, table: Table, n_columns: int) 
     """Return the rows that may be published, with this process at them."""
     rows, privacy = batch_rows(n_columns), policy.privacy
     if privacy.entity is None:
-        return LocalWork(lambda kinds: table.read(kinds, rows), table.ranges, keeps_numbers)
+        return LocalWork(partial(_read, table, rows, {}), table.ranges, keeps_numbers)
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
     report = RowReport(n_entities=cap.n_entities, n_over_cap=cap.n_left_out)
     return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap, report=report)
+
+
+def _read(
+    table: Table, rows: int, kept: dict[str, list[pa.RecordBatch]], kinds: dict[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table; a small text file is parsed once for all passes over the same columns."""
+    if table.survey is None or table.survey().n_rows * len(kinds) > _MOST_KEPT or "text" in kinds.values():
+        yield from table.read(kinds, rows)
+        return
+    if str(kinds) not in kept:
+        kept.clear()
+        kept[str(kinds)] = [*table.read(kinds, rows)]
+    yield from kept[str(kinds)]
 
 
 def place_for_workers(data: Source) -> str:
