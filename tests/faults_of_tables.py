@@ -1,5 +1,6 @@
 """Faults of what a table's other cells decide: gaps, levels, dates, caps, batches and ranges, and budgets."""
 
+import datetime
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from dp_publish.accounting import conversions, curve
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.two_rounds import places as place_counts
 from dp_publish.data import contribution_cap, kinds, typed
+from dp_publish.data.table import Table
+from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy import columns
 from dp_publish.policy.model import Policy
 from dp_publish.release import parts
@@ -257,6 +260,64 @@ def _indicators_exact_where_few_gaps_are(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(mechanism, "_noisy_column", noisy)
 
 
+def _rows_without_values_in_the_clear(patch: pytest.MonkeyPatch) -> None:
+    """Let rows without any value be published as they are filled, where all columns may be empty."""
+    honest = mechanism.add_noise
+
+    def add_noise(batch: pa.RecordBatch, columns: Any, *rest: Any) -> pa.RecordBatch:
+        noisy = honest(batch, columns, *rest)
+        gaps = np.logical_and.reduce([pc.is_null(each, nan_is_null=True).to_numpy(False) for each in batch.columns])
+        filled = []
+        for column, own in zip(columns, noisy.columns, strict=True):
+            step = column.cell_noise.granularity
+            filled.append(pa.array(np.where(gaps, np.rint(sum(column.bounds) / 2 / step) * step, own.to_numpy())))
+        return pa.RecordBatch.from_arrays(filled, schema=noisy.schema)
+
+    patch.setattr(parts, "add_noise", add_noise)
+
+
+def _values_that_occur_twice_share_noise(patch: pytest.MonkeyPatch) -> None:
+    honest, seen = mechanism._noisy_column, dict[tuple[str, float], float]()
+
+    def noisy(values: pa.Array, column: Any, *rest: Any) -> pa.Array:
+        out = honest(values, column, *rest)
+        if column.kind != "continuous":
+            return out
+        pairs = zip(values.to_pylist(), out.to_pylist(), strict=True)
+        return pa.array([seen.setdefault((column.name, value), found) for value, found in pairs])
+
+    patch.setattr(mechanism, "_noisy_column", noisy)
+
+
+def _zeros_with_the_raw_sign(patch: pytest.MonkeyPatch) -> None:
+    honest = mechanism._noisy_column
+
+    def noisy(values: pa.Array, column: Any, *rest: Any) -> pa.Array:
+        out = honest(values, column, *rest)
+        if column.kind != "continuous":
+            return out
+        raw, found = values.to_numpy(False), out.to_numpy(False)
+        return pa.array(np.where(found == 0, np.copysign(0.0, raw - 0.5), found))
+
+    patch.setattr(mechanism, "_noisy_column", noisy)
+
+
+def _time_tells_a_count(patch: pytest.MonkeyPatch) -> None:
+    honest = Ledger.reserve
+
+    read, counted = Table.count_rows, [0]
+
+    def count_rows(self: Any) -> int:
+        counted.append(read(self))
+        return counted[-1]
+
+    def reserve(self: Any, *given: Any, begun: Any = None, **named: Any) -> Any:
+        return honest(self, *given, begun=begun + datetime.timedelta(seconds=counted[-1]), **named)
+
+    patch.setattr(Table, "count_rows", count_rows)
+    patch.setattr(Ledger, "reserve", reserve)
+
+
 def _one_row_of_an_entity_booked(patch: pytest.MonkeyPatch) -> None:
     honest = rows_release.cost_of_rows
 
@@ -303,4 +364,8 @@ FAULTS_OF_TABLES: dict[str, Plant] = {
     "indicators of gaps are exact where gaps are few": _indicators_exact_where_few_gaps_are,
     "one row of an entity is booked": _one_row_of_an_entity_booked,
     "entities are counted by batch": _entities_counted_by_batch,
+    "rows without any value get no noise": _rows_without_values_in_the_clear,
+    "values that occur twice share noise": _values_that_occur_twice_share_noise,
+    "a noisy zero has the raw value's sign": _zeros_with_the_raw_sign,
+    "the stated time tells of the table": _time_tells_a_count,
 }

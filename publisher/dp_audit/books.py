@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
 
@@ -17,6 +18,8 @@ from dp_publish.accounting.strength import ApproximateDP, GaussianDP, PureDP
 from dp_publish.covariance.mechanisms.base import Mechanism
 from dp_publish.policy.model import Policy, Privacy
 from dp_publish.rows.noise import losses_of
+
+_SLOW = 60.0  # seconds that a machine may take to read its clock
 
 
 def claimed_mu(policy: Policy, columns: Sequence[Column]) -> float:
@@ -53,6 +56,7 @@ def check_books(policy: Policy, columns: Sequence[Column], published: Published)
         booked = published.cost.mu.get(account, 0.0)
         if booked * SLACK < least:
             faults.append(f"the ledger books mu = {booked:.6g} for {account}, less than the {least:.6g} it costs")
+    faults += _other_time(published)
     return make_check("books", faults, f"bounds and noise amount to mu = {mu:.4g}, stated and booked as no less")
 
 
@@ -78,7 +82,15 @@ def check_books_of_moments(policy: Policy, mechanism: Mechanism, published: Publ
     excepted = mechanism.spends(mechanism.max_rows).excepted_delta
     if published.cost.excepted_delta * SLACK < excepted:
         faults.append(f"the ledger books no exception, where the mechanism has one of {excepted:g}")
+    faults += _other_time(published)
     return make_check("books", faults, "stated and booked as the policy asked for")
+
+
+def _other_time(published: Published) -> list[str]:
+    """Return what is wrong with the time of a release, which is read before the table is, or nothing."""
+    stated = datetime.datetime.fromisoformat(published.release.lineage.created)
+    off = abs((stated - published.begun).total_seconds())
+    return [f"the stated time is {off:.0f} seconds from that at which publishing began"] if off > _SLOW else []
 
 
 def _mus(privacy: Privacy, columns: Sequence[Column], *, as_rho: bool = False) -> dict[str, float]:

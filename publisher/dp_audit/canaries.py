@@ -131,8 +131,11 @@ def far_values(column: Column) -> tuple[Values, Values]:
 
 
 def inside(columns: Sequence[Column], n: int, rng: np.random.Generator) -> Draft:
-    """Return canaries anywhere between their bounds, with all the low bits that a raw value has."""
-    values = values_inside(columns, n, rng)
+    """Return canaries anywhere between their bounds, with all the low bits that a raw value has; each occurs twice.
+
+    What is in one half of the rows is in the other as well, in the same order.
+    """
+    values = [np.resize(each, n) for each in values_inside(columns, -(-n // 2), rng)]
     steps = np.clip(np.rint(np.column_stack(values) / granularities(columns)), *_step_bounds(columns))
     return Draft(steps, steps, np.zeros(steps.shape, dtype=bool), values)
 
@@ -235,13 +238,15 @@ def make_up(policy: Policy, columns: Sequence[Column], n: int, rng: np.random.Ge
     drafts = [at_bounds(columns, unit, n, rng, alike), *([] if nearest is None else [nearest])]
     drafts += [inside(columns, n, rng), outside(columns, unit, n, rng)]
     gaps = [index for index, column in enumerate(columns) if column.missing in _FILLED for _ in range(_EMPTY)]
-    full = inside(columns, max(len(gaps), 1), rng)
-    n_full, n_gaps = sum(len(draft.coins) for draft in drafts), len(gaps)
+    filling = np.array([column.missing == "midpoint" for column in columns])
+    n_full, n_gaps = sum(len(draft.coins) for draft in drafts), len(gaps) + _EMPTY * int(filling.any())
+    full = inside(columns, max(n_gaps, 1), rng)
     parts = zip(*(draft.values for draft in [*drafts, full]), strict=True)
     values = [np.concatenate(part)[: n_full + n_gaps] for part in parts]
     expected = np.concatenate([draft.expected for draft in [*drafts, full]])[: n_full + n_gaps]
     empty = np.zeros(expected.shape, dtype=bool)
-    empty[n_full + np.arange(n_gaps), gaps] = True
+    empty[n_full + np.arange(len(gaps)), gaps] = True
+    empty[n_full + len(gaps) :] = filling  # rows without any value, where all columns may be so
     middles = np.array([middle_of(column) for column in columns])
     expected[empty] = np.broadcast_to(middles, expected.shape)[empty]
 

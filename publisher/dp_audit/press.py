@@ -6,6 +6,7 @@ can reach a ledger. The command's is `release.publishing.publish_aside`.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ class Published:
         The manifest.
     cost : Cost
         What was booked.
+    begun : datetime
+        When publishing began.
     values : ndarray of float64
         The noisy rows, or the noisy matrix of a covariance release.
     first_round, transform : ndarray of float64 or None
@@ -51,6 +54,7 @@ class Published:
 
     release: Release
     cost: Cost
+    begun: datetime.datetime
     values: NDArray[np.float64] = field(repr=False)
     first_round: NDArray[np.float64] | None = field(default=None, repr=False)
     transform: NDArray[np.float64] | None = field(default=None, repr=False)
@@ -66,14 +70,15 @@ def made_up_policy(policy: Policy, kinds: dict[str, str]) -> Policy:
 
 def publish_made_up(press: Press, table: pa.Table, policy: Policy) -> Published:
     """Publish a made-up table, and open the bundle."""
+    begun = datetime.datetime.now(datetime.UTC)
     with press(table, policy) as (path, cost), open_bundle(path, UnsafeTrustAnyone()) as bundle:
         release, stated = bundle.release, bundle.release.second_moments
         if stated is None:
             batches = [np.column_stack([column.to_numpy() for column in batch.columns]) for batch in bundle.batches()]
-            return Published(release, cost, np.concatenate(batches).astype(np.float64))
+            return Published(release, cost, begun, np.concatenate(batches).astype(np.float64))
         first, transform = (bundle.first_round(), bundle.transform()) if stated.first_round else (None, None)
         margins = bundle.margins() if release.margins is not None else ()
-        return Published(release, cost, bundle.second_moments(), first, transform, margins)
+        return Published(release, cost, begun, bundle.second_moments(), first, transform, margins)
 
 
 def not_published(error: Exception) -> str:

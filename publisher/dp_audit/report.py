@@ -70,15 +70,19 @@ def check_guesses(correct: int, n: int, stated_mu: float, alpha: float) -> tuple
     return judge_guesses([Guesses("a row", correct, n, bound, stated_mu)])
 
 
-def check_signs(signs: Sequence[NDArray[np.int8]], alpha: float) -> Check:
+def check_signs(signs: Sequence[NDArray[np.int8]], alpha: float, twins: NDArray[np.int8] | None = None) -> Check:
     """Check that signs of noise are uncorrelated and that no stretch of noise occurs twice.
 
-    Given are the signs of each run's noise, of shape (n_rows, n_columns).
+    Given are the signs of each run's noise, of shape (n_rows, n_columns), and those of rows with the same values, side
+    by side.
     """
     repeats = n_repeats([part[:, index] for part in signs for index in range(part.shape[1])])
     faults = [f"{repeats} runs of 64 signs of noise occur again, as if random bits were used twice"] if repeats else []
-    excess, where = correlated_signs(np.concatenate(signs), alpha)
-    faults += [f"noise is correlated between cells {where}"] if excess > 1 else []
+    for some in (np.concatenate(signs), twins):
+        if some is not None:
+            excess, where = correlated_signs(some, alpha / 2)
+            of_twins = " with the same raw values" if some is twins else ""
+            faults += [f"noise is correlated between cells {where}{of_twins}"] if excess > 1 else []
     return make_check(
         "independence", faults, "no correlation of signs between columns or rows, and no noise is used twice"
     )

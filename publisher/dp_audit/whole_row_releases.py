@@ -7,7 +7,8 @@ whatever calibration made of it. Canary rows of every kind are mixed in one tabl
 - bounds: values outside come out as if they were at the bounds, and empty cells as the policy says.
 - grid: every value comes out on the grid, with low bits that do not depend on the raw value's.
 - noise: its distribution and variance are those stated, whatever the raw value, and at the edges of batches.
-- independence: signs are uncorrelated between columns and rows, and no noise occurs twice, nor in another release.
+- independence: signs are uncorrelated between columns and rows, and between rows with the same values, and no noise
+  occurs twice, nor in another release.
 - books: what the manifest states and what the ledger keeps are no less than bounds and noise come to, and that is no
   more than the policy asked for (`books`).
 
@@ -179,7 +180,9 @@ def _judge(
     signs = [np.sign(np.rint(each) - known[: len(each)]).astype(np.int8) for each in (noisy, again)]
     first = known[:N_AT_EDGES]
     edges = Canaries(first, first, np.zeros(first.shape, dtype=bool), (), noisy[:N_AT_EDGES])
-    independence = check_signs(signs, alpha)
+    halves = np.array_split(np.sign(within[-1].residuals).astype(np.int8), 2)
+    twins = np.stack([half[: len(halves[1])] for half in halves], axis=1).reshape(-1, len(columns))
+    independence = check_signs(signs, alpha, twins)
     grid = _check_grid(columns, within, alpha, low_bits=independence.passed)
     return mu_lower, [attack, bounds, grid, _check_noise(columns, [*within, edges], alpha), independence]
 
@@ -258,6 +261,8 @@ def _check_grid(columns: Sequence[Column], within: Sequence[Canaries], alpha: fl
             faults.append(
                 f"{off / len(noisy):.1%} of column {column.name!r} is off its grid, as floating-point noise is"
             )
+        elif np.signbit(noisy[noisy[:, index] == 0, index]).any():
+            faults.append(f"zeros of column {column.name!r} have a sign, which may be the raw value's")
         elif low_bits and low_bits_p_value(expected[:, index], noisy[:, index], column.cell_noise) < alpha / len(
             columns
         ):

@@ -14,6 +14,7 @@ from tests.accidents.setting import Setting, is_pythons_own, require_result
 __all__ = ["stop_learning", "stop_publishing"]
 
 Process = subprocess.Popen[bytes]
+ENDS = (".tar.minisig", ".html")
 _SAID = (
     *("interrupted: nothing was published, and nothing is booked", "interrupted: nothing was completed"),
     *("interrupted: release", "interrupted: the results are in", "interrupted: the command has done its work"),
@@ -21,20 +22,24 @@ _SAID = (
 )
 
 
-def stop_publishing(folder: Path, count: int, by: signal.Signals, *, release: str, seed: int = 1) -> Counter[str]:
-    """Stop so many releases; return what was seen, after checking that files and books are true.
+def stop_publishing(
+    folder: Path, count: int, by: signal.Signals, *, release: str, place: str = "{}.tar", seed: int = 1
+) -> Counter[str]:
+    """Stop so many releases, and give each command again; return what was seen.
 
     Five of six are stopped once they are on the books, when there is something to lose, and the others at any moment.
-    What has its final name verifies and is on the books, nothing else is left, and what an interrupted command says of
-    itself is so.
+    What an interrupted command says of itself is so; and after the same command again there is one release, whole,
+    paid for once, and nothing else is left.
     """
     _heed_interrupts()
     setting = Setting.make(folder)
-    own = {path.name for path in folder.iterdir()}
-    usual, booked_after = _time(lambda attempt: setting.publish(f"whole-{attempt}.tar", release), setting.await_booking)
+    own = {path.name for path in folder.iterdir()} | {"home"}
+    usual, booked_after = _time(
+        lambda attempt: setting.publish(place.format(f"whole-{attempt}"), release), setting.await_booking
+    )
     rng, seen = random.Random(seed), Counter[str]()
     for attempt in range(count):
-        out, before = f"out-{attempt}.tar", setting.booked()
+        out, before = place.format(f"out-{attempt}"), setting.booked()
         process = setting.publish(out, release)
         if attempt % 6:
             setting.await_booking(process)
@@ -43,19 +48,21 @@ def stop_publishing(folder: Path, count: int, by: signal.Signals, *, release: st
             time.sleep(rng.uniform(0.02, 1.05) * usual)
         process.send_signal(by)
         _, err = process.communicate()
-        exists, booked = (folder / out).exists(), setting.booked()
-        seen[_describe(process.returncode, err, exists=exists)] += 1
-
-        assert set(setting.published().values()) <= booked
-        published = setting.published()
-        beside = {f"{name.removesuffix('.tar')}{end}" for name in published for end in (".tar.minisig", ".html")}
-        assert {path.name for path in folder.iterdir()} - own <= {"home", *published, *beside}
         said = err.decode()
-        if process.returncode == 0 or "is published" in said:
-            assert exists, said
+        exists, booked = "is published" in said or process.returncode == 0, setting.booked()
+        seen[_describe(process.returncode, err, exists=exists)] += 1
         if "nothing is booked" in said or "nothing was completed" in said:
-            assert not exists, said
             assert booked == before, said
+
+        again = setting.publish(out, release)
+        _, err = again.communicate()
+        assert again.returncode == 0 or (b"already" in err and setting.is_public(out)), err
+        assert setting.is_public(out)
+        assert len(setting.booked()) == len(before) + 1, err
+        assert {entry.state for entry in setting.ledger.entries("people")} <= {"published", "sealed"}
+        beside = {f"{path.name.removesuffix('.tar')}{end}" for path in folder.iterdir() for end in ENDS}
+        assert {path.name for path in folder.iterdir() if not path.name.startswith(("out-", "whole-"))} <= own | beside
+        assert not [path for path in folder.iterdir() if path.name.startswith(".")]
     return seen
 
 
@@ -113,7 +120,7 @@ def _describe(code: int, err: bytes, *, exists: bool) -> str:
         return f"interrupted while Python started; {left}"
     if code == -signal.SIGKILL:
         return f"killed; {left}"
-    if code == -signal.SIGINT:  # before Python asked for the signal
+    if code in (-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP):  # before Python asked for the signal
         return f"interrupted before Python started; {left}"
     if code == 0:
         return "done"

@@ -36,8 +36,9 @@ class Setting:
         table = pd.DataFrame(values, columns=list("abcde"))
         table.to_parquet(folder / "people.parquet")
         bounds = "".join(f"[columns.{name}]\nbounds = [-9, 9]\n" for name in table.columns)
-        for release in ("rows", "covariance"):
-            (folder / f"{release}.toml").write_text(_POLICY.format(release=release) + bounds)
+        for release in ("rows", "covariance", "copula"):
+            found = "" if release == "copula" else bounds
+            (folder / f"{release}.toml").write_text(_POLICY.format(release=release) + found)
         return cls(folder)
 
     @property
@@ -84,6 +85,12 @@ class Setting:
             with open_bundle(path, UnsafeTrustAnyone()) as bundle:
                 found[path.name] = bundle.release.lineage.number
         return found
+
+    def is_public(self, out: str) -> bool:
+        """Tell whether there is a whole bundle at a place."""
+        place = out if "://" in out else f"{self.folder}/{out}"
+        with open_bundle(place, UnsafeTrustAnyone()) as bundle:
+            return bool(bundle.release.lineage.number)
 
     def booked(self) -> set[int]:
         """Return the numbers of the releases that are on the books as spent."""

@@ -9,22 +9,31 @@ from tests.accidents.lines import run_lines
 from tests.accidents.power import lose_power, why_not
 
 BY = (signal.SIGKILL, signal.SIGINT)
+STOPS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("by", "release", "count"),
+    ("by", "release", "place", "count"),
     [
-        (signal.SIGKILL, "rows", 4),
-        (signal.SIGINT, "covariance", 4),
-        *(pytest.param(by, release, 42, marks=pytest.mark.long) for by in BY for release in ("rows", "covariance")),
+        (signal.SIGKILL, "copula", "{}.tar", 3),
+        (signal.SIGTERM, "covariance", "{}/", 3),
+        (signal.SIGKILL, "rows", "s3", 3),
+        *(
+            pytest.param(by, release, place, 2, marks=pytest.mark.long)
+            for by in STOPS
+            for release in ("rows", "covariance", "copula")
+            for place in ("{}.tar", "{}/", "s3")
+        ),
     ],
 )
-def test_a_release_that_is_stopped_is_whole_or_absent(
-    by: signal.Signals, release: str, count: int, tmp_path: Path
+def test_after_the_same_command_a_stopped_release_is_whole_and_paid_once(
+    by: signal.Signals, release: str, place: str, count: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """What has its name verifies and is on the books, and an interrupted command says what is true."""
-    assert sum(stop_publishing(tmp_path / "work", count, by, release=release).values()) == count
+    """Wherever it is stopped, by whatever signal; and an interrupted command says what is true."""
+    if place == "s3":
+        place = f"s3://{request.getfixturevalue('s3').bucket}/{{}}"
+    assert sum(stop_publishing(tmp_path / "work", count, by, release=release, place=place).values()) == count
 
 
 @pytest.mark.slow

@@ -25,7 +25,6 @@ from dp_learn.cli.shared import WITHOUT_EFFECT
 from dp_learn.pipeline.settings import Settings
 from dp_publish import Policy, publish
 from dp_publish.cli.main import cli as dp_publish
-from dp_publish.release.job import JobPlan, open_job
 
 PROGRAMS: dict[str, click.Command] = {
     "dp-bundle": dp_bundle,
@@ -260,7 +259,6 @@ UNSUITABLE = {  # by option: words, and what is said
     "--neighbours": (["table.parquet", "--neighbours", "add-remove"], _COVARIANCE),
     "--delta": (["table.parquet", "--mu", "1", "--delta", "1e-6"], "epsilon and delta go together"),
     "--sigma": (["table.parquet", "--release", "covariance", "--sigma", "1"], "not sigma"),
-    "--scheduler": (["begun.job", "--scheduler", "tls://127.0.0.1:1"], "begun without --engine dask"),
     "--name": (["statement.json", "--name", "Office"], "a statement has its own"),
     "--until": (["statement.json", "--until", "2099-01-01"], "a statement has its own"),
     "--remove": (["statement.json", "--remove"], "a statement has its own"),
@@ -274,16 +272,11 @@ JUDGED_LATER = [each for each, condition in CONDITIONS if isinstance(condition, 
 def test_what_the_table_or_the_policy_has_no_use_for_is_refused(
     each: Declared, tmp_path: Path, key: Ed25519PrivateKey, command: Run
 ) -> None:
-    """Whoever reads the policy, the table, the job or the bundle refuses it in one sentence."""
+    """Whoever reads the policy, the table or the bundle refuses it in one sentence."""
     words, said = UNSUITABLE[each.option.opts[0]]
     table = pd.DataFrame({"a": np.linspace(0.0, 1.0, 90), "town": ["x", "y", "z"] * 30})
     if "table.parquet" in words:
         table[["a"]].to_parquet(tmp_path / "table.parquet")
-    elif "begun.job" in words:
-        facts = {field.name: None for field in dataclasses.fields(JobPlan)}
-        plan = JobPlan(**{**facts, "job_id": "0" * 32})  # type: ignore[arg-type]
-        with pytest.raises(KeyboardInterrupt), open_job(tmp_path / "begun.job", plan):
-            raise KeyboardInterrupt
     elif "statement.json" in words:
         (tmp_path / "statement.json").write_text(json.dumps({"payload": ""}))
     else:

@@ -65,6 +65,7 @@ def _covariance(
 
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "rows": (ROWS, {"mu": 1.0}),
+    "all gaps": ("x", {"mu": 1.0}),
     "cells": ("x i z", {"mu": 2.0, "unit": "cell"}),
     "entities": (ROWS, {"mu": 1.0, "unit": FOUR_ROWS}),
     "a point": ("heavy y", {"epsilon": 1.0, "delta": 1e-6}),
@@ -104,13 +105,16 @@ BY_AUDIT: dict[tuple[str, str], list[str]] = {
         "columns share their noise",
         "all releases draw the same random bits",
         "noise is correlated between columns",
+        "values that occur twice share noise",
     ],
     ("rows", "noise"): [
         "only the first batch gets noise",
         "the last row of a batch has no noise",
         "noise is for what a batch spans",
     ],
-    ("rows", "grid"): ["values are not snapped to the grid"],
+    ("rows", "grid"): ["values are not snapped to the grid", "a noisy zero has the raw value's sign"],
+    ("rows", "books"): ["the stated time tells of the table"],
+    ("all gaps", "bounds"): ["rows without any value get no noise"],
     ("rows", "bounds"): ["the last column is not clipped", "clipped rows are dropped"],
     ("entities", "books"): ["the cap is ignored in calibration", "one row of an entity is booked"],
     ("entities", "entities"): [

@@ -3,6 +3,7 @@
 Most of a short command's time goes into imports, and a library that is interrupted while it is imported prints a
 traceback or continues half loaded. So until the command itself begins, an interrupt ends the process at once. After
 that, the first interrupt is raised as usual, so that the command can undo what it began; a second one ends the process.
+A request to end (SIGTERM) and a terminal that closes (SIGHUP) are interrupts like Ctrl-C.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _CLOSED = (
     "open it (> FILE, or > /dev/null), or give --quiet"
 )
 _NOWHERE = "/proc/no-home"  # the home of a user who has none: there is nothing, and nobody can make anything there
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 _raising = False
 _interrupted = False
 _holding = False
@@ -37,15 +39,17 @@ def launch(package: str) -> NoReturn:
     """Run the command of a package: `main` in its module `cli.main`."""
     try:
         try:
-            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # unless interrupts are to be ignored
-                signal.signal(signal.SIGINT, _on_interrupt)
+            for number in _INTERRUPTS:  # unless it is to be ignored
+                if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+                    signal.signal(number, _on_interrupt)
             sys.unraisablehook = _on_unraisable
             _complete_streams()
             if os.path.expanduser("~") == "~":  # noqa: PTH111  libraries look for a home when they are imported
                 os.environ["HOME"] = _NOWHERE
             _load(f"{package}.cli.main").main()
         finally:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything is done
+            for number in _INTERRUPTS:
+                signal.signal(number, signal.SIG_IGN)  # everything is done
             _give_up_full_streams()
     except KeyboardInterrupt:  # between the end of the work and that of the process
         _leave("interrupted")

@@ -81,7 +81,7 @@ class Without(Condition):
 
 @dataclass(frozen=True)
 class Where(Condition):
-    """Something holds that only reading shows: of the policy, the table or the job, whose reader refuses the option."""
+    """Something holds that only reading shows: of the policy or the table, whose reader refuses the option."""
 
     holds: str
 

@@ -111,6 +111,28 @@ def whole_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
             sync_folder(path.parent)
 
 
+def link_hidden(file: BinaryIO, path: Path) -> Path | None:
+    """Give an open file a hidden name beside a path, by which it outlives its process; None where that cannot be."""
+    hidden = _partial(path)
+    try:
+        with _open_files() as folder:
+            os.link(str(file.fileno()), hidden, src_dir_fd=folder)
+        sync_folder(path.parent)
+    except OSError:
+        return None
+    return hidden
+
+
+@contextlib.contextmanager
+def _open_files() -> Iterator[int]:
+    """Open the folder of this process's open files, by which one without a name can be linked."""
+    folder = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
 def require_folder(path: Path) -> None:
     """Refuse the path of a new file in a folder that does not exist.
 
@@ -153,8 +175,7 @@ def _open_new(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int
 def _open_unnamed(path: Path, mode: int, cleanup: contextlib.ExitStack) -> tuple[int, _Give] | None:
     """Open a file without a name, which can be linked through this process's open files (open(2), O_TMPFILE)."""
     try:
-        folder = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        cleanup.callback(os.close, folder)
+        folder = cleanup.enter_context(_open_files())
         descriptor = os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode)
     except (AttributeError, OSError):
         return None

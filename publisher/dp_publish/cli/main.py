@@ -6,6 +6,7 @@ Each command imports its libraries when it runs, so help appears at once and no 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import shlex
 import shutil
@@ -23,7 +24,6 @@ from dp_bundle.cli.console import (
     ALWAYS,
     DataPath,
     NewPath,
-    Where,
     With,
     already,
     answer,
@@ -103,12 +103,6 @@ def cli() -> None:
     applies=[With("engine", ("dask",))],
     help="A private folder or URI where workers stage parts; a temporary one by default.",
 )
-@option(
-    "--job",
-    applies=ALWAYS,
-    type=NewPath(folder=True),
-    help="A new folder of records, with which `dp-publish resume` finishes the release if this command ends early.",
-)
 @log_option
 @option(
     "--progress",
@@ -137,7 +131,6 @@ def publish_command(
     engine: str,
     scheduler: str | None,
     staging: str | None,
-    job: Path | None,
     log: Path | None,
     progress: str,
     anyway: bool,
@@ -157,13 +150,13 @@ def publish_command(
       dp-publish wine.parquet --unit cell --mu 1
       dp-publish wine.parquet --release covariance
     """
+    begun_at = datetime.datetime.now(datetime.UTC)
     from dp_publish.cli.messages.following import logged_to, shown_as_lines, shown_on_terminal, warnings_told
     from dp_publish.data.table import open_table
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.ledger import open_ledger
     from dp_publish.policy.file import find_policy
-    from dp_publish.release.job import require_new_job
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
     from dp_publish.release.workers.cluster import dask_cluster
@@ -195,13 +188,9 @@ def publish_command(
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     require_no_minisig(target)
-    if job is not None:
-        require_new_job(job)
-        words = ["dp-publish", "resume", str(job), *(["--key", key] if key != DEFAULT_KEY else [])]
-        tell(f"if this ends early, go on with: {shlex.join(words)}", quiet=quiet)
     with contextlib.ExitStack() as meanwhile:
         meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
-        meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", job, staging))
+        meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", staging))
         cluster = meanwhile.enter_context(dask_cluster(scheduler, staging)) if engine == "dask" else None
         following = shown_as_lines if progress == "lines" else shown_on_terminal if shown else None
         show = meanwhile.enter_context(following(prepared.count_rows())) if following is not None else None
@@ -214,57 +203,12 @@ def publish_command(
             partition=partition,
             progress=show,
             cluster=cluster,
-            job=job,
             prepared=prepared,
+            begun_at=begun_at,
         )
     if why:
         tell(why, quiet=quiet)
     _finish(receipt, prepared.policy, signing_key, as_json=as_json, quiet=quiet)
-
-
-@cli.command("resume")
-@click.argument("job", type=click.Path(path_type=Path))
-@option(
-    "--key",
-    applies=ALWAYS,
-    default=DEFAULT_KEY,
-    show_default=True,
-    help="The signing key with which the job was begun.",
-)
-@option(
-    "--scheduler",
-    applies=[Where("the job was begun with --engine dask")],
-    help="For a job with --engine dask: its scheduler; workers start here by default.",
-)
-@log_option
-@json_option
-@quiet_option
-def resume_command(job: Path, key: str, scheduler: str | None, log: Path | None, as_json: bool, quiet: bool) -> None:
-    """Finish the release of JOB, a folder that `--job` made, after dp-publish or its machine ended early.
-
-    The release is on the books once, and nothing that was drawn is drawn again. JOB is deleted in the end.
-
-    \b
-    Example:
-      dp-publish wine.parquet --job wine.job
-      dp-publish resume wine.job
-    """
-    from dp_publish.cli.messages.following import logged_to, shown_on_terminal, warnings_told
-    from dp_publish.release.job import require_job
-    from dp_publish.release.resuming import resume
-    from dp_publish.release.workers.cluster import dask_cluster
-
-    require_job(job, scheduler)  # before a key is made for nothing
-    signing_key = _signing_key(key, quiet=quiet)
-    with contextlib.ExitStack() as meanwhile:
-        meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
-        meanwhile.enter_context(logged_to(log))
-        shown = sys.stderr.isatty() and not quiet
-        if shown:
-            before_compiling(_announce_compiling)
-        show = meanwhile.enter_context(shown_on_terminal(None)) if shown else None
-        receipt, resolved = resume(job, key=signing_key, progress=show, workers=partial(dask_cluster, scheduler))
-    _finish(receipt, resolved, signing_key, as_json=as_json, quiet=quiet)
 
 
 @cli.command("policy")
@@ -479,12 +423,13 @@ def audit_command(
 
 @cli.group("ledger", cls=RunsByDefault, default="show", no_args_is_help=False)
 def ledger_group() -> None:
-    """Show what the releases of each dataset have cost, or those of DATASET; back up or restore the ledger.
+    """Show what the releases of each dataset have cost, or those of DATASET; cancel one, back up or restore the ledger.
 
     \b
     Example:
       dp-publish ledger
       dp-publish ledger wine
+      dp-publish ledger cancel wine 3
       dp-publish ledger backup /media/safe/ledger-2026-11.sqlite
       dp-publish ledger restore published/
     """
@@ -498,11 +443,33 @@ def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) ->
     """Show what the releases of each dataset have cost, or those of DATASET; `show` may be left out."""
     from dp_publish.cli.messages.ledger import describe_ledger, ledger_document, require_known
     from dp_publish.ledger.ledger import open_ledger
+    from dp_publish.release.begun import take_back
 
     ledger = open_ledger(ledger_place)
+    take_back(ledger)
     books = ledger.books()
     require_known(books, dataset)
     answer(describe_ledger(books, ledger.place, dataset), ledger_document(books, dataset), as_json=as_json)
+
+
+@ledger_group.command("cancel")
+@click.argument("dataset")
+@click.argument("number", type=int)
+@ledger_option()
+@quiet_option
+def ledger_cancel(dataset: str, number: int, ledger_place: str | None, quiet: bool) -> None:
+    """Take release NUMBER of DATASET, which ended early on this machine, off the books if nothing of it was seen.
+
+    What was kept to go on with it is removed either way.
+
+    \b
+    Example:
+      dp-publish ledger cancel wine 3
+    """
+    from dp_publish.ledger.ledger import open_ledger
+    from dp_publish.release.begun import cancel
+
+    answer(cancel(open_ledger(ledger_place), dataset, number), None, as_json=False, quiet=quiet)
 
 
 @ledger_group.command("backup")

@@ -73,6 +73,8 @@ class Ledger:
         Where it is, for messages.
     is_own : bool
         Whether it is the user's own.
+    begun : Path
+        The folder with the records of releases that were begun on this machine.
     """
 
     def __init__(self, path: Path | None = None, copy: Path | None = None, *, log: SharedLog | None = None) -> None:
@@ -82,6 +84,8 @@ class Ledger:
         self.copy = copy if copy is not None or not own else home_folder() / "keys" / "ledger.log"
         self._log: LocalLog | SharedLog = log if log is not None else LocalLog(self.path, self.copy)
         self.place = self._log.place
+        beside = self.path if log is None else log.copy
+        self.begun = beside.with_name(f"{beside.name}.begun")
 
     def reserve(
         self,
@@ -91,7 +95,8 @@ class Ledger:
         partition: str | None = None,
         budget_mu: float | Mapping[str, float] | None = None,
         columns: Iterable[str] = (),
-        job: str | None = None,
+        mark: str | None = None,
+        begun: datetime.datetime | None = None,
     ) -> Reservation:
         """Put a release on the books, as spent, before any noise is drawn.
 
@@ -108,8 +113,10 @@ class Ledger:
             later releases keep to it, too, until another one is given for that unit.
         columns : iterable of str
             The columns to be published.
-        job : str, optional
-            A mark of this release alone. If a reservation bears it already, that is returned, and nothing is booked.
+        mark : str, optional
+            That of this release alone, by which `find` finds it.
+        begun : datetime, optional
+            When it was begun, by UTC, before its table was read, on which the time may not depend; now by default.
 
         Raises
         ------
@@ -123,13 +130,10 @@ class Ledger:
         """
         if partition is not None and not (0 < len(partition) <= _MAX_NAME and partition.isprintable()):
             raise ParameterError("partition", f"a printable name of at most {_MAX_NAME} characters", partition)
-        created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        created = (begun or datetime.datetime.now(datetime.UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
         declared = _by_unit(budget_mu, cost.unit)
 
-        def decide(log: OpenLog) -> tuple[dict[str, Any] | None, Callable[[str], tuple[Reservation, str | None]]]:
-            if job is not None and (found := _find(log.books, dataset, job)) is not None:
-                return None, lambda _: (found, None)
-
+        def decide(log: OpenLog) -> tuple[dict[str, Any], Callable[[str], tuple[Reservation, str | None]]]:
             account = log.books.account(dataset)
             entry = Entry(dataset, partition, account.number + 1, created, cost)
             after = deepcopy(account)
@@ -140,7 +144,7 @@ class Ledger:
             _require_no_entity(dataset, account.entities, columns)
             _require_same_changes(dataset, account.changes, cost.changes)
             content = {"event": "reserved", **content_of(entry), **({"budgets": declared} if declared else {})}
-            content |= {"job": job} if job is not None else {}
+            content |= {"job": mark} if mark is not None else {}
             newest = log.books.newest
             return content, lambda head: (_reservation(entry, account, after, budgets, head), newest)
 
@@ -157,9 +161,9 @@ class Ledger:
         _log.info("release %d of %r is booked", reservation.lineage.number, dataset)
         return reservation
 
-    def find(self, dataset: str, job: str) -> Reservation | None:
-        """Return the reservation of a dataset that bears the mark of a job, if there is one."""
-        return _find(self.books(), dataset, job)
+    def find(self, dataset: str, mark: str) -> Reservation | None:
+        """Return the reservation of a dataset that bears a mark, if there is one."""
+        return _find(self.books(), dataset, mark)
 
     def entry(self, reservation: Reservation) -> Entry | None:
         """Return a release as the books have it; None if they do not."""
@@ -243,18 +247,18 @@ class Ledger:
         self._append(decide)
         _log.info("release %d of %r is %s in the ledger", number, dataset, content["event"])
 
-    def _append(self, decide: Callable[[OpenLog], tuple[dict[str, Any] | None, Callable[[str], T]]]) -> T:
+    def _append(self, decide: Callable[[OpenLog], tuple[dict[str, Any], Callable[[str], T]]]) -> T:
         """Append what is decided on by what the log says, and decide again if it says more by then.
 
         Parameters
         ----------
         decide : callable
-            Returns an event, or None to append nothing, and what makes the result from the hash of its line.
+            Returns an event, and what makes the result from the hash of its line.
         """
         for _ in range(_MOST_TRIES):
             with self._log.open() as log:
                 content, result = decide(log)
-                if content is None or log.append(content):
+                if log.append(content):
                     return result(log.books.head)
         raise self._busy()
 
@@ -301,13 +305,13 @@ def _reservation(entry: Entry, before: Account, after: Account, budgets: Mapping
     return Reservation(entry.dataset, lineage, after.total(entry.cost.unit, entry.cost.mu), budgets, spent)
 
 
-def _find(books: Books, dataset: str, job: str) -> Reservation | None:
+def _find(books: Books, dataset: str, mark: str) -> Reservation | None:
     """Return the reservation that bears a mark, as it was made, from the lines up to it."""
     for index, line in enumerate(books.lines):
-        if job not in line:
+        if mark not in line:
             continue
         content = read_event(line)
-        if content["event"] == "reserved" and (content["dataset"], content.get("job")) == (dataset, job):
+        if content["event"] == "reserved" and (content["dataset"], content.get("job")) == (dataset, mark):
             before = read_books(books.lines[:index]).account(dataset)
             after, entry = deepcopy(before), entry_of(content)
             after.add(entry)

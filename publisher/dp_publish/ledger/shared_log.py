@@ -54,12 +54,12 @@ class SharedLog:
 
     def __init__(self, store: Store, copy: Path) -> None:
         self.place = store.uri
-        self._store, self._copy = store, copy
+        self._store, self.copy = store, copy
 
     def is_there(self) -> bool:
         """Return True if there is an event, or was one."""
         with self._in_our_words():
-            return bool(self._store.names()) or bool(read_copy(self._copy))
+            return bool(self._store.names()) or bool(read_copy(self.copy))
 
     def books(self) -> Books:
         """Read and check all of the log."""
@@ -70,7 +70,7 @@ class SharedLog:
     def open(self) -> Iterator[OpenSharedLog]:
         """Read what is new of the log since the copy was written."""
         with self._in_our_words():
-            yield OpenSharedLog(self._read(whole=False), self._store, self._copy, self._rolled_back())
+            yield OpenSharedLog(self._read(whole=False), self._store, self.copy, self._rolled_back())
 
     def rebuild(self) -> tuple[None, int]:
         """Create the objects that are missing, as far as the copy has them, and append what only other copies have.
@@ -80,7 +80,7 @@ class SharedLog:
         PrivacyError
             An object was rewritten, which only whoever has the right to replace objects can undo.
         """
-        require_own_ledger(self._copy)
+        require_own_ledger(self.copy)
         kept, n_lines = self._longest(), 0
         books = Books()
         for number, line in enumerate(kept, start=1):
@@ -115,15 +115,15 @@ class SharedLog:
         except OSError as error:  # of this machine: those of the storage are StoreErrors
             way_out = "try again" if isinstance(error, TimeoutError) else "set DPGRAPH_HOME to a folder of yours"
             raise DpGraphError(
-                f"what this machine has seen of the ledger {self.place} cannot be kept in {self._copy.parent} "
+                f"what this machine has seen of the ledger {self.place} cannot be kept in {self.copy.parent} "
                 f"({error.strerror}): {way_out}"
             ) from error
 
     def _merge(self) -> int:
         """Append what was booked at another place on an older state of this log, and make all copies those of this."""
-        log = OpenSharedLog(self._read(whole=True, alone=True), self._store, self._copy, None)
-        copies, n_before = copies_of(self._copy, log.books.first), len(log.books.lines)
-        del copies[self._copy]
+        log = OpenSharedLog(self._read(whole=True, alone=True), self._store, self.copy, None)
+        copies, n_before = copies_of(self.copy, log.books.first), len(log.books.lines)
+        del copies[self.copy]
         if not all(log.put_back(read_books(lines)) for lines in copies.values()):
             raise DpGraphError(f"somebody else writes to the ledger {self.place}: try again")
         for copy in copies:
@@ -137,9 +137,9 @@ class SharedLog:
         Lines of the copy are believed, except for the last, unless all is to be read. Copies of this log from other
         places are looked at unless it is to be read alone.
         """
-        require_own_ledger(self._copy)
-        copies = read_copies(self._copy)
-        kept, n_events = copies[self._copy], self._count()
+        require_own_ledger(self.copy)
+        copies = read_copies(self.copy)
+        kept, n_events = copies[self.copy], self._count()
         if n_events < len(kept):
             raise self._rolled_back()
         start = 0 if whole else max(0, len(kept) - 1)
@@ -159,15 +159,15 @@ class SharedLog:
                 raise self._altered(number)
         if not alone and not has_all(books.lines, (each for each in copies.values() if each[:1] == books.lines[:1])):
             raise self._rolled_back()
-        keep(self._copy, books.lines, None if alone else self._rolled_back())
+        keep(self.copy, books.lines, None if alone else self._rolled_back())
         return books
 
     def _longest(self) -> list[str]:
         """Return the copy of most lines, which is of another place if the ledger was moved."""
         first = self._find(1)
         line = first.decode("utf-8", "replace").partition("\n")[2] if first is not None else None
-        line = line if line is not None else next(iter(read_copy(self._copy)), None)
-        return max(copies_of(self._copy, line).values(), key=len)
+        line = line if line is not None else next(iter(read_copy(self.copy)), None)
+        return max(copies_of(self.copy, line).values(), key=len)
 
     def _count(self) -> int:
         """Return the number of events, after checking that none is missing, and that nothing else lies among them."""

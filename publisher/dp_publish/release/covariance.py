@@ -26,7 +26,7 @@ from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moment
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.policy.model import Policy
-from dp_publish.release.job import Contents, Part, digest_of
+from dp_publish.release.begun import Contents, Part, digest_of
 from dp_publish.release.parts import LocalWork, Making
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ class CovarianceMaker:
         return cost_of_moments(self._policy, self._mechanism)
 
     def make(self, making: Making) -> tuple[Contents, list[Part]]:
-        """Read the table, and write its second moments with noise. All is recorded at once, as contents."""
+        """Read the table, and write its second moments with noise."""
         mechanism, report = self._mechanism, self.work.report
         guarantee = guarantee_of_moments(self._policy, mechanism, self._columns, self._partition)
         raw_rows = partial(self._pass, progress=making.progress)
-        witness = _Witness(making.drawing, report, list(self._kinds))
+        witness = _Witness(making.drawing, making.begun.once, report, list(self._kinds))
         noisy = mechanism.release(raw_rows, making.keystream, witness)
         self.work.require_unchanged()
 
@@ -151,6 +151,7 @@ class _Witness(NamedTuple):
     """Told how far the release has come."""
 
     drawing: Callable[[], None]
+    once: Callable[[str, Callable[[], Any]], Any]
     report: RowReport
     names: Sequence[str]
 

@@ -1,6 +1,6 @@
 """A release of columns of which nothing is declared: what they are is found privately, then their second moments.
 
-The whole strength is booked beforehand. What was told of the columns is recorded, if there is a job, before anything
+The whole strength is booked beforehand. What was told of the columns is recorded before anything
 follows from it; everything after that is a release by the policy that was found, at what is left of the strength.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.manifest.guarantee import EpsilonDelta, Guarantee
@@ -21,8 +21,8 @@ from dp_publish.discovery.levels import EXCEPTED_DELTA
 from dp_publish.policy.columns import choose_columns, resolve
 from dp_publish.policy.model import Policy, Privacy
 from dp_publish.policy.open_columns import Candidates
+from dp_publish.release.begun import Contents, Part
 from dp_publish.release.covariance import CovarianceMaker
-from dp_publish.release.job import Contents, Part
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.release.rows import RowsMaker
 
@@ -76,8 +76,7 @@ class DiscoveringMaker:
         PolicyError
             Too few columns can be published.
         """
-        found = making.once("found", lambda: asdict(self._draw(making)))
-        decided = decide(self._table, self._policy, self._found, Told(**found))
+        decided = decide(self._table, self._policy, self._found, self._draw(making))
         table, policy = resolve(decided.table, decided.policy)
         of_rows = policy.privacy.release == "rows"
         left = [name for name in policy.columns if not policy.column(name).drop]
@@ -104,7 +103,7 @@ class DiscoveringMaker:
     def _draw(self, making: Making) -> Told:
         def draw(step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
             making.drawing()
-            return step.draw(statistic, making.keystream)
+            return making.begun.once(step.name, lambda: step.draw(statistic, making.keystream))
 
         return discover(self._table, self._look(), self._policy, self._found, draw)
 

@@ -27,7 +27,7 @@ from dp_publish.data.contribution_cap import CappedRanges, EntityCap
 from dp_publish.data.missing import RowReport
 from dp_publish.data.typed import TypedRanges
 from dp_publish.policy.memory import count_threads
-from dp_publish.release.job import Job, Part
+from dp_publish.release.begun import Begun, Part
 from dp_publish.rows.mechanism import add_noise
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
@@ -54,19 +54,15 @@ class Making:
         From the moment at which an error could reveal noisy numbers, it holds a `could_reveal_noise`.
     progress : callable, optional
         Called with the number of rows done.
-    job : Job, optional
+    begun : Begun
         What it has a record of is not drawn again.
     """
 
     keystream: Keystream
     new_file: Callable[[], BinaryIO]
     drawn: contextlib.ExitStack
+    begun: Begun
     progress: Callable[[int], None] | None = None
-    job: Job | None = None
-
-    def once(self, name: str, draw: Callable[[], T]) -> T:
-        """Return what the job has under a name, or draw and record it."""
-        return draw() if self.job is None else self.job.once(name, draw)
 
     def drawing(self) -> None:
         """Mark errors from now on, as they could reveal noisy numbers."""
@@ -265,7 +261,7 @@ class LocalWork:
     def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
         """Add noise to all rows, and return the parts in order.
 
-        All cores do so if that is worth it and it is known where parts begin, and each part is by itself in a job.
+        All cores do so if that is worth it and it is known where parts begin.
 
         Parameters
         ----------
@@ -279,12 +275,8 @@ class LocalWork:
         dropping = any(column.missing == "drop" for column in columns)
         ranges = None if self.ranges is None or not self.keeps_numbers or dropping else self.ranges()
         if isinstance(ranges, TypedRanges) and ranges.raw.n_rows:
-            if making.job is None:
-                planned = plan_for_cores(ranges.raw, len(columns), count_threads(len(columns)))
-            else:
-                edges = pairwise(_starts(ranges.raw.n_rows, len(columns)))
-                planned = [RowRange(place, start, stop) for place, (start, stop) in enumerate(edges)]
-            if making.job is not None or len(planned) > 1:
+            planned = plan_for_cores(ranges.raw, len(columns), count_threads(len(columns)))
+            if len(planned) > 1:
                 return self._write_ranges(ranges, planned, kinds, columns, making)
         batches = (add_noise(batch, columns, making.keystream, self.report) for batch in self.read(kinds))
         with closing_results(_one_ahead(batches)) as ahead:
@@ -298,22 +290,15 @@ class LocalWork:
         columns: tuple[Column, ...],
         making: Making,
     ) -> list[Part]:
-        """Add noise to each range that is not a part with a record, write it, and return all parts in order."""
-        threads, job = Threads(count_threads(len(columns))), making.job
+        """Add noise to each range, write it, and return all parts in order."""
+        threads = Threads(count_threads(len(columns)))
         told, parts = Told(making.progress, threads), list[Part]()
 
         def write_range(wanted: RowRange) -> tuple[list[Part], RowReport]:
-            found = None if job is None else job.part(wanted.first_part)
-            if found is not None:
-                told.add(wanted.stop - wanted.start)
-                return [found[0]], found[1]
             keystream, own = SecureKeystream(), RowReport()
             raw = ranges.read(kinds, batch_rows(len(columns)), wanted.start, wanted.stop)
             batches = (add_noise(batch, columns, keystream, own) for batch in raw)
-            written = write_parts(batches, columns, making.new_file, told.add, wanted.first_part)
-            if job is not None:
-                job.record_part(written[0], own)
-            return written, own
+            return write_parts(batches, columns, making.new_file, told.add, wanted.first_part), own
 
         with closing_results(threads.map_unordered(write_range, planned)) as results:
             for written, own in results:

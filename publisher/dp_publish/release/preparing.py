@@ -1,15 +1,14 @@
-"""Preparation of a release: what is decided, how its rows are read, what draws it, and the plan of its job."""
+"""Preparation of a release: what is decided, how its rows are read, and what draws it."""
 
 from __future__ import annotations
 
+import datetime
 import importlib.metadata
-import os
-import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,14 +21,12 @@ from dp_bundle.manifest.base import software_with_code
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.missing import RowReport
-from dp_publish.data.row_ranges import describe_files
 from dp_publish.data.table import Source, Table, reads_alone
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy
 from dp_publish.policy.open_columns import Candidates
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.discovering import DiscoveringMaker
-from dp_publish.release.job import JobPlan
 from dp_publish.release.parts import LocalWork
 from dp_publish.release.rows import RowsMaker
 from dp_publish.release.targets import Target
@@ -63,6 +60,8 @@ class Order:
         The publisher's.
     ledger : Ledger
         Where it is booked.
+    begun_at : datetime
+        As of `publish`.
     progress : callable, optional
         Called with the number of rows done.
     keystream : Keystream, optional
@@ -79,6 +78,7 @@ class Order:
     target: Target
     key: Ed25519PrivateKey
     ledger: Ledger
+    begun_at: datetime.datetime
     progress: Callable[[int], None] | None = None
     keystream: Keystream | None = None
     found: Candidates | None = None
@@ -135,35 +135,18 @@ def place_for_workers(data: Source) -> str:
     )
 
 
-def cluster_job(order: Order, cluster: Cluster, data: Source, table: Table, name: str | None = None) -> ClusterJob:
+def cluster_job(order: Order, cluster: Cluster, data: Source, table: Table) -> ClusterJob:
     """Return the work of a cluster at a table; see `place_for_workers`."""
     source = place_for_workers(data)
     from dp_publish.release.workers.distributed import ClusterJob  # which only a cluster needs
 
-    return ClusterJob(cluster, source, table, order.policy, len(order.kinds), name)
+    return ClusterJob(cluster, source, table, order.policy, len(order.kinds))
 
 
-def plan_job(order: Order, data: Source, out: str | os.PathLike[str], cluster: Cluster | None) -> JobPlan:
-    """Return the plan of a new job; see `JobPlan` and `publish`."""
-    if not isinstance(data, str | Path | RemotePath):
-        raise ParameterError("data", "a file or folder, for a job that can be resumed")
-    source, place = whole_place(data), whole_place(out)
-    is_folder = isinstance(out, str) and out.endswith("/") and not place.endswith("/")
-    return JobPlan(
-        job_id=secrets.token_hex(16),
-        software=software(),
-        data=source,
-        inputs=describe_files(located(source)),
-        policy=order.policy.model_dump(mode="json", exclude_unset=True),
-        kinds=order.kinds,
-        left_out=list(order.left_out),
-        withheld=list(order.withheld),
-        partition=order.partition,
-        out=f"{place}/" if is_folder else place,
-        key=public_key_of(order.key).fingerprint,
-        ledger=None if order.ledger.is_own else order.ledger.place,
-        staging=None if cluster is None else "" if cluster.is_temporary else cluster.staging,
-    )
+def decided(order: Order) -> list[Any]:
+    """Return all that decides on a release beside its table, but for where it goes."""
+    policy = order.policy.model_dump(mode="json", exclude_unset=True)
+    return [policy, order.kinds, order.left_out, order.partition, public_key_of(order.key).fingerprint, software()]
 
 
 def software() -> str:

@@ -1,22 +1,23 @@
 """One release, from the raw table to a signed file: in constant memory, all or nothing.
 
-The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, or into
-those of a job, seal the archive into another, note that it may leave, give it its name, note that it has; then sign the
-file for minisign, which is never a reason for a release to fail. What is drawn is the business of
-`release.rows` or `release.covariance`, and where the bundle goes that of `release.targets`. The final name, or
-elsewhere the manifest, appears in one atomic step and replaces nothing, so there is a whole bundle or none; unnamed
-files vanish with the process, however it ends. A cost is taken back only where the process never came to giving the
-file its name: afterwards a missing file proves nothing, as others may have moved it, and neither does an error, as a
-file may be in place though the answer was lost.
+The order is: decide what the release will cost, reserve that, draw the noise into unnamed temporary files, seal the
+archive into another, note that it may leave, give it its name, note that it has; then sign the file for minisign, which
+is never a reason for a release to fail. What is drawn is the business of `release.rows` or `release.covariance`, where
+the bundle goes that of `release.targets`, and what is kept of a release that ends early that of `release.begun`. The
+final name, or elsewhere the manifest, appears in one atomic step and replaces nothing, so there is a whole bundle or
+none; unnamed files vanish with the process, however it ends. A cost is taken back only where the process never came to
+giving the file its name: afterwards a missing file proves nothing, as others may have moved it, and neither does an
+error, as a file may be in place though the answer was lost.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -41,14 +42,14 @@ from dp_publish.data.table import Source
 from dp_publish.ledger.ledger import Ledger, Reservation
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.model import Policy
-from dp_publish.release.job import Job, Sealed, open_job, require_new_job
+from dp_publish.release.begun import Begun, Sealed, begin, digest_of_release, records
 from dp_publish.release.parts import Making, may_reveal_noise
-from dp_publish.release.preparing import Maker, Order, cluster_job, make_maker, plan_job, software
-from dp_publish.release.targets import Target, choose_target, taken
+from dp_publish.release.preparing import Maker, Order, cluster_job, decided, make_maker, software
+from dp_publish.release.targets import Target, choose_target, place, taken
 from dp_publish.release.workers.cluster import Cluster, require_apart
 from dp_publish.sampling.keystream import Keystream, SecureKeystream
 
-_PASSING = (OSError, StoreError, MemoryError, KeyboardInterrupt)  # after which it makes sense to go on with a job
+_ONWARD = "the same command on the same table goes on with it, at no further cost"
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,10 @@ def publish(
     progress: Callable[[int], None] | None = None,
     keystream: Keystream | None = None,
     cluster: Cluster | None = None,
-    job: str | os.PathLike[str] | None = None,
     prepared: Prepared | None = None,
+    begun_at: datetime.datetime | None = None,
 ) -> Receipt:
-    """Add calibrated noise to a table and write it as one signed bundle.
+    """Add calibrated noise to a table and write it as one signed bundle, or go on with a release that ended early.
 
     Parameters
     ----------
@@ -115,11 +116,11 @@ def publish(
     cluster : Cluster, optional
         Workers that read the table, sum its rows or add noise to them, and where they stage parts. From the first noisy
         part on, the release stays on the books whatever happens.
-    job : str or Path, optional
-        A new folder, for the user alone, that records what is decided and drawn, so that `resume` can finish the
-        release if this process ends early. It is deleted in the end. The table must be a file, or a folder of files.
     prepared : Prepared, optional
         The same table and policy, if they were checked in advance (`check_in_advance`), which need not be done twice.
+    begun_at : datetime, optional
+        When the release was begun, by UTC, which it states: before the table was read, as how long that takes tells of
+        it. By default when this is called.
 
     Returns
     -------
@@ -134,16 +135,18 @@ def publish(
     BudgetExceededError
         The release would pass a budget of the dataset, or have none where it needs one; nothing is written or spent.
     """
+    begun_at = begun_at or datetime.datetime.now(datetime.UTC)
     target, ledger = choose_target(out), ledger if ledger is not None else Ledger()
     with in_our_words(target):  # a name that cannot be had costs least before the table is read
-        target.prepare()
+        if not any(records(ledger)):
+            target.prepare()
 
     prepared = prepared or prepare(data, policy, ledger.entities(policy.dataset.name))
     table, policy, kinds, found = prepared.table, prepared.policy, prepared.kinds, prepared.found
     if policy.privacy.neighbours.n_rows_public:
         table.count_rows()  # refuses a table without rows before anything is booked
     columns = kinds, prepared.left_out, prepared.withheld
-    order = Order(policy, *columns, partition, target, key, ledger, progress, keystream, found)
+    order = Order(policy, *columns, partition, target, key, ledger, begun_at, progress, keystream, found)
     if cluster is not None and found is not None:
         raise PolicyError(
             "workers cannot find out what columns hold: write a policy that says so with `dp-publish policy DATA`, or "
@@ -151,107 +154,108 @@ def publish(
         )
 
     if cluster is not None:
-        require_apart(cluster, job, out)
-    plan = tasks = running = None
-    if job is not None:
-        require_new_job(Path(job))
-        plan = plan_job(order, data, out, cluster)
-    with contextlib.ExitStack() as ending:
-        if cluster is not None:
-            tasks = cluster_job(order, cluster, data, table, None if plan is None else plan.staged)
-            if plan is None:
+        require_apart(cluster, out)
+    digest = digest_of_release(table, kinds, decided(order))
+    with contextlib.ExitStack() as ending, begin(ledger, policy.dataset.name, digest) as begun:
+        sealed = begun.sealed()
+        if sealed is not None:
+            return _go_on(order, begun, sealed)
+        try:
+            with in_our_words(target):
+                target.prepare()
+            if cluster is not None:
+                tasks = cluster_job(order, cluster, data, table)
                 ending.callback(tasks.remove)
-            tasks.prepare()
-        maker = make_maker(order, table, tasks)
-        if job is not None and plan is not None:
-            running = ending.enter_context(open_job(Path(job), plan))
-            if tasks is not None:
-                running.before_removal = tasks.remove
-        return carry_out(order, maker, running)
+                tasks.prepare()
+            maker = make_maker(order, table, tasks if cluster is not None else None)
+        except BaseException:
+            if not begun.why_spent:
+                begun.remove()
+            raise
+        return _carry_out(order, maker, begun)
 
 
-def carry_out(
-    order: Order, maker: Maker | None, job: Job | None = None, reservation: Reservation | None = None
-) -> Receipt:
-    """Do all that is left of a release: book, draw, seal, name, commit.
-
-    With a job, each step can be the last of a process, and first looks whether it was done: the ledger knows the
-    release by the job's mark, the job has records of what was drawn, and the bundle's place is asked what lies there.
-    Sealing again gives the same bytes, as the records and the key decide on all of them.
-
-    Parameters
-    ----------
-    order : Order
-        What was decided.
-    maker : Maker or None
-        Draws what has no record; None if all has.
-    job : Job, optional
-        The records, which are deleted in the end.
-    reservation : Reservation, optional
-        What is booked already.
-    """
-    ledger, target = order.ledger, order.target
-    recorded = os.fsencode(target.path).decode("utf-8", "backslashreplace")  # a log is text, whatever bytes a name has
-    step, sealed = "booking", None
+def _carry_out(order: Order, maker: Maker, begun: Begun) -> Receipt:
+    """Do all that is left of a release that was not sealed: book, draw, seal, name, commit."""
+    ledger, target, name = order.ledger, order.target, order.policy.dataset.name
+    step, sealed, reservation = "booking", None, ledger.find(name, begun.mark) if begun.has_told else None
     with in_our_words(target), contextlib.ExitStack() as ending:
         try:
             # 1. It is paid for, once, before any noise is drawn.
             with interrupts_held():
-                reservation = reservation or _book(order, maker, job)
+                reservation = reservation or _book(order, maker, begun)
                 step = "drawing"
-                if job is not None and job.read("reserved") is None:
-                    job.record("reserved", {"number": reservation.lineage.number})
-            entry = None if job is None else ledger.entry(reservation)
-            state, booked = ("reserved", None) if entry is None else (entry.state, entry.manifest_sha256)
-            sealed = None if job is None else job.sealed()
-            before = None if sealed is None else sealed.manifest_sha256
 
-            # 2. The bundle is made under no name, unless it is in its place; until it is whole and on the disk, the
-            # release can be taken back.
-            if state != "published" and not (booked is not None and booked == before and target.finish(booked)):
-                try:
-                    with target.staging() as file:
-                        made = _make(order, maker, job, reservation, file)
-                        settle(file)
-                        if state != "sealed":
-                            target.require_free()  # the last moment at which it costs nothing to find out
-                        _require_same(made, {booked, before})
+            # 2. The bundle is made under no name; until it is whole and on the disk, the release can be taken back.
+            try:
+                with target.staging() as file:
+                    made = _make(order, maker, begun, reservation, file)
+                    settle(file)
+                    target.require_free()  # the last moment at which it costs nothing to find out
 
-                        # 3. From the seal on it counts as having left. It is put in its place where this block ends.
-                        if job is None:
-                            done = f"{_name(reservation)} is published, at {target.path}, and on the books as spent"
-                            ending.enter_context(interrupts_held(done))
-                        elif sealed is None:
-                            job.record_sealed(made)
-                        step, sealed = "sealing", made
-                        if state != "sealed":
-                            ledger.seal(reservation, made.manifest_sha256, recorded)
-                        step = "placing"
-                except (OSError, StoreError):
-                    if sealed is None or not target.holds(sealed.manifest_sha256):
-                        raise
+                    # 3. From the seal on it counts as having left. It is put in its place where this block ends.
+                    done = f"{_name(reservation)} is published, at {target.path}, and on the books as spent"
+                    ending.enter_context(interrupts_held(done))
+                    step, sealed = "sealing", begun.seal(made, file, target)
+                    ledger.seal(reservation, made.manifest_sha256, _recorded(target))
+                    step = "placing"
+            except (OSError, StoreError):
+                if sealed is None or not target.holds(sealed.manifest_sha256):
+                    raise
 
             # 4. The bundle is in its place.
             step = "committing"
-            if state != "published" and sealed is not None:
-                ledger.commit(reservation, sealed.manifest_sha256, recorded)
+            ledger.commit(reservation, sealed.manifest_sha256, _recorded(target))
         except BaseException as error:
-            _take_back_or_explain(order, maker, job, reservation, step, error)
+            _take_back_or_explain(order, maker, begun, reservation, step, error)
             raise
-
-        if job is not None:
-            job.remove()
-        if sealed is None:  # the process before ended while it deleted the job
-            raise DpGraphError(f"release {reservation.lineage.number} is published already, at {target.path}")
-        digests, spent = (sealed.manifest_sha256, sealed.blake2b), (reservation.budgets, reservation.spent)
-        release, report, remark = sealed.release, sealed.report, sealed.remark
-        left_out = order.left_out if sealed.left_out is None else sealed.left_out
-        return Receipt(target.path, release, *digests, left_out, report, remark, order.withheld, *spent)
+        begun.remove()
+        return _receipt(order, reservation, sealed)
 
 
-def _book(order: Order, maker: Maker | None, job: Job | None) -> Reservation:
-    """Put the release on the books; that of a job once only."""
-    assert maker is not None  # noqa: S101  nothing is drawn before it is booked
+def _go_on(order: Order, begun: Begun, sealed: Sealed) -> Receipt:
+    """Put a bundle in its place that was sealed by a process that ended before it had.
+
+    Raises
+    ------
+    DpGraphError
+        Its file is gone.
+    """
+    ledger, dataset = order.ledger, order.policy.dataset.name
+    reservation = ledger.find(dataset, begun.mark)
+    entry = None if reservation is None else ledger.entry(reservation)
+    if reservation is None or entry is None:
+        raise DpGraphError(f"the ledger {ledger.place} was changed meanwhile: try again")
+    with in_our_words(order.target):
+        if entry.state == "reserved":
+            ledger.seal(reservation, sealed.manifest_sha256, _recorded(order.target))
+        target = place(sealed.manifest_sha256, choose_target(sealed.out), sealed.hidden, order.target)
+        if target is None:
+            begun.remove()
+            raise DpGraphError(
+                f"{_name(reservation)} was signed, and is gone: it may have been seen, and stays on the books as "
+                "spent; publish anew"
+            )
+        ledger.commit(reservation, sealed.manifest_sha256, _recorded(target))
+    begun.remove()
+    return _receipt(replace(order, target=target), reservation, sealed)
+
+
+def _receipt(order: Order, reservation: Reservation, sealed: Sealed) -> Receipt:
+    """Return what its publisher is told of a release in its place."""
+    digests, spent = (sealed.manifest_sha256, sealed.blake2b), (reservation.budgets, reservation.spent)
+    release, report, remark = sealed.release, sealed.report, sealed.remark
+    left_out = order.left_out if sealed.left_out is None else sealed.left_out
+    return Receipt(order.target.path, release, *digests, left_out, report, remark, order.withheld, *spent)
+
+
+def _recorded(target: Target) -> str:
+    """Return the place of a bundle for the log, which is text, whatever bytes a name has."""
+    return os.fsencode(target.path).decode("utf-8", "backslashreplace")
+
+
+def _book(order: Order, maker: Maker, begun: Begun) -> Reservation:
+    """Put the release on the books."""
     privacy = order.policy.privacy
     try:
         return order.ledger.reserve(
@@ -260,7 +264,8 @@ def _book(order: Order, maker: Maker | None, job: Job | None) -> Reservation:
             partition=order.partition,
             budget_mu=privacy.budget_mu,
             columns=order.kinds,
-            job=None if job is None else job.plan.mark,
+            mark=begun.mark,
+            begun=order.begun_at,
         )
     except BudgetExceededError as error:
         if not privacy.neighbours.n_rows_public:
@@ -268,25 +273,15 @@ def _book(order: Order, maker: Maker | None, job: Job | None) -> Reservation:
         raise
 
 
-def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reservation, file: BinaryIO) -> Sealed:
-    """Draw the noise, unless that is recorded, and write the signed bundle."""
+def _make(order: Order, maker: Maker, begun: Begun, reservation: Reservation, file: BinaryIO) -> Sealed:
+    """Draw the noise, and write the signed bundle."""
     with contextlib.ExitStack() as unnamed, contextlib.ExitStack() as drawn:
-        found = None if job is None else job.contents()
-        if job is not None and found is not None:
-            drawn.enter_context(job.reading("contents"))
-        elif maker is None:
-            raise DpGraphError(f"the job {job and job.folder} lacks a record: publish anew")
-        else:
 
-            def unnamed_file() -> BinaryIO:
-                return cast(BinaryIO, unnamed.enter_context(tempfile.TemporaryFile(dir=order.target.folder)))
+        def unnamed_file() -> BinaryIO:
+            return cast(BinaryIO, unnamed.enter_context(tempfile.TemporaryFile(dir=order.target.folder)))
 
-            new_file, keystream = unnamed_file if job is None else job.new_file, order.keystream or SecureKeystream()
-            found = maker.make(Making(keystream, new_file, drawn, order.progress, job))
-            if job is not None:
-                job.record_contents(*found)
-
-        contents, parts = found
+        making = Making(order.keystream or SecureKeystream(), unnamed_file, drawn, begun, order.progress)
+        contents, parts = maker.make(making)
         release = Release(
             dataset=order.policy.dataset.published(),
             lineage=reservation.lineage,
@@ -305,62 +300,43 @@ def _make(order: Order, maker: Maker | None, job: Job | None, reservation: Reser
         return Sealed(release, manifest_sha256, whole.digest(), contents.report, contents.remark, contents.left_out)
 
 
-def _require_same(made: Sealed, known: set[str | None]) -> None:
-    """Refuse a bundle that is not the one that was sealed before."""
-    if known - {None, made.manifest_sha256}:
-        raise DpGraphError(
-            "the bundle would not have the bytes that were sealed: resume with the version of dpgraph and of its "
-            "libraries that began the job, and with its records as they were"
-        )
-
-
 def _take_back_or_explain(
-    order: Order, maker: Maker | None, job: Job | None, reservation: Reservation | None, step: str, error: BaseException
+    order: Order, maker: Maker, begun: Begun, reservation: Reservation | None, step: str, error: BaseException
 ) -> None:
-    """Cancel a release of which nothing can have been seen, and say of any other what became of it, or how to go on.
-
-    With a job, it is taken back only if nothing was recorded of what was drawn: afterwards, a part could have been
-    looked at.
-    """
-    number = 0 if reservation is None else reservation.lineage.number
-    onward = "" if job is None else f"`{job.command}` goes on with it, at no further cost"
-    if job is not None and (isinstance(error, _PASSING) or job.has_drawn or (number and may_reveal_noise(error))):
-        error.add_note(f"release {number} stays on the books as spent: {onward}" if number else onward)
-        return
+    """Cancel a release of which nothing can have been seen, and say of any other what became of it, or how to go on."""
     if reservation is None:
-        if job is not None:
-            job.remove()
+        begun.remove()
         return
 
     name, path = _name(reservation), order.target.path
     nowhere = f"{name} is not published, no file of it is anywhere, and it stays on the books as spent"
-    published = f"{name} is published, at {path}, and on the books as spent"
+    onward = f", and {_ONWARD}" if begun.sealed() is not None else ""
     if step != "drawing":
         said = {
-            "sealing": nowhere,
-            "placing": f"{name} is signed and may be at {path}: it stays on the books as spent",
-            "committing": f"{published}, though not as published: nothing is left to do",
+            "sealing": f"{name} is signed, is not published, and stays on the books as spent{onward}",
+            "placing": f"{name} is signed and may be at {path}: it stays on the books as spent{onward}",
+            "committing": f"{name} is published, at {path}, and on the books as spent, though not as published: "
+            "nothing is left to do",
         }
         error.add_note(said[step])
-    elif maker is not None and maker.work.has_staged_noise:
-        return  # `stays_booked` has told of it
+    elif maker.work.has_staged_noise:
+        begun.remove()  # `stays_booked` has told of it
     elif may_reveal_noise(error):
+        begun.remove()  # or the same command would draw anew what the error may tell
         error.add_note(f"{nowhere}, as the error may tell something of what was drawn")
+    elif begun.has_told:
+        error.add_note(f"{name} is not published, and stays on the books as spent: {_ONWARD}")
     else:
         try:
             order.ledger.cancel(reservation)
         except DpGraphError as failure:
-            why = f"as it could not be taken back: {failure}"
-            if job is not None:
-                nowhere = f"release {number} is not published, and stays on the books as spent"
-                why = f"as it could not be taken back ({failure}): {onward}"
-            error.add_note(f"{nowhere}, {why}")
+            error.add_note(f"{nowhere}, as it could not be taken back: {failure}")
             return
+        begun.remove()
         error.add_note(
-            f"nothing was published, and nothing is booked; the release number {number} will not be used again"
+            f"nothing was published, and nothing is booked; the release number {reservation.lineage.number} will not "
+            "be used again"
         )
-        if job is not None:
-            job.remove()
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dp_bundle.manifest.columns import Column
 from dp_publish.accounting.conversions import Cost
 from dp_publish.policy.model import Policy
-from dp_publish.release.job import Contents, Part
+from dp_publish.release.begun import Contents, Part
 from dp_publish.release.parts import LocalWork, Making
 from dp_publish.rows.calibration import Shares, set_noise, share_mu
 from dp_publish.rows.guarantee import cost_of_rows, guarantee_of_rows
@@ -57,7 +57,7 @@ class RowsMaker:
         """Read the table, find bounds, add noise, and write the data members."""
         found = {}
         if self._shares.searched:
-            found = making.once("bounds", lambda: _search_bounds(self.work, self._kinds, self._shares, making))
+            found = making.begun.once("bounds", lambda: _search_bounds(self.work, self._kinds, self._shares, making))
         bounds = {name: (low, high) for name, (low, high) in found.items()}
         columns = self._columns or set_noise(self._policy, self._kinds, self._shares, found=bounds)
         kinds: dict[str, str] = {column.name: column.kind for column in columns}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -37,6 +38,8 @@ class TarTarget:
     ----------
     path : Path or RemotePath
         The place of the bundle.
+    spelled : str
+        The same, as `choose_target` takes it from anywhere.
     tar : Path or RemotePath
         The tar itself, or the one that the folder packs to, beside which signatures are.
     folder : Path
@@ -45,7 +48,7 @@ class TarTarget:
 
     def __init__(self, path: Path) -> None:
         self.path = self.tar = path
-        self.folder = path.parent
+        self.folder, self.spelled = path.parent, str(path.absolute())
 
     def prepare(self) -> None:
         """Refuse a name that is taken, and a folder where no file can be given a name in one step; nothing is left.
@@ -92,6 +95,7 @@ class MembersTarget:
         if isinstance(path, Path) and not end_in_name(path).name:
             raise ParameterError("--out", "a file or a folder that is not there yet", str(path))
         self.path = path
+        self.spelled = f"{path.absolute()}/" if isinstance(path, Path) else path.uri
         self.tar = tar_beside(path)
         self._staged = TarTarget(self.tar if isinstance(self.tar, Path) else Path(self.tar.name))
         self.folder = self._staged.folder
@@ -164,6 +168,32 @@ def choose_target(out: str | os.PathLike[str]) -> Target:
     if isinstance(path, Path) and not (isinstance(out, str) and out.endswith("/")):
         return TarTarget(path)
     return MembersTarget(path)
+
+
+def place(manifest_sha256: str, meant: Target, hidden: str, now: Target) -> Target | None:
+    """Put a sealed bundle in its place, if it is not there yet, and return where it is; None if its file is gone.
+
+    Parameters
+    ----------
+    manifest_sha256 : str
+        By which it is known.
+    meant : Target
+        Where it was to go.
+    hidden : str
+        The hidden name of its tar, if it has one.
+    now : Target
+        Where it goes if it is only there yet.
+    """
+    if meant.finish(manifest_sha256):
+        return meant
+    try:
+        with open(hidden, "rb") as file:  # noqa: PTH123  an empty name is none
+            now.prepare()
+            with now.staging() as new:
+                shutil.copyfileobj(file, new)
+    except FileNotFoundError:
+        return None
+    return now
 
 
 def taken(path: Path | RemotePath) -> DpGraphError:

@@ -57,6 +57,9 @@ class Witness(Protocol):
     def drawing(self) -> None:
         """From now on an error could reveal noisy numbers."""
 
+    def once(self, name: str, draw: Callable[[], T]) -> T:
+        """Return what was drawn before under a name, or draw it."""
+
     def clipped(self, n_rows: int, values: Sequence[int] = ()) -> None:
         """So many rows were outside their bounds or their ball, and values of each column clipped, which is private."""
 

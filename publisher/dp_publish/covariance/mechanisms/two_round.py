@@ -236,7 +236,7 @@ class TwoRound(Mechanism):
         """Return both rounds, from three passes over the table, or four with histograms; see `Mechanism`."""
 
         def draw(step: Step[Statistic, Outcome], statistic: Statistic) -> Outcome:
-            return step.draw(statistic, rng)
+            return witness.once(step.name, lambda: step.draw(statistic, rng))
 
         return self.play(rows, draw, witness)
 

@@ -61,17 +61,16 @@ def dask_cluster(scheduler: str | None = None, staging: str | None = None) -> It
         yield Cluster(ending.enter_context(Dask(scheduler)), whole_place(place), is_temporary=not staging)
 
 
-def require_apart(cluster: Cluster, *others: str | os.PathLike[str] | None) -> None:
-    """Refuse to stage where the job's records or the bundle go.
+def require_apart(cluster: Cluster, out: str | os.PathLike[str]) -> None:
+    """Refuse to stage where the bundle goes.
 
     Raises
     ------
     ParameterError
         One of the places is that of staging.
     """
-    for other in others:
-        if other is not None and whole_place(other).rstrip("/") == whole_place(cluster.staging).rstrip("/"):
-            raise ParameterError("--staging", "another place than that of the job and the bundle", cluster.staging)
+    if whole_place(out).rstrip("/") == whole_place(cluster.staging).rstrip("/"):
+        raise ParameterError("--staging", "another place than that of the bundle", cluster.staging)
 
 
 def whole_place(place: str | os.PathLike[str]) -> str:
@@ -81,7 +80,7 @@ def whole_place(place: str | os.PathLike[str]) -> str:
 
 
 def prepare_staging(staging: str, name: str) -> Store:
-    """Return the staging place, after a look whether it can be written and replaces nothing, as claims need it.
+    """Return the staging place, after a look whether it can be written and replaces nothing.
 
     The folder of the job is for its owner alone.
 

@@ -1,6 +1,6 @@
 """Rows summed, and noise added to them, by workers on many machines: what the publisher's own process does.
 
-It plans tasks, hands them out, and takes for each part of the bundle the one that won its claim (see `worker`).
+It plans tasks, hands them out, and takes the one result that the engine gives of each (see `worker`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import io
 import json
 import logging
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
 from typing import BinaryIO, TypeVar, cast
@@ -29,11 +28,10 @@ from dp_publish.data.row_ranges import RowRanges
 from dp_publish.data.table import Table
 from dp_publish.policy.coded_columns import signs_of
 from dp_publish.policy.model import Policy
-from dp_publish.release.job import Part
+from dp_publish.release.begun import Part
 from dp_publish.release.parts import Making, RowRange, Told, choose_ranges, stays_booked
 from dp_publish.release.workers.cluster import (
     Cluster,
-    changed_there,
     create_staged,
     is_here,
     prepare_staging,
@@ -57,7 +55,6 @@ from dp_publish.release.workers.worker import (
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _READ_AHEAD, _READ_AHEAD_HERE = 2**23, 2**20  # bytes of a staged part; here, while those before are digested
-_COPIED = 2**23  # bytes at a time
 
 
 class ClusterJob:
@@ -75,9 +72,6 @@ class ClusterJob:
         Tells how many rows of an entity may be published, and what columns that are no numbers are published as.
     n_columns : int
         How many columns are published.
-    name : str, optional
-        Its folder in the staging place, where a process that comes later can go on with what was claimed. Without a
-        name, nobody will, and each part is removed there as soon as it has been read and closed.
 
     Attributes
     ----------
@@ -89,15 +83,13 @@ class ClusterJob:
         Whether noisy parts may lie in the staging place, so that the release must stay on the books.
     """
 
-    def __init__(
-        self, cluster: Cluster, source: str, table: Table, policy: Policy, n_columns: int, name: str | None
-    ) -> None:
+    def __init__(self, cluster: Cluster, source: str, table: Table, policy: Policy, n_columns: int) -> None:
         self._cluster, self._table, self._n_columns = cluster, table, n_columns
         coded, privacy = [source.model_dump_json() for source in policy.sources], policy.privacy
         cap = () if privacy.entity is None else (privacy.entity.entity, privacy.max_rows)
         self._own = TableDescription(source, coded, policy.table.decimal, signs_of(policy), [], *cap)
         self._store = open_store(cluster.staging)
-        self._name, self._kept = name or f"job-{secrets.token_hex(8)}", name is not None
+        self._name = f"job-{secrets.token_hex(16)}"
         self._tasks: list[SplitTask] = []
         self._edges: list[int] = []
         self.require_unchanged = table.unchanged() if cap else lambda: None
@@ -128,7 +120,7 @@ class ClusterJob:
         return total
 
     def write(self, kinds: dict[str, str], columns: tuple[Column, ...], making: Making) -> list[Part]:
-        """Have noise added to all rows, and return the parts that won, in order; workers have keystreams of their own.
+        """Have noise added to all rows, and return the parts in order; workers have keystreams of their own.
 
         Raises
         ------
@@ -142,9 +134,9 @@ class ClusterJob:
         if isinstance(rows, PublishedRows):
             report.n_dropped = self._edges[-1] - report.n_over_cap - rows.n_rows
 
-        # 2. Workers add the noise, and claim parts; from here on noisy numbers lie outside of this process.
+        # 2. Workers add the noise, and stage parts; from here on noisy numbers lie outside of this process.
         tasks = self._part_tasks(rows, kinds, columns)
-        making.once("staged", lambda: True)
+        making.begun.staged(self._cluster.staging, self._name)
         self.has_staged_noise = True
         making.drawn.enter_context(stays_booked())
         receipts: dict[int, PartReceipt] = {}
@@ -163,12 +155,11 @@ class ClusterJob:
         if sorted(receipts) != [*range(len(receipts))] or sum(each.n_rows for each in receipts.values()) != rows.n_rows:
             raise StoreError(self._cluster.staging, "the parts that were staged there are not those of all rows")
 
-        # 3. The winners, to be read from where they are, or from the records of the release.
-        parts = [
-            Part(place, _open_staged(self._store, receipts[place], kept=self._kept), receipts[place].sha256)
+        # 3. They are read from where they are.
+        return [
+            Part(place, _open_staged(self._store, receipts[place]), receipts[place].sha256)
             for place in sorted(receipts)
         ]
-        return parts if making.job is None else [_copy(part, making.new_file()) for part in parts]
 
     def remove(self) -> None:
         """Remove everything that was staged, as far as the staging place lets us."""
@@ -187,8 +178,8 @@ class ClusterJob:
         store, engine, raw = self._store, self._cluster.engine, self._raw_rows()
         planned = choose_ranges(raw, self._n_columns, engine.n_workers) if raw.n_rows else []
         edges = [*sorted(each.start for each in planned), raw.n_rows] if planned else [0, 0]
-        description, table = self._describe(self._own._replace(edges=edges))
-        self._edges = description.edges
+        description, self._edges = self._own._replace(edges=edges), edges
+        table = create_staged(store, f"{self._name}/table.json", json.dumps(description._asdict()).encode())
 
         def tasks(number: int, given: str = "") -> list[SplitTask]:
             return [SplitTask(self._cluster.staging, self._name, table, given, place) for place in range(number)]
@@ -205,19 +196,6 @@ class ClusterJob:
             given = stage_list(store, self._name, "kept", kept)
         self._tasks = tasks(n_splits, given)
         return self._tasks
-
-    def _describe(self, own: TableDescription) -> tuple[TableDescription, str]:
-        """Stage the description of the table; that of an earlier process differs in its splits alone."""
-        content = self._store.create(f"{self._name}/table.json", json.dumps(own._asdict()).encode())
-        try:
-            found = TableDescription(**json.loads(content))
-            edges = [int(edge) for edge in found.edges]
-        except (ValueError, TypeError) as error:
-            raise changed_there(self._store) from error
-        ends = [own.edges[0], own.edges[-1]]
-        if found._replace(edges=own.edges) != own or edges != sorted(found.edges) or [edges[0], edges[-1]] != ends:
-            raise changed_there(self._store)
-        return found, hashlib.sha256(content).hexdigest()
 
     def _published_rows(self, kinds: dict[str, str], columns: tuple[Column, ...]) -> RowRanges | PublishedRows:
         """Return the rows that are published: the raw ones, or, if some are left out, those counted by workers."""
@@ -243,22 +221,15 @@ class ClusterJob:
         return tasks
 
 
-def _copy(part: Part, file: BinaryIO) -> Part:
-    """Return a staged part as a file of the release's records."""
-    with part.file as staged:
-        shutil.copyfileobj(staged, file, _COPIED)
-    return part._replace(file=file)
-
-
 class _Staged(RangeReader):
-    """A staged part, read from start to end; the last byte is given only if all of them are what was claimed.
+    """A staged part, read from start to end; the last byte is given only if all of them are what was staged.
 
-    Unless it is kept, closing it removes it.
+    Closing it removes it.
     """
 
-    def __init__(self, store: Store, receipt: PartReceipt, *, kept: bool) -> None:
+    def __init__(self, store: Store, receipt: PartReceipt) -> None:
         super().__init__(receipt.size)
-        self._store, self._receipt, self._kept = store, receipt, kept
+        self._store, self._receipt = store, receipt
         self._digest, self._digested = hashlib.sha256(), 0
 
     def _content(self, position: int, size: int) -> bytes:
@@ -272,12 +243,12 @@ class _Staged(RangeReader):
         return content
 
     def close(self) -> None:
-        if not self.closed and not self._kept:
+        if not self.closed:
             with contextlib.suppress(StoreError, OSError):  # what cannot be removed now is tried again at the end
                 self._store.delete(self._receipt.name)
         super().close()
 
 
-def _open_staged(store: Store, receipt: PartReceipt, *, kept: bool) -> BinaryIO:
+def _open_staged(store: Store, receipt: PartReceipt) -> BinaryIO:
     at_once = _READ_AHEAD_HERE if is_here(store) else _READ_AHEAD
-    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt, kept=kept), at_once))
+    return cast(BinaryIO, io.BufferedReader(_Staged(store, receipt), at_once))

@@ -3,13 +3,13 @@
 The table is described once, in the staging place; a task names the description, with its digest, and a split. Where
 entities are capped, workers count the rows of each entity in each split. Which rows are kept is drawn entity by entity,
 through all splits, and is staged as one bit for each row of a split, which every later pass reads. What was drawn is
-created once and never replaced: a task that runs again finds it, and so does a process that resumes the job. Entities
-are drawn in buckets, by a digest of their names, so that no worker needs all of them.
+created once and never replaced: a task that runs again finds it. Entities are drawn in buckets, by a digest of their
+names, so that no worker needs all of them.
 
 A part is noise on a range of rows. A worker gets no key, no ledger and no random bits: every attempt draws its own from
-the operating system. It stages its parts under a name of its own, where only the publisher may read, and claims each
-part by creating one name that all attempts share. One claim wins, and what it names is copied into the bundle. So noise
-that is drawn twice, as a worker was lost or slow, is never seen twice; what lost is removed with all that was staged.
+the operating system, and stages its parts under a name of its own, where only the publisher may read. Dask gives one
+result of each task, which names the parts that are copied into the bundle. So noise that is drawn twice, as a worker
+was lost or slow, is never seen twice; what is not named is removed with all that was staged.
 """
 
 from __future__ import annotations
@@ -388,7 +388,7 @@ class WorkerTask(NamedTuple):
 
 
 class PartReceipt(NamedTuple):
-    """A part that won its claim: its place among all, its name in the staging place, its size, digest and rows."""
+    """A staged part: its place among all, its name in the staging place, its size, digest and rows."""
 
     place: int
     name: str
@@ -398,7 +398,7 @@ class PartReceipt(NamedTuple):
 
 
 def publish_part(task: WorkerTask) -> tuple[RowRange, list[PartReceipt], RowReport]:
-    """Add noise to a range of rows, stage its parts and claim them; return the receipts of those that won.
+    """Add noise to a range of rows, stage its parts, and return their receipts.
 
     It may run several times, and several times at once.
 
@@ -412,7 +412,7 @@ def publish_part(task: WorkerTask) -> tuple[RowRange, list[PartReceipt], RowRepo
     RowRange
         Which rows.
     list of PartReceipt
-        One for each part: this attempt's, or those of one that claimed it before.
+        One for each part.
     RowReport
         What was done to the raw values, which is the same in every attempt.
     """
@@ -432,7 +432,7 @@ def publish_part(task: WorkerTask) -> tuple[RowRange, list[PartReceipt], RowRepo
             writer.close()
             yield from _take_finished(writer, wanted.first_part, attempt)
 
-    stage = partial(_stage, store, job)
+    stage = partial(_stage, store)
     n_threads = 1 if is_here(store) else 2  # elsewhere, noise is added to the next part while one is on its way
     receipts = list(map_batches(stage, finished(), n_threads, n_waiting=1))
     return wanted, receipts, report
@@ -465,10 +465,9 @@ def _take_finished(writer: PartWriter, first_part: int, attempt: str) -> Iterato
             yield PartReceipt(place, f"{attempt}/part-{place:05d}.parquet", len(content), sha256, n_rows), content
 
 
-def _stage(store: Store, job: str, part: tuple[PartReceipt, bytes]) -> PartReceipt:
-    """Stage a part and claim its place; return the receipt of the one that won."""
+def _stage(store: Store, part: tuple[PartReceipt, bytes]) -> PartReceipt:
+    """Stage a part, and return its receipt."""
     own, content = part
     if store.create(own.name, content) != content:
         raise StoreError(store.uri, f"another content is under the name {own.name}")
-    claim = store.create(f"{job}/claim-{own.place:05d}.json", json.dumps(own._asdict()).encode())
-    return PartReceipt(**json.loads(claim))
+    return own

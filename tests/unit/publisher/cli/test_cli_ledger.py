@@ -10,7 +10,6 @@ from tests.unit.publisher.conftest import POLICY, Call
 
 from dp_bundle.describe.sentences import REPLACEMENT
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.release.job import Job
 
 
 def test_ledger_lists_what_was_spent(people: Path, call: Call) -> None:
@@ -62,22 +61,33 @@ def test_every_command_takes_a_shared_ledger(people: Path, call: Call, monkeypat
     assert call("ledger").code == 0
 
 
-def test_an_interrupted_release_is_resumed(people: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --job, the command says how to go on, before and after an interrupt, and `resume` finishes the release."""
-    with monkeypatch.context() as patch:
-        patch.setattr(Job, "record_contents", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        ended = call("people.parquet", "--job", "people.job")
-    assert ended.code == 1
-    assert "go on with: dp-publish resume people.job\n" in ended.err
-    assert "stays on the books as spent: `dp-publish resume" in ended.err
-    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
-    again = call("people.parquet", "--job", "people.job", "--out", "b.tar")
-    assert "`dp-publish resume people.job` finishes its release" in again.err
-    assert "if this ends early" not in again.err
+def test_an_interrupted_release_goes_on_by_the_same_command(
+    people: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an interrupt that came when a search had told something, the same command finishes that release.
 
-    done = call("resume", "people.job")
-    assert done.code == 0, done.err
-    assert "wrote" in done.out
+    Another table's is another; and `ledger cancel` says that what was told stays paid for.
+    """
+
+    def stop(*_given: object) -> None:
+        raise KeyboardInterrupt
+
+    words = ["people.parquet", "--mu", "3", "--release", "covariance"]
+    with monkeypatch.context() as patch:
+        patch.setattr("dp_publish.release.publishing.settle", stop)
+        ended = call(*words)
+    assert ended.code == 1
+    assert "the same command on the same table goes on with it, at no further cost" in ended.err
+    assert [entry.state for entry in Ledger().entries()] == ["reserved"]
+
+    assert call(*words).code == 0
     assert Path("people.bundle.tar.minisig").exists()
     assert [(entry.number, entry.state) for entry in Ledger().entries()] == [(1, "published")]
-    assert "is no job of this version" in call("resume", "people.job").err
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dp_publish.release.publishing.settle", stop)
+        call(*words, "--out", "b.tar")
+    assert "stays on the books as spent, as a private search" in call("ledger", "cancel", "people", "2").out
+    assert [entry.state for entry in Ledger().entries()] == ["published", "reserved"]
+    for words in (["people", "1"], ["people", "2"], ["people", "3"], ["nobody", "1"]):
+        assert call("ledger", "cancel", *words).err.startswith("error: ")

@@ -102,7 +102,7 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
     monkeypatch: pytest.MonkeyPatch,
     command: Callable[..., Any],
 ) -> None:
-    """Nobody can read it as a release, it is booked as spent, no other one takes its place, and the tar finishes it."""
+    """Nobody can read it as a release, it is booked as spent, and the tar finishes it, or else the same command."""
     create = remote_store.RemoteStore.create
 
     def fail(self: Any, name: str, content: bytes) -> bytes:
@@ -119,12 +119,14 @@ def test_a_crash_before_the_manifest_leaves_no_release_and_stays_paid_for(
     said = f"dp-bundle unpack people.tar --out {store.uri}"
     notes = " ".join(caught.value.__notes__)
     assert said in notes
-    assert "stays on the books as spent" in notes
-    with pytest.raises(DpGraphError, match="already"):
-        publish_to(store.uri)
+    assert "stays on the books as spent, and the same command" in notes
     assert states() == ["sealed"]
 
-    assert command("dp-bundle", *said.split()[1:]).returncode == 0
+    if member.endswith(".parquet"):
+        publish_to(store.uri)
+        assert states() == ["published"]
+    else:
+        assert command("dp-bundle", *said.split()[1:]).returncode == 0
     with open_bundle(store.uri) as bundle:
         assert bundle.manifest_sha256 == Ledger().entries()[0].manifest_sha256
 

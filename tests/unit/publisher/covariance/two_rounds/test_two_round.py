@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -41,6 +41,11 @@ class Watch:
 
     def __init__(self) -> None:
         self.drawn, self.n_clipped = False, -1
+
+    @staticmethod
+    def once(_name: str, draw: Any) -> Any:
+        """Draw."""
+        return draw()
 
     def drawing(self) -> None:
         """Note it."""

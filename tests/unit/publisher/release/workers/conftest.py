@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
-from tests.unit.publisher.release.conftest import Publish, Sent, killed_by
+from tests.unit.publisher.release.conftest import Publish, Sent
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.data import rows as parts
 from dp_bundle.files.opening import open_store
 from dp_publish import Policy, Receipt
-from dp_publish.release.resuming import resume
 from dp_publish.release.workers import worker
 from dp_publish.release.workers.cluster import Cluster
 
@@ -70,24 +66,6 @@ def by_workers(source: Path, cluster: Cluster, publish_here: Publish) -> Publish
         return publish_here(data, policy, **{"cluster": cluster, **others})
 
     return make
-
-
-@pytest.fixture
-def gone_on(cluster: Cluster, key: Ed25519PrivateKey) -> Callable[..., Receipt]:
-    """Return what goes on with a job by these workers, or by others."""
-    return lambda job, others=cluster: resume(job, key=key, workers=lambda _: contextlib.nullcontext(others))[0]
-
-
-@contextlib.contextmanager
-def killed_in(owner: Any, name: str, call: Callable[..., Any]) -> Iterator[None]:
-    """Have another function called in place of one, which ends the process of the block, as a kill would."""
-
-    def ended(*given: Any, **named: Any) -> None:
-        call(*given, **named)
-        raise SystemExit
-
-    with killed_by(SystemExit, owner, name, ended):
-        yield
 
 
 def owners() -> NDArray[np.int64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.unit.publisher.release.conftest import Publish, nothing_happened, private, rows_of, states
-from tests.unit.publisher.release.workers.conftest import N_ROWS, killed_in, staged
+from tests.unit.publisher.release.workers.conftest import N_ROWS, staged
 
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, StoreError
 from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.files.opening import open_store
-from dp_publish import Policy, Receipt
-from dp_publish.release.job import Part
+from dp_publish import Policy
+from dp_publish.release.begun import Begun, Part
 from dp_publish.release.workers import distributed
 from dp_publish.release.workers.cluster import Cluster
 
@@ -44,23 +43,23 @@ def test_of_tasks_that_run_twice_one_part_is_published(
 ) -> None:
     """Two attempts at each part are staged with noise of their own, and one alone is published, once and in its place.
 
-    What is in the bundle gives its room back at once, and what lost its claim at the end.
+    What is in the bundle gives its room back at once, and what is in none at the end.
     """
     seen: dict[str, bytes] = {}
     left: list[str] = []
-    write, remove = distributed.ClusterJob.write, distributed.ClusterJob.remove
+    write, remove = distributed.ClusterJob.write, Begun.remove
 
     def write_and_look(job: distributed.ClusterJob, *arguments: Any) -> list[Part]:
         written = write(job, *arguments)
         seen.update({name: open_store(cluster.staging).read(name) for name in staged_parts(cluster)})
         return written
 
-    def look_and_remove(job: distributed.ClusterJob) -> None:
+    def look_and_remove(begun: Begun) -> None:
         left.extend(staged_parts(cluster))
-        remove(job)
+        remove(begun)
 
     monkeypatch.setattr(distributed.ClusterJob, "write", write_and_look)
-    monkeypatch.setattr(distributed.ClusterJob, "remove", look_and_remove)
+    monkeypatch.setattr(Begun, "remove", look_and_remove)
     receipt = by_workers(policy_for())
     assert np.abs(rows_of(receipt)["x"] - np.arange(N_ROWS)).max() < 5
     with open_bundle(receipt.path) as opened:
@@ -116,26 +115,3 @@ def test_an_error_of_a_worker_is_told_as_it_is(source: Path, by_workers: Publish
     with pytest.raises(MissingValuesError, match="'x'"):
         by_workers(policy_for())
     assert states() == ["reserved"]
-
-
-def test_a_killed_driver_is_resumed_with_what_was_claimed(
-    cluster: Cluster, tmp_path: Path, by_workers: Publish, gone_on: Callable[..., Receipt]
-) -> None:
-    """After a kill with all parts claimed and none recorded, the parts that won are published, and staging is empty."""
-    found: dict[str, str] = {}
-
-    def look(job: distributed.ClusterJob, *words: Any) -> None:
-        found.update({f"data/part-{part.place:05d}.parquet": part.sha256 for part in write(job, *words)})
-
-    write = distributed.ClusterJob.write
-    with killed_in(distributed.ClusterJob, "write", look):
-        by_workers(policy_for(), job=tmp_path / "d.job")
-    assert staged(cluster)
-    receipt = gone_on(tmp_path / "d.job")
-    with open_bundle(receipt.path) as opened:
-        assert {name: opened.sha256(name) for name in opened.members if name.startswith("data/")} == found
-    assert len(found) == 11
-    assert states() == ["published"]
-    assert receipt.report.n_rows == N_ROWS
-    assert not staged(cluster)
-    assert not (tmp_path / "d.job").exists()

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import pickletools
 from collections import Counter
-from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +18,6 @@ from tests.unit.publisher.release.workers.conftest import (
     LEVELS,
     N_ROWS,
     NUMBERED,
-    killed_in,
     owners,
     policy_for,
     published,
@@ -29,10 +25,7 @@ from tests.unit.publisher.release.workers.conftest import (
 )
 
 from dp_bundle.bundle.reading import open_bundle
-from dp_publish import Receipt
-from dp_publish.release.workers import worker
 from dp_publish.release.workers.cluster import Cluster
-from dp_publish.release.workers.distributed import ClusterJob
 from dp_publish.sampling.keystream import insecure_keystream
 
 BOUNDED = {"n": {"bounds": [0, 64]}, "x": {"bounds": [-4, 4], "missing": "drop"}, "y": {"bounds": [-6, 6]}}
@@ -80,33 +73,6 @@ def test_entities_keep_as_many_rows_as_they_may(
     else:
         assert kept == allowed
     assert set(sizes[:-1]) <= {100}
-    assert staged(cluster) == []
-
-
-def test_quotas_are_not_drawn_again(
-    source: Path,
-    cluster: Cluster,
-    tmp_path: Path,
-    by_workers: Publish,
-    monkeypatch: pytest.MonkeyPatch,
-    gone_on: Callable[..., Receipt],
-) -> None:
-    """A release that is resumed by more workers keeps the rows that were drawn before, in the splits of before."""
-    with killed_in(ClusterJob, "_part_tasks", lambda job, *_: job._split_tasks()):
-        by_workers(CAPPED, job=tmp_path / "a.job")
-    by_end = {path.name: path.read_bytes() for path in Path(cluster.staging).glob("*/*")}
-    assert sum(name.startswith("quotas-") for name in by_end) == 4
-
-    more = Sent()
-    more.n_workers = 5
-    monkeypatch.setattr(worker, "draw_quotas", lambda *_: pytest.fail("quotas were drawn again"))
-    receipt = gone_on(tmp_path / "a.job", Cluster(more, cluster.staging))
-
-    edges = json.loads(by_end["table.json"])["edges"]
-    bits = [np.unpackbits(np.frombuffer(by_end[f"kept-{place:05d}.bits"], np.uint8)) for place in range(len(edges) - 1)]
-    kept = np.concatenate([each[: last - first] for each, (first, last) in zip(bits, pairwise(edges), strict=True)])
-    complete = pq.read_table(source)["x"].is_valid().to_numpy()
-    assert np.array_equal(published(receipt.path)[0], np.flatnonzero(kept.astype(bool) & complete))
     assert staged(cluster) == []
 
 

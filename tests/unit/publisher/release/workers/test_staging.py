@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.publisher.release.conftest import Publish, private, states
-from tests.unit.publisher.release.workers.conftest import CAPPED, EXACT, killed_in, policy_for, staged
+from tests.unit.publisher.release.conftest import Publish, R, Sent, T, killed_by, private, states
+from tests.unit.publisher.release.workers.conftest import CAPPED, EXACT, policy_for, staged
 
 from dp_bundle.base.errors import DpGraphError, MissingValuesError, ParameterError, SchemaError, StoreError
-from dp_publish import Receipt
 from dp_publish.data import contribution_cap
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.release.begun import cancel
 from dp_publish.release.workers import worker
 from dp_publish.release.workers.cluster import Cluster
 from dp_publish.release.workers.distributed import ClusterJob
@@ -56,24 +57,33 @@ FORGED = {
 }
 
 
+class Forging(Sent):
+    """Workers between whose tasks somebody changes what lies under a name."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__()
+        self.folder, self.name, self.has_forged = folder, name, False
+
+    def map_unordered(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """Change it as soon as it is there."""
+        for path in [] if self.has_forged else self.folder.glob(f"*/{self.name}"):
+            forged = FORGED[self.name](path.read_bytes())
+            assert forged != path.read_bytes()
+            path.unlink()
+            path.write_bytes(forged)
+            self.has_forged = True
+        return super().map_unordered(function, tasks)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORGED)
-def test_what_lies_in_the_staging_place_is_not_trusted(
-    name: str, cluster: Cluster, tmp_path: Path, by_workers: Publish, gone_on: Callable[..., Receipt]
-) -> None:
-    """Whoever can put something under a name before us could lift the cap or the noise: it is refused."""
-    with killed_in(ClusterJob, "write", ClusterJob.write):
-        by_workers(CAPPED, job=tmp_path / "a.job")
-    (path,) = Path(cluster.staging).glob(f"*/{name}")
-    forged = FORGED[name](path.read_bytes())
-    assert forged != path.read_bytes()
-    path.unlink()
-    path.write_bytes(forged)
-
-    with pytest.raises(StoreError, match="changed") as caught:
-        gone_on(tmp_path / "a.job")
-    assert "stays on the books" in caught.value.__notes__[0]
-    assert states() == ["reserved"]
+def test_what_lies_in_the_staging_place_is_not_trusted(name: str, tmp_path: Path, by_workers: Publish) -> None:
+    """Whoever can change what is under a name could lift the cap or the noise: it is refused."""
+    engine = Forging(tmp_path / "staging", name)
+    with pytest.raises(StoreError, match="changed"):
+        by_workers(CAPPED, cluster=Cluster(engine, str(tmp_path / "staging")))
+    assert engine.has_forged
+    assert "published" not in states()
     assert not (tmp_path / "a.tar").exists()
 
 
@@ -99,9 +109,8 @@ def test_quotas_that_do_not_keep_to_the_cap_are_refused() -> None:
             contribution_cap.require_quotas(counts, wrong, 2)
 
 
-@pytest.mark.parametrize("with_job", [False, True])
 def test_nothing_is_taken_back_once_noise_was_staged(
-    with_job: bool, cluster: Cluster, tmp_path: Path, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, by_workers: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody takes the bundle's name while workers stage noisy parts: the release stays on the books."""
     honest = ClusterJob.write
@@ -112,44 +121,42 @@ def test_nothing_is_taken_back_once_noise_was_staged(
 
     monkeypatch.setattr(ClusterJob, "write", write)
     with pytest.raises(DpGraphError):
-        by_workers(policy_for(EXACT, sigma=0.05), job=tmp_path / "a.job" if with_job else None)
+        by_workers(policy_for(EXACT, sigma=0.05))
     assert states() == ["reserved"]
-    assert with_job or staged(cluster) == []
+    assert staged(cluster) == []
+
+
+def test_what_a_killed_process_staged_is_removed_by_name(cluster: Cluster, by_workers: Publish) -> None:
+    """Noisy parts that a killed process left may have been seen: the cost stays, and `cancel` says so and cleans up."""
+    with killed_by(SystemExit, ClusterJob, "remove", lambda _: None), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dp_publish.release.publishing.settle", lambda _: (_ for _ in ()).throw(SystemExit))
+        by_workers(policy_for(EXACT, sigma=0.05))
+    assert any("attempt-" in name for name in staged(cluster))
+    assert "stays on the books as spent, as workers staged" in cancel(Ledger(), "d", 1)
+    assert (states(), staged(cluster)) == (["reserved"], [])
 
 
 def test_a_release_that_cannot_be_finished_leaves_nothing_staged(
-    cluster: Cluster, tmp_path: Path, by_workers: Publish, gone_on: Callable[..., Receipt]
+    cluster: Cluster, tmp_path: Path, by_workers: Publish
 ) -> None:
-    """A row that is nobody's ends a release, begun or resumed, which is taken back; names of entities are removed."""
+    """A row that is nobody's ends a release, which is taken back; names of entities are removed."""
     table = pa.table({"n": np.arange(1000.0), "who": pa.array([*["a"] * 999, None])})
     pq.write_table(table, tmp_path / "raw.parquet", row_group_size=100)
     policy = private({"n": {"bounds": [0, 1000]}}, sigma=9.0, unit={"entity": "who", "max_rows": 1})
-    data, job = tmp_path / "raw.parquet", tmp_path / "j"
-    for given in (None, job):
-        with pytest.raises(MissingValuesError):
-            by_workers(policy, data, job=given)
-        assert not job.exists()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dp_publish.release.publishing._take_back_or_explain", lambda *_: None)
-        with pytest.raises(MissingValuesError):
-            by_workers(policy, data, job=job)
-    assert any("/entities-" in name for name in staged(cluster))
     with pytest.raises(MissingValuesError):
-        gone_on(job)
+        by_workers(policy, tmp_path / "raw.parquet")
     assert not list(Path(cluster.staging).iterdir())
     assert states() == []
 
 
-@pytest.mark.parametrize("place", ["job", "out/", "taken"])
-@pytest.mark.parametrize("with_job", [False, True])
+@pytest.mark.parametrize("place", ["out/", "taken"])
 def test_staging_that_cannot_be_used_is_refused(
-    place: str, with_job: bool, cluster: Cluster, tmp_path: Path, by_workers: Publish
+    place: str, cluster: Cluster, tmp_path: Path, by_workers: Publish
 ) -> None:
-    """What cannot be written, or is where job or bundle go, is no place; nothing is booked, and no job is begun."""
+    """What cannot be written, or is where the bundle goes, is no place; nothing is booked."""
     (tmp_path / "taken").write_text("a file")
-    given = {"job": tmp_path / "job"} if with_job or place == "job" else {}
     with pytest.raises((ParameterError, StoreError), match="stag"):
-        by_workers(CAPPED, out=f"{tmp_path}/out/", cluster=Cluster(cluster.engine, f"{tmp_path}/{place}"), **given)
+        by_workers(CAPPED, out=f"{tmp_path}/out/", cluster=Cluster(cluster.engine, f"{tmp_path}/{place}"))
     assert states() == []
     assert {path.name for path in tmp_path.iterdir()} <= {"home", "raw.parquet", "taken"}
     assert (tmp_path / "taken").read_text() == "a file"

@@ -1,0 +1,314 @@
+"""Releases that were begun: what a private search told, and the sealed bundle, kept until the release is published.
+
+A release that ended early has a record beside the ledger, for its publisher alone. A living process holds a lock on
+its own. What no process holds is looked at before the ledger is used again (`take_back`): a release of which nothing
+was told and no file got a name is taken off the books. Any other waits for the same command on the same table, which
+goes on from there: every outcome of a search is recorded before anything follows from it, and is never drawn again, so
+that nobody can choose among outcomes by ending processes, nor can memory or time. Noise that nobody saw is drawn anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+
+import numpy as np
+from pydantic import ConfigDict, TypeAdapter, with_config
+
+from dp_bundle.base.errors import DpGraphError
+from dp_bundle.files.new_files import link_hidden, locked, locked_folder, write_whole
+from dp_bundle.files.places import is_uri
+from dp_bundle.manifest.columns import Column
+from dp_bundle.manifest.discovery import Discovery
+from dp_bundle.manifest.guarantee import Guarantee
+from dp_bundle.manifest.moment_noise import SecondMoments
+from dp_bundle.manifest.release import Release
+from dp_bundle.manifest.sources import Source
+from dp_publish.data.missing import RowReport
+from dp_publish.data.table import Table
+from dp_publish.ledger.ledger import Ledger
+from dp_publish.release.targets import Target, choose_target
+from dp_publish.release.workers.cluster import remove_staged
+
+T = TypeVar("T")
+_PLAN, _OUTCOMES, _SEALED, _STAGED = "plan.json", "outcomes.jsonl", "sealed.json", "staged.json"
+_ROWS = 2**16  # of a table in memory at a time
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True)
+class Contents:
+    """What the manifest says of the data members of a bundle, and what its publisher is told of them.
+
+    `report`, and it alone, tells of private values. `remark` says what was chosen for her, and why; it holds nothing
+    private. `sources` and `left_out` are those that were found privately, and take the place of declared ones.
+    """
+
+    n_rows: int
+    columns: tuple[Column, ...]
+    guarantee: Guarantee
+    report: RowReport
+    remark: str | None = None
+    second_moments: SecondMoments | None = None
+    sources: tuple[Source, ...] | None = None
+    discovery: Discovery | None = None
+    left_out: tuple[str, ...] | None = None
+
+
+class Part(NamedTuple):
+    """A data member that was written: its place among all, its file and the SHA-256 of that."""
+
+    place: int
+    file: BinaryIO
+    sha256: str
+
+
+@with_config(ConfigDict(extra="forbid", ser_json_bytes="hex", val_json_bytes="hex"))
+@dataclass(frozen=True)
+class Sealed:
+    """A bundle that was written and signed; `blake2b` is the BLAKE2b-512 digest of the whole file.
+
+    `out` is where it goes, and `hidden` its name until then, if it could be given one.
+    """
+
+    release: Release
+    manifest_sha256: str
+    blake2b: bytes
+    report: RowReport
+    remark: str | None
+    left_out: tuple[str, ...] | None = None
+    out: str = ""
+    hidden: str = ""
+
+
+class Begun:
+    """The record of a release, which its process holds.
+
+    Parameters
+    ----------
+    folder : Path
+        Its folder, whose name ends in the mark of the release in the ledger.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.mark = folder, folder.name.rpartition("-")[2]
+        path = folder / _OUTCOMES
+        lines = path.read_text().split("\n")[:-1] if path.exists() else []  # one that was cut short was not used
+        self._told: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        self._n_used, self._is_closed = 0, False
+
+    @property
+    def has_told(self) -> bool:
+        """True if an outcome was recorded."""
+        return bool(self._told)
+
+    @property
+    def why_spent(self) -> str:
+        """Why the release cannot be taken off the books any more; nothing if it can."""
+        if (self.folder / _SEALED).exists():
+            return "it was signed, and may have been seen"
+        if (self.folder / _STAGED).exists():
+            return "workers staged noisy parts, which may have been seen"
+        return "a private search had told something" if self.has_told else ""
+
+    def once(self, name: str, draw: Callable[[], T]) -> T:
+        """Return the next outcome as it was recorded under a name, or draw and record it.
+
+        Noisy sums of rows are not recorded, nor what is drawn after them: nobody has seen any of it, and nothing that
+        can be noticed follows from it.
+
+        Raises
+        ------
+        DpGraphError
+            The record has another outcome there.
+        """
+        if self._n_used < len(self._told):
+            told = self._told[self._n_used]
+            if told["name"] != name:
+                raise DpGraphError(f"the record {self.folder} was changed: remove it, and publish anew")
+            self._n_used += 1
+            return cast(T, np.array(told["array"], np.int64) if "array" in told else told["outcome"])
+        found = draw()
+        self._is_closed = self._is_closed or not isinstance(found, np.ndarray | np.integer | int | list | dict)
+        if not self._is_closed:
+            kept = {"array": found.tolist()} if isinstance(found, np.ndarray) else {"outcome": found}
+            self._told.append({"name": name, **kept})
+            self._n_used += 1
+            with (self.folder / _OUTCOMES).open("w" if self._n_used == 1 else "a") as file:
+                file.write(f"{json.dumps(self._told[-1], default=int)}\n")
+        return found
+
+    def staged(self, staging: str, name: str) -> None:
+        """Record where workers stage noisy parts, before they do."""
+        self._write(_STAGED, json.dumps([staging, name]))
+
+    def seal(self, made: Sealed, file: BinaryIO, target: Target) -> Sealed:
+        """Record a bundle before it is booked as sealed, with a hidden name of its file, which is whole."""
+        hidden = link_hidden(file, target.folder / target.tar.name)
+        if hidden is not None:
+            made = replace(made, out=target.spelled, hidden=str(hidden.absolute()))
+            self._write(_SEALED, TypeAdapter(Sealed).dump_json(made).decode())
+        return made
+
+    def sealed(self) -> Sealed | None:
+        """Return the bundle that was sealed, if one was."""
+        with contextlib.suppress(FileNotFoundError):
+            return TypeAdapter(Sealed).validate_json((self.folder / _SEALED).read_bytes())
+        return None
+
+    def remove(self) -> None:
+        """Remove the record, and all that is left of the release in hidden places."""
+        sealed = self.sealed()
+        if sealed is not None and sealed.hidden:
+            Path(sealed.hidden).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            remove_staged(*json.loads((self.folder / _STAGED).read_bytes()))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write(self, name: str, content: str) -> None:
+        write_whole(self.folder / name, content.encode(), replace=True, mode=0o600)
+
+
+@contextlib.contextmanager
+def begin(ledger: Ledger, dataset: str, digest: str) -> Iterator[Begun]:
+    """Hold the record of a release: one with this digest that no process holds any more, or a new one.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Where it is booked, or will be; see `take_back` for what happens there first.
+    dataset : str
+        Its dataset.
+    digest : str
+        Of everything that decides on the release, the table included: private, as the record is.
+    """
+    with contextlib.ExitStack() as held:
+        with _alone(ledger):
+            begun = _take_back(ledger, digest, held)
+            if begun is None:
+                folder = ledger.begun / f"{digest}-{secrets.token_hex(16)}"
+                folder.mkdir(mode=0o700)
+                held.enter_context(locked_folder(folder, 0.0))
+                write_whole(folder / _PLAN, json.dumps({"dataset": dataset}).encode(), replace=False, mode=0o600)
+                begun = Begun(folder)
+        yield begun
+
+
+def take_back(ledger: Ledger) -> None:
+    """Take releases off the books that ended early, of which nothing can have been seen."""
+    if any(records(ledger)):
+        with contextlib.ExitStack() as held, _alone(ledger):
+            _take_back(ledger, "none", held)
+
+
+def cancel(ledger: Ledger, dataset: str, number: int) -> str:
+    """Take a release that ended early off the books, or say why it stays there; what was kept of it is removed.
+
+    Raises
+    ------
+    DpGraphError
+        It is not on the books, or published, or a process is at it, or was begun on another machine.
+    """
+    name, entry = f"release {number} of {dataset!r}", ledger.books().entries.get((dataset, number, ""))
+    if entry is None or entry.state == "cancelled":
+        raise DpGraphError(f"{name} is not on the books of the ledger {ledger.place}")
+    if entry.state == "published":
+        raise DpGraphError(f"{name} is published, at {entry.file}, and stays on the books as spent")
+    with contextlib.ExitStack() as held, _alone(ledger):
+        for begun in records(ledger):
+            found = ledger.find(dataset, begun.mark)
+            if found is None or found.lineage.number != number:
+                continue
+            try:
+                held.enter_context(locked_folder(begun.folder, 0.0))
+            except OSError as error:
+                raise DpGraphError(f"a process is at {name}: wait until it ends, or end it") from error
+            why = begun.why_spent or ("" if entry.state == "reserved" else "it was signed, and may have been seen")
+            if not why:
+                ledger.cancel(found)
+            begun.remove()
+            if why:
+                return f"{name} stays on the books as spent, as {why}; what was kept to go on with it is removed"
+            return f"{name} is off the books, as nothing of it can have been seen; its number will not be used again"
+    raise DpGraphError(
+        f"this machine has no record of {name}, which stays on the books as spent: run this on the machine that began "
+        "it, which knows whether anything of it can have been seen"
+    )
+
+
+def digest_of_release(table: Table, kinds: Mapping[str, str], decided: Any) -> str:
+    """Return the digest of a table, of its files or of columns in memory, and of all else that decides on a release."""
+    whole = hashlib.blake2b(json.dumps(decided, sort_keys=True).encode(), digest_size=16)
+    if table.describe is None:
+        for batch in table.batches([*table.cells.stored(dict(kinds))], _ROWS):
+            whole.update(batch.serialize())
+        return whole.hexdigest()
+    for path, size, _, ends in table.describe():
+        whole.update(f"{size} {ends}".encode())
+        if not is_uri(path):
+            with Path(path).open("rb") as file:
+                whole.update(hashlib.file_digest(file, "blake2b").digest())
+    return whole.hexdigest()
+
+
+def digest_of(file: BinaryIO) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    file.seek(0)
+    return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
+
+
+def _alone(ledger: Ledger) -> contextlib.AbstractContextManager[None]:
+    """Hold all records of a ledger for as long as it takes to look at them."""
+    return locked(ledger.begun / ".lock")
+
+
+def records(ledger: Ledger) -> Iterator[Begun]:
+    """Yield the records of all releases that were begun on this machine and are not published."""
+    if ledger.begun.is_dir():
+        yield from (Begun(path) for path in sorted(ledger.begun.iterdir()) if not path.name.startswith("."))
+
+
+def _take_back(ledger: Ledger, digest: str, held: contextlib.ExitStack) -> Begun | None:
+    """Look at all records that no process holds, and return one with this digest, which is held then."""
+    adopted = None
+    for begun in records(ledger):
+        with contextlib.ExitStack() as lock:
+            try:
+                lock.enter_context(locked_folder(begun.folder, 0.0))
+            except OSError:  # its process lives
+                continue
+            if not _is_over(ledger, begun, ours=begun.folder.name.startswith(digest)):
+                if adopted is None and begun.folder.name.startswith(digest):
+                    adopted = begun
+                    held.push(lock.pop_all())
+            else:
+                begun.remove()
+    return adopted
+
+
+def _is_over(ledger: Ledger, begun: Begun, *, ours: bool) -> bool:
+    """Return whether nobody can go on with a release that ended early, and make that true on the books as well."""
+    try:
+        dataset = json.loads((begun.folder / _PLAN).read_bytes())["dataset"]
+    except (OSError, ValueError):
+        return True  # it came to nothing
+    found, sealed = ledger.find(dataset, begun.mark), begun.sealed()
+    entry = None if found is None else ledger.entry(found)
+    if found is None or entry is None or entry.state in ("cancelled", "published"):
+        return True
+    if sealed is None and entry.state == "sealed":
+        return True  # what was drawn is lost, and must not be drawn again
+    if not begun.why_spent:
+        ledger.cancel(found)
+        return True
+    if sealed is None or ours or not choose_target(sealed.out).holds(sealed.manifest_sha256):
+        return False
+    ledger.commit(found, sealed.manifest_sha256, sealed.out)
+    return True
