@@ -135,7 +135,8 @@ def inside(columns: Sequence[Column], n: int, rng: np.random.Generator) -> Draft
 
     What is in one half of the rows is in the other as well, in the same order.
     """
-    values = [np.resize(each, n) for each in values_inside(columns, -(-n // 2), rng)]
+    twice = np.arange(n) % -(-n // 2)
+    values: list[Values] = [each[twice] for each in values_inside(columns, -(-n // 2), rng)]
     steps = np.clip(np.rint(np.column_stack(values) / granularities(columns)), *_step_bounds(columns))
     return Draft(steps, steps, np.zeros(steps.shape, dtype=bool), values)
 

@@ -9,6 +9,7 @@ import contextlib
 import io
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -175,3 +176,14 @@ class FolderStore:
 
     def _error(self, name: str, error: OSError) -> StoreError:
         return StoreError(quote_path(self.folder / name), error.strerror or type(error).__name__)
+
+
+def remove_below(place: str, name: str) -> None:
+    """Remove all that is under a name in a folder or at a URI, as far as the place lets us."""
+    with contextlib.suppress(StoreError, OSError):
+        store = open_store(place)
+        for each in store.names(name):
+            store.delete(each)
+        folder = located(place)
+        if isinstance(folder, Path):
+            shutil.rmtree(folder / name, ignore_errors=True)  # empty folders by now

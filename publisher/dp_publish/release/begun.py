@@ -24,6 +24,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.files.new_files import link_hidden, locked, locked_folder, write_whole
+from dp_bundle.files.opening import remove_below
 from dp_bundle.files.places import is_uri
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.discovery import Discovery
@@ -35,7 +36,6 @@ from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Table
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.release.targets import Target, choose_target
-from dp_publish.release.workers.cluster import remove_staged
 
 T = TypeVar("T")
 _PLAN, _OUTCOMES, _SEALED, _STAGED = "plan.json", "outcomes.jsonl", "sealed.json", "staged.json"
@@ -169,7 +169,7 @@ class Begun:
         if sealed is not None and sealed.hidden:
             Path(sealed.hidden).unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
-            remove_staged(*json.loads((self.folder / _STAGED).read_bytes()))
+            remove_below(*json.loads((self.folder / _STAGED).read_bytes()))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, name: str, content: str) -> None:

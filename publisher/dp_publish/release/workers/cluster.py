@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -129,17 +128,6 @@ def read_staged(store: Store, name: str, sha256: str) -> bytes:
 def changed_there(store: Store) -> StoreError:
     """Return the error for something that was staged and is not what it was."""
     return StoreError(store.uri, "the job was changed there: publish again, and stage where only you can write")
-
-
-def remove_staged(staging: str, name: str) -> None:
-    """Remove all that a job staged, as far as the staging place lets us."""
-    with contextlib.suppress(StoreError, OSError):
-        store = open_store(staging)
-        for each in store.names(name):
-            store.delete(each)
-        place = located(staging)
-        if isinstance(place, Path):
-            shutil.rmtree(place / name, ignore_errors=True)  # empty folders by now
 
 
 def is_here(store: Store) -> bool:

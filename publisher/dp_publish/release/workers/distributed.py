@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from dp_bundle.base.errors import DataError, StoreError
 from dp_bundle.engines.engine import closing_results, map_in_order
-from dp_bundle.files.opening import open_store
+from dp_bundle.files.opening import open_store, remove_below
 from dp_bundle.files.places import Store
 from dp_bundle.files.windows import RangeReader
 from dp_bundle.manifest.columns import Column
@@ -35,7 +35,6 @@ from dp_publish.release.workers.cluster import (
     create_staged,
     is_here,
     prepare_staging,
-    remove_staged,
 )
 from dp_publish.release.workers.worker import (
     PartReceipt,
@@ -163,7 +162,7 @@ class ClusterJob:
 
     def remove(self) -> None:
         """Remove everything that was staged, as far as the staging place lets us."""
-        remove_staged(self._cluster.staging, self._name)
+        remove_below(self._cluster.staging, self._name)
 
     def _raw_rows(self) -> RowRanges:
         """Return all rows of the table by their numbers."""
