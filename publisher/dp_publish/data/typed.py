@@ -93,8 +93,8 @@ class Cells:
     def _read(self, batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
         source_of, faults, stored = self._source_of, list[tuple[int, str, str]](), dict[str, pa.Array]()
         for name, kind in self.stored(kinds).items():
-            cells = decoded(_side(batch.column(name), kind))
-            cells = self.found[name](cells) if name in self.found else cells
+            cells = decoded(_side(batch.column(name), "text" if name in self.found else kind))
+            cells = self.found[name](pc.cast(cells, pa.string())) if name in self.found else cells
             read, describe = _typed(cells, name, kind, self.written)
             stored[name] = read.values
             faults += _first_fault(name, cells, read.fits, describe)

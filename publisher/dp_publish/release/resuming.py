@@ -6,7 +6,6 @@ import contextlib
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from dp_publish.data.table import coded, open_table
 from dp_publish.ledger.ledger import Ledger, Reservation, open_ledger
 from dp_publish.policy.coded_columns import signs_of
 from dp_publish.policy.model import Policy
-from dp_publish.policy.open_columns import find_candidates, is_open
 from dp_publish.release.job import Job, open_job
 from dp_publish.release.preparing import Order, cluster_job, make_maker, software
 from dp_publish.release.publishing import Receipt, carry_out, in_our_words
@@ -86,8 +84,6 @@ def resume(
         maker = tasks = None
         if not is_drawn:
             table = coded(open_table(plan.data, policy.table), policy.sources, signs_of(policy))
-            if is_open(policy) and plan.staging is None:
-                order = replace(order, found=find_candidates(table, policy, plan.withheld))
             if plan.staging is not None:
                 cluster = ending.enter_context((workers or partial(dask_cluster, None))(plan.staging))
                 tasks = cluster_job(order, cluster, plan.data, table, plan.staged)
