@@ -43,7 +43,7 @@ from dp_publish.data.row_ranges import (
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
 from dp_publish.data.text_file import Survey, TextFile
-from dp_publish.data.typed import Cells, TypedRanges, UnfitError, schema_errors
+from dp_publish.data.typed import Cells, Keep, TypedRanges, UnfitError, kept_rows, schema_errors
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -100,6 +100,8 @@ class Table:
         Returns on which lines of a file rows are, by their numbers; None where there are none.
     partitions : frozenset of str
         The columns that are the names of folders, and so alike in all rows of a file.
+    keep : callable or None
+        Returns which rows of a range are kept, where some are left out.
     """
 
     types: dict[str, ColumnType]
@@ -115,6 +117,7 @@ class Table:
     remark: str = ""
     held: int = 0
     survey: Callable[[], Survey] | None = None
+    keep: Keep | None = None
 
     def head(self, kinds: dict[str, str], rows: int) -> pa.RecordBatch | None:
         """Return the first rows, as `read` would; of a text file those that were kept, which are some thousands."""
@@ -144,9 +147,10 @@ class Table:
         n_read = 0
         for batch in self.batches([*self.cells.stored(kinds)], rows):
             try:
-                yield from self.cells.read([batch], kinds)
+                (typed,) = self.cells.read([batch], kinds)
             except UnfitError as error:
                 raise self._placed([(n_read + place, name, said) for place, name, said in error.faults]) from None
+            yield kept_rows(typed, self.keep, n_read)
             n_read += batch.num_rows
 
     def lost(self, names: Collection[str]) -> list[SchemaError]:
@@ -165,7 +169,7 @@ class Table:
     @property
     def ranges(self) -> Callable[[], TypedRanges] | None:
         """What returns any range of the rows as `read` would."""
-        return None if self.stored is None else partial(TypedRanges, self.stored, self.cells)
+        return None if self.stored is None else partial(TypedRanges, self.stored, self.cells, self.keep)
 
     def count_rows(self) -> int:
         """Return the number of rows.

