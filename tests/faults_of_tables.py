@@ -17,7 +17,7 @@ from dp_bundle.data.row_reader import to_numpy
 from dp_publish.accounting import conversions, curve
 from dp_publish.covariance.mechanisms import two_round
 from dp_publish.covariance.two_rounds import places as place_counts
-from dp_publish.data import contribution_cap, kinds, typed
+from dp_publish.data import contribution_cap, kinds, table, typed
 from dp_publish.data.table import Table
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy import columns
@@ -47,14 +47,11 @@ def _gaps_at_the_mean(patch: pytest.MonkeyPatch) -> None:
 
 def _passing_the_cap(passes: Callable[[pa.RecordBatch], np.ndarray]) -> Plant:
     def plant(patch: pytest.MonkeyPatch) -> None:
-        def kept(self: Any, batches: Any, position: int) -> Any:
-            for batch in batches:
-                end = position + batch.num_rows
-                keep = contribution_cap.unpack_kept(self._bits, position, end) | passes(batch)
-                yield batch.filter(pa.array(keep))
-                position = end
+        def kept(batch: pa.RecordBatch, keep: typed.Keep, start: int) -> pa.RecordBatch:
+            return batch.filter(pa.array(keep(start, start + batch.num_rows) | passes(batch))) if keep else batch
 
-        patch.setattr(contribution_cap.EntityCap, "_filter", kept)
+        patch.setattr(typed, "kept_rows", kept)
+        patch.setattr(table, "kept_rows", kept)
 
     return plant
 

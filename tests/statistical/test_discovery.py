@@ -17,7 +17,8 @@ from dp_publish.covariance.two_rounds import steps
 from dp_publish.data.table import Table, open_table
 from dp_publish.discovery import finding, levels, looks
 from dp_publish.discovery.finding import Told, decide, discover
-from dp_publish.policy.open_columns import Candidates, find_candidates
+from dp_publish.policy.model import Sought
+from dp_publish.policy.open_columns import find_candidates
 from dp_publish.sampling.keystream import insecure_keystream
 
 CELLS = [
@@ -86,7 +87,7 @@ class Opened:
         privacy = {"release": "covariance", "mu": mu, "unit": unit}
         self.policy = Policy.model_validate({"dataset": {"name": "t"}, "privacy": privacy})
         self.table: Table = open_table(path)
-        self.found: Candidates = find_candidates(self.table, self.policy)
+        self.found: Sought = find_candidates(self.table, self.policy)
 
     def run(self, play: Callable[[Any, Any], Any]) -> Told:
         """Return what the steps told, each with the outcome that it is given."""
@@ -205,7 +206,7 @@ def _no_threshold(patch: pytest.MonkeyPatch) -> None:
 
 
 def _one_column_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Candidates, "square", property(lambda _self: 2.0))
+    patch.setattr(Sought, "square", property(lambda _self: 2.0))
 
 
 def _one_column_of_levels(patch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """What was found of the raw table's columns before all else, privately, where nothing was declared.
 
-**Counts.** The cells of a text file's column were counted by what they look like (a whole number, a date, a word, no
-value, ...), and those of any other column by whether they have a value. Replacing a row moves a text file's column's
-counts by sqrt(2) at most, and another column's by 1. All have Gaussian noise, rounded to whole numbers.
+**Counts.** The cells of a column of text were counted by what they look like (a whole number, a date, a word, no value,
+...), and those of any other column by whether they have a value. Replacing a row moves the counts of a column of text
+by sqrt(2) at most, and another column's by 1. All have Gaussian noise, rounded to whole numbers.
 
 **Levels.** The values of a column of words were counted, each by itself, with Gaussian noise on the counts of those
 that occur, and the values whose noisy count is at least a threshold are its levels. Replacing a row moves the counts of
@@ -28,7 +28,7 @@ class Discovery(Model):
     """What was found privately of columns of which nothing was declared, and by which noise.
 
     `kinds` are the raw columns whose kind was found, and `levels` those whose categories were, both as far as they are
-    published. `n_counted` columns of a text file were counted by what their cells look like, and `n_gaps` others by
+    published. `n_counted` columns of text were counted by what their cells look like, and `n_gaps` others by
     whether they have a value, with noise of `counts_sigma`; `n_listed` columns were counted by their values, with noise
     of `levels_sigma` and the `threshold`. `n_rows` of the table's were counted.
     """

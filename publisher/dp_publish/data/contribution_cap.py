@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +27,10 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.cells import is_gap, trim
-from dp_publish.data.row_ranges import RowRanges, table_changed
 from dp_publish.data.table import Table
-from dp_publish.data.typed import TypedRanges
 
 NAME, N_ROWS, KEPT = "entity", "n_rows", "kept"  # the columns of counts and quotas
+SEED_BYTES = 16
 _ZERO = r"^[+-]?0+(?:\.0*|,00?)?$"
 _WHOLE = r"^\+?(-?)0*(\d+)(?:\.0*|,00?)?$"  # three zeros behind a comma are thousands
 _SHORT = r"^[+-]?(?:\.\d+|(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+|\d{20,}0)$"  # with an exponent, or better with one
@@ -98,7 +98,7 @@ def add_counts(counts: Sequence[pa.Table]) -> pa.Table:
     return pa.table({NAME: summed.column(NAME), N_ROWS: summed.column(f"{N_ROWS}_sum")}).combine_chunks()
 
 
-def draw_quotas(counts: Sequence[pa.Table], max_rows: int) -> list[pa.Table]:
+def draw_quotas(counts: Sequence[pa.Table], max_rows: int, seed: bytes) -> list[pa.Table]:
     """Draw which rows of entities that have more than `max_rows` are kept.
 
     Parameters
@@ -107,6 +107,8 @@ def draw_quotas(counts: Sequence[pa.Table], max_rows: int) -> list[pa.Table]:
         Those of every split of the table, as `count_entities` gives them.
     max_rows : int
         How many rows are kept of an entity.
+    seed : bytes
+        All chance that is in it; secret.
 
     Returns
     -------
@@ -117,7 +119,7 @@ def draw_quotas(counts: Sequence[pa.Table], max_rows: int) -> list[pa.Table]:
     total = add_counts(counts)
     crowded = total.filter(pc.greater(total.column(N_ROWS), max_rows)).column(NAME).combine_chunks()
     n_rows = [_rows_of(crowded, each) for each in counts]
-    places, first = _draw_places(np.sum(n_rows, axis=0), max_rows), np.zeros(len(crowded), dtype=np.int64)
+    places, first = _draw_places(np.sum(n_rows, axis=0), max_rows, seed), np.zeros(len(crowded), dtype=np.int64)
 
     quotas = []
     for own in n_rows:  # an entity's rows are numbered through all splits
@@ -137,42 +139,12 @@ def count_left_out(counts: Sequence[pa.Table], max_rows: int) -> int:
     return int((n_rows - np.minimum(n_rows, max_rows)).sum())
 
 
-def require_quotas(counts: Sequence[pa.Table], quotas: Sequence[pa.Table], max_rows: int) -> None:
-    """Check that quotas keep `max_rows` rows of each entity that has more, and that these rows are there.
-
-    Raises
-    ------
-    ValueError
-        They do not.
-    """
-    total = add_counts(counts)
-    crowded = total.filter(pc.greater(total.column(N_ROWS), max_rows)).column(NAME).combine_chunks()
-    n_kept = np.zeros(len(crowded), dtype=np.int64)
-    for there, quota in zip(counts, quotas, strict=True):
-        kept = quota.column(KEPT).combine_chunks()
-        lengths, places = pc.list_value_length(kept).to_numpy(zero_copy_only=False), kept.flatten().to_numpy()
-        named = pa.table({NAME: quota.column(NAME), N_ROWS: lengths})
-        n_rows = np.repeat(quota.column(N_ROWS).to_numpy(), lengths)
-        owner = np.repeat(np.arange(len(quota)), lengths)
-        sound = (
-            np.array_equal(_rows_of(quota.column(NAME).combine_chunks(), there), quota.column(N_ROWS).to_numpy())
-            and len(pc.unique(quota.column(NAME))) == len(quota)
-            and bool(((places >= 0) & (places < n_rows)).all())
-            and len(np.unique(np.stack([owner, places]), axis=1).T) == len(places)
-        )
-        if not sound:
-            raise ValueError("a quota keeps rows that are not there")
-        n_kept += _rows_of(crowded, named)
-    if not (n_kept == max_rows).all():
-        raise ValueError("a quota does not keep to the cap")
-
-
-def _draw_places(n_rows: NDArray[np.int64], max_rows: int) -> NDArray[np.int64]:
+def _draw_places(n_rows: NDArray[np.int64], max_rows: int, seed: bytes) -> NDArray[np.int64]:
     """Draw `max_rows` of so many rows for each entity, without replacement; the result has a line for each, sorted.
 
     Floyd's algorithm draws a number below j + 1 for each of the last numbers j, and takes j if that was drawn before.
     """
-    chance = np.random.default_rng(secrets.randbits(128))
+    chance = np.random.default_rng([*seed])
     if max_rows > _MOST_AT_ONCE:
         drawn = [chance.choice(number, max_rows, replace=False, shuffle=False) for number in n_rows]
         return np.sort(np.reshape(drawn, (len(n_rows), max_rows)).astype(np.int64), axis=1)
@@ -252,6 +224,8 @@ class EntityCap:
 
     Attributes
     ----------
+    table : Table
+        The kept rows, the same in every pass.
     n_entities : int
         How many entities there are; it is private, as the next number is.
     n_left_out : int
@@ -261,54 +235,17 @@ class EntityCap:
     """
 
     def __init__(self, table: Table, entity: str, max_rows: int, rows_at_once: int) -> None:
-        self._table, self._rows, self.require_unchanged = table, rows_at_once, table.unchanged()
-        missing = table.cells.written.missing
+        self.require_unchanged, missing = table.unchanged(), table.cells.written.missing
         try:
             counts = count_entities(table.read({entity: "text"}, rows_at_once), entity, missing)
         except MissingValuesError:
             row = _row_of_nobody(table.read({entity: "text"}, rows_at_once), missing)
             line = table.lines and table.lines([row]).get(row)
             raise MissingValuesError(entity, names_entities=True, line=line) from None
-        (quota,) = draw_quotas([counts], max_rows)
-        self._bits = find_kept(table.read({entity: "text"}, rows_at_once), quota, entity, missing)
-        self.n_entities = len(counts)
-        self.n_left_out = (pc.sum(quota.column(N_ROWS)).as_py() or 0) - max_rows * len(quota)
-
-    def read(self, kinds: dict[str, str]) -> Iterator[pa.RecordBatch]:
-        """Yield the kept rows of the columns in `kinds`, the same in every pass."""
-        return self._filter(self._table.read(kinds, self._rows), 0)
-
-    @property
-    def ranges(self) -> Callable[[], CappedRanges] | None:
-        """Return those of the table, without the rows that are left out."""
-        find = self._table.ranges
-        return None if find is None else lambda: CappedRanges(find(), self)
-
-    def _filter(self, batches: Iterable[pa.RecordBatch], position: int) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            end = position + batch.num_rows
-            keep = unpack_kept(self._bits, position, end)
-            if len(keep) != batch.num_rows:
-                raise table_changed()
-            yield batch.filter(pa.array(keep))
-            position = end
-
-
-@dataclass(frozen=True)
-class CappedRanges:
-    """Any range of a table's rows, without those that are left out."""
-
-    all_rows: TypedRanges
-    cap: EntityCap
-
-    @property
-    def raw(self) -> RowRanges:
-        """All rows, as they are stored."""
-        return self.all_rows.raw
-
-    def read(self, kinds: dict[str, str], rows: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """Yield the kept ones of the rows from `start` to before `stop`; see `TypedRanges.read`."""
-        return self.cap._filter(self.all_rows.read(kinds, rows, start, stop), start)
+        (quota,) = draw_quotas([counts], max_rows, secrets.token_bytes(SEED_BYTES))
+        kept = find_kept(table.read({entity: "text"}, rows_at_once), quota, entity, missing)
+        self.table = replace(table, keep=partial(unpack_kept, kept))
+        self.n_entities, self.n_left_out = len(counts), count_left_out([counts], max_rows)
 
 
 def _row_of_nobody(batches: Iterable[pa.RecordBatch], missing: Sequence[str]) -> int:

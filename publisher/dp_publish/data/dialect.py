@@ -75,7 +75,7 @@ class Dialect(BaseModel):
 
 @dataclass(frozen=True)
 class Layout:
-    """A text file's dialect as found, and its columns' names; `decimal` is None until rows are read.
+    """A text file's dialect as found, and its columns' names; `decimal` is None where no policy says.
 
     `written` are the names as the file has them: perhaps with spaces around them, or as `guard_cell` writes them.
     """
@@ -85,8 +85,7 @@ class Layout:
     delimiter: str
     encoding: str
     has_header: bool
-    decimal: str | None
-    missing_values: tuple[str, ...]
+    decimal: str | None = None
 
 
 def make_dialect(given: dict[str, str | None]) -> Dialect:
@@ -162,7 +161,7 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
     if not has_header:
         written = tuple(f"column_{number}" for number in range(1, len(record) + 1))
     names = tuple(record) if has_header else written
-    return Layout(names, written, delimiter, encoding, has_header, dialect.decimal, dialect.missing_values)
+    return Layout(names, written, delimiter, encoding, has_header, dialect.decimal)
 
 
 @contextmanager

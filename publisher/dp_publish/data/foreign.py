@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dp_bundle.base.errors import SchemaError
+from dp_publish.data.frames import as_word
 from dp_publish.data.row_ranges import RowRanges, memory_ranges
 from dp_publish.data.typed import with_words
 
@@ -174,7 +174,9 @@ class ForeignFile:
         }
         named = {code: named[code] for code in sorted(named) if named[code]}
         said = [*named.values()]
-        return {code: label if said.count(label) == 1 else f"{label} ({_word(code)})" for code, label in named.items()}
+        return {
+            code: label if said.count(label) == 1 else f"{label} ({as_word(code)})" for code, label in named.items()
+        }
 
     def _is_gap(self, name: str, value: float | str) -> bool:
         return any(each["lo"] <= value <= each["hi"] for each in self._gaps.get(name, []))
@@ -210,7 +212,7 @@ class ForeignFile:
             return self._moments(name, numbers, shown)
         if labels:
             codes, places = np.unique(numbers.to_numpy(zero_copy_only=False), return_inverse=True)
-            words = [None if np.isnan(code) else labels.get(code, _word(code)) for code in codes.tolist()]
+            words = [None if np.isnan(code) else labels.get(code, as_word(code)) for code in codes.tolist()]
             return with_words(numbers, pa.array(words, pa.string()).take(pa.array(places)))
         return pc.cast(numbers, pa.int64()) if self.schema.field(name).type == pa.int64() else numbers
 
@@ -221,20 +223,18 @@ class ForeignFile:
     def _moments(self, name: str, numbers: pa.Array, shown: str) -> pa.Array:
         """Return what numbers mean that count from the family's first day: days, or ticks of which a second has some.
 
+        It is at most what its type holds.
+
         Raises
         ------
         SchemaError
             A time of the day is beyond 24 hours.
         """
         gaps = pc.is_null(numbers).to_numpy(zero_copy_only=False)
-        values, epoch = pc.fill_null(numbers, 0.0).to_numpy(zero_copy_only=False), _EPOCHS[self._family]
-        if shown == "date":
-            return _stored(np.floor(values) + epoch, gaps, pa.date32())
-        ticks = _TICKS[self._family]
-        seconds = np.floor(values / ticks)
-        if shown == "seconds_of_date":
-            return _stored(np.floor(seconds / _DAY) + epoch, gaps, pa.date32())
-        parts = np.rint((values - seconds * ticks) * (1e6 / ticks))
+        values = pc.fill_null(numbers, 0.0).to_numpy(zero_copy_only=False)
+        exact = values * _DAY if shown == "date" else values / _TICKS[self._family]
+        seconds = np.floor(exact)
+        parts = np.rint((exact - seconds) * 1e6)
         if shown == "time":
             seconds = seconds % _DAY if self._family == "stata" else seconds  # which has moments on a day of their own
             if not ((seconds >= 0) & (seconds < _DAY)).all():
@@ -242,26 +242,16 @@ class ForeignFile:
                     f"column {name!r} has a time of the day beyond 24 hours: if it holds how long something takes, "
                     "have it shown as a number, or in SPSS as DTIME"
                 )
-        if shown == "moment":
-            seconds = seconds + epoch * _DAY
-        return _stored(seconds, gaps, _STORED[shown], parts)
+        elif shown != "duration":
+            seconds = seconds + _EPOCHS[self._family] * _DAY
 
-
-def _stored(
-    whole: NDArray[np.float64], gaps: NDArray[np.bool_], kind: pa.DataType, parts: NDArray[np.float64] | None = None
-) -> pa.Array:
-    """Return whole days, or whole seconds and millionths, in a type that counts them; at most what it can hold."""
-    if parts is None:
-        return pa.array(np.clip(whole, -(2**31), 2**31 - 1).astype(np.int32), mask=gaps).cast(kind)
-    counted = np.clip(whole, -9e12, 9e12).astype(np.int64) * 10**6 + parts.astype(np.int64)
-    return pa.array(counted, mask=gaps).cast(kind)
+        if _STORED[shown] == pa.date32():
+            stored = np.clip(np.floor(seconds / _DAY), -(2**31), 2**31 - 1).astype(np.int32)
+        else:
+            stored = np.clip(seconds, -9e12, 9e12).astype(np.int64) * 10**6 + parts.astype(np.int64)
+        return pa.array(stored, mask=gaps).cast(_STORED[shown])
 
 
 def _line(label: str) -> str:
     """Return a label as one line, without what cannot be printed."""
     return "".join(mark for mark in " ".join(label.split()) if mark.isprintable())
-
-
-def _word(code: float | str) -> str:
-    """Return a value without a label as a word; a whole number has no point."""
-    return str(int(code)) if isinstance(code, float) and code.is_integer() else str(code)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -155,7 +156,7 @@ def _words(name: str, column: pd.Series[Any]) -> pa.Array:
     cells = column.astype(object)
     gaps = cells.isna().to_numpy()
     try:
-        words = [None if empty else _word(cell) for cell, empty in zip(cells, gaps, strict=True)]
+        words = [None if empty else as_word(cell) for cell, empty in zip(cells, gaps, strict=True)]
         return pa.array(words, pa.string())
     except (TypeError, ValueError):
         raise SchemaError(
@@ -164,26 +165,25 @@ def _words(name: str, column: pd.Series[Any]) -> pa.Array:
         ) from None
 
 
-def _word(cell: Any) -> str:
-    """Return a cell as a text file would have it; a whole number has no point."""
+def as_word(cell: Any) -> str:
+    """Return a cell as a text file would have it; a whole number has no point.
+
+    Raises
+    ------
+    TypeError
+        It is neither a number, a word, a truth value, a date nor a moment.
+    """
     if isinstance(cell, np.datetime64 | np.timedelta64):
         raise TypeError
-    if isinstance(cell, np.generic):
-        cell = cell.item()
-    if isinstance(cell, str):
-        return cell
+    cell = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, int):
-        return str(cell)
-    if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() else repr(cell)
-    if isinstance(cell, decimal.Decimal):
-        return format(cell.to_integral_value() if cell == cell.to_integral_value() else cell, "f")
+        return str(cell).lower()
+    if isinstance(cell, float | decimal.Decimal) and math.isfinite(cell):
+        return str(int(cell)) if cell == int(cell) else f"{cell:f}" if isinstance(cell, decimal.Decimal) else repr(cell)
     if isinstance(cell, datetime.datetime):
-        return cell.isoformat(sep=" ", timespec="microseconds")
-    if isinstance(cell, datetime.date):
-        return cell.isoformat()
+        return cell.isoformat(" ")
+    if isinstance(cell, str | int | float | decimal.Decimal | datetime.date):
+        return str(cell)
     raise TypeError
 
 

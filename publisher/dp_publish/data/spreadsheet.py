@@ -26,6 +26,7 @@ from dp_bundle.base.machine import require_memory
 from dp_bundle.base.quoting import counted
 from dp_publish.data.dialect import Dialect, Layout, require_names
 from dp_publish.data.foreign import reader_missing
+from dp_publish.data.frames import as_word
 
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ROWS = 2**13  # that are made words of at a time
@@ -168,7 +169,7 @@ def _layout_of(path: Path, first: Sequence[str], dialect: Dialect) -> Layout:
     if dialect.header is None:
         require_names(path, names, dialect.missing_values)
     written = tuple(names if has_header else (f"column_{number}" for number in range(1, len(names) + 1)))
-    return Layout(written, written, "", "", has_header, None, dialect.missing_values)
+    return Layout(written, written, "", "", has_header)
 
 
 def _in_memory(names: Sequence[str], rows: Iterator[tuple[int, list[Any]]]) -> tuple[pa.Table, list[int]]:
@@ -185,12 +186,8 @@ def _in_memory(names: Sequence[str], rows: Iterator[tuple[int, list[Any]]]) -> t
 
 
 def _word(cell: Any) -> str:
-    """Return a cell as a text file would have it; a whole number has no point, and an error is empty."""
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() else repr(cell)
+    """Return a cell as a text file would have it; an error is empty."""
     if isinstance(cell, datetime.timedelta):
         minutes, seconds = divmod(round(cell.total_seconds()), 60)
         return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-    return cell.isoformat(" ") if isinstance(cell, datetime.datetime) else str(cell)
+    return str(cell) if isinstance(cell, datetime.time) else as_word(cell)

@@ -43,7 +43,7 @@ from dp_publish.data.row_ranges import (
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
 from dp_publish.data.text_file import Survey, TextFile
-from dp_publish.data.typed import Cells, TypedRanges, UnfitError, schema_errors
+from dp_publish.data.typed import Cells, Keep, TypedRanges, UnfitError, kept_rows, schema_errors
 
 if TYPE_CHECKING:
     import pandas as pd  # a publisher who has files needs none of its memory
@@ -100,6 +100,8 @@ class Table:
         Returns on which lines of a file rows are, by their numbers; None where there are none.
     partitions : frozenset of str
         The columns that are the names of folders, and so alike in all rows of a file.
+    keep : callable or None
+        Returns which rows of a range are kept, where some are left out.
     """
 
     types: dict[str, ColumnType]
@@ -115,6 +117,7 @@ class Table:
     remark: str = ""
     held: int = 0
     survey: Callable[[], Survey] | None = None
+    keep: Keep | None = None
 
     def head(self, kinds: dict[str, str], rows: int) -> pa.RecordBatch | None:
         """Return the first rows, as `read` would; of a text file those that were kept, which are some thousands."""
@@ -144,9 +147,10 @@ class Table:
         n_read = 0
         for batch in self.batches([*self.cells.stored(kinds)], rows):
             try:
-                yield from self.cells.read([batch], kinds)
+                (typed,) = self.cells.read([batch], kinds)
             except UnfitError as error:
                 raise self._placed([(n_read + place, name, said) for place, name, said in error.faults]) from None
+            yield kept_rows(typed, self.keep, n_read)
             n_read += batch.num_rows
 
     def lost(self, names: Collection[str]) -> list[SchemaError]:
@@ -165,7 +169,7 @@ class Table:
     @property
     def ranges(self) -> Callable[[], TypedRanges] | None:
         """What returns any range of the rows as `read` would."""
-        return None if self.stored is None else partial(TypedRanges, self.stored, self.cells)
+        return None if self.stored is None else partial(TypedRanges, self.stored, self.cells, self.keep)
 
     def count_rows(self) -> int:
         """Return the number of rows.
@@ -245,13 +249,14 @@ def open_table(source: Source, dialect: Dialect | None = None) -> Table:
         The first line of a text file may be a row, and `dialect` does not say.
     """
     forbid_cores()
+    dialect = dialect or Dialect()
     if not isinstance(source, str | Path | RemotePath):
-        return _with(_open_frame(source), dialect or Dialect())
+        return _with(_open_frame(source), dialect)
     path = located(source)
     try:
         if isinstance(path, Path):
             _require_readable(path)
-        return replace(_open_path(path, dialect or Dialect()), describe=partial(describe_files, path))
+        return replace(_with(_open_path(path, dialect), dialect), describe=partial(describe_files, path))
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, csv.Error) as error:
         first_line = (str(error).splitlines() or [type(error).__name__])[0]
         raise SchemaError(f"{path} cannot be read as a table: {first_line}") from error
@@ -302,7 +307,7 @@ def _open_path(path: Place, dialect: Dialect) -> Table:
     is_text = any(declared in OF_TEXT for declared in table.types.values())
     if dialect != Dialect(decimal=dialect.decimal if is_text else None):
         raise SchemaError(f"{path} is not a text file, so [table] in the policy and --header do not apply: remove them")
-    return _with(table, dialect)
+    return table
 
 
 def _open_typed(path: Place, suffix: str) -> Table:
@@ -334,7 +339,8 @@ def _other_format(path: Path, suffix: str) -> str:
 
 def _with(table: Table, dialect: Dialect) -> Table:
     """Return a table whose words are written as a policy says."""
-    written = Written(dialect.decimal or "", missing=dialect.missing_values)
+    has_points = table.layout is None or table.layout.delimiter in ("", ",")
+    written = Written(dialect.decimal or "", has_points, dialect.missing_values)
     return replace(table, cells=replace(table.cells, written=written))
 
 
@@ -351,8 +357,7 @@ def _open_text(path: Place, dialect: Dialect) -> Table:
     _require_distinct(list(layout.names))
     file = TextFile(path, layout)
     types = dict.fromkeys(layout.names, ColumnType.UNKNOWN)
-    written = Written(layout.decimal or "", layout.delimiter == ",", layout.missing_values)
-    return Table(types, file.read, Cells(written), layout=layout, lines=file.lines, survey=lambda: file.survey)
+    return Table(types, file.read, layout=layout, lines=file.lines, survey=lambda: file.survey)
 
 
 def _open_foreign(path: Path, dialect: Dialect) -> Table:
@@ -368,7 +373,7 @@ def _open_sheet(path: Path, dialect: Dialect) -> Table:
             f"{path} is a spreadsheet: of [table] in the policy, header, decimal and missing_values alone apply"
         )
     sheet = Sheet(path, dialect)
-    return replace(_with(_of_words(sheet.words), dialect), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
+    return replace(_of_words(sheet.words), layout=sheet.layout, lines=sheet.lines, remark=sheet.remark)
 
 
 def _of_words(words: pa.Table) -> Table:

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.manifest.sources import Source
@@ -93,8 +94,8 @@ class Cells:
     def _read(self, batch: pa.RecordBatch, kinds: Mapping[str, str]) -> pa.RecordBatch:
         source_of, faults, stored = self._source_of, list[tuple[int, str, str]](), dict[str, pa.Array]()
         for name, kind in self.stored(kinds).items():
-            cells = decoded(_side(batch.column(name), kind))
-            cells = self.found[name](cells) if name in self.found else cells
+            cells = decoded(_side(batch.column(name), "text" if name in self.found else kind))
+            cells = self.found[name](pc.cast(cells, pa.string())) if name in self.found else cells
             read, describe = _typed(cells, name, kind, self.written)
             stored[name] = read.values
             faults += _first_fault(name, cells, read.fits, describe)
@@ -267,10 +268,13 @@ class TypedRanges:
         The rows as they are stored.
     cells : Cells
         What they become.
+    keep : callable or None
+        As of a `Table`.
     """
 
     raw: RowRanges
     cells: Cells
+    keep: Keep | None = None
 
     def read(self, kinds: dict[str, str], rows: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows from `start` to before `stop`, as `Table.read` does.
@@ -280,12 +284,30 @@ class TypedRanges:
         SchemaError
             There are fewer by now.
         """
-        n_rows = 0
         for batch in self.cells.read(self.raw.read(list(self.cells.stored(kinds)), rows, start, stop), kinds):
-            n_rows += batch.num_rows
-            yield batch
-        if n_rows != stop - start:
+            yield kept_rows(batch, self.keep, start)
+            start += batch.num_rows
+        if start != stop:
             raise table_changed()
+
+
+Keep = Callable[[int, int], NDArray[np.bool_]]  # returns which rows of a range are kept
+
+
+def kept_rows(batch: pa.RecordBatch, keep: Keep | None, start: int) -> pa.RecordBatch:
+    """Return those rows of a batch that are kept, by the number of its first.
+
+    Raises
+    ------
+    SchemaError
+        The table has more rows than it had.
+    """
+    if keep is None:
+        return batch
+    kept = keep(start, start + batch.num_rows)
+    if len(kept) != batch.num_rows:
+        raise table_changed()
+    return batch.filter(pa.array(kept))
 
 
 def with_words(numbers: pa.Array, words: pa.Array) -> pa.Array:

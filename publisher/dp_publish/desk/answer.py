@@ -263,7 +263,8 @@ class Desk:
                 continue
             answer.choice = " ".join(describe_choice(chosen, why, policy))
             answer.release = chosen.privacy.release
-            answer.left_out = dict(prepared.found.left_out) if prepared.found is not None else {}
+            sought = prepared.policy.sought
+            answer.left_out = {} if sought is None else dict(sought.left_out)
             return prepared
 
     def _object_to(self, answer: Answer, names: Sequence[str], said: str) -> None:
@@ -274,7 +275,7 @@ class Desk:
     def _judge(self, answer: Answer, prepared: Prepared, *, insists: bool) -> None:
         """Add the promise, what would be seen, what it costs, and what stands in the way."""
         policy, kinds, n_rows = prepared.policy, prepared.kinds, self.opened.n_rows
-        kinds = dict.fromkeys(kinds, "continuous") if prepared.found is not None else kinds
+        kinds = dict.fromkeys(kinds, "continuous") if policy.sought is not None else kinds
         try:
             (row,) = forecast(n_rows, policy, kinds, [policy.privacy], with_epsilon=False)
             guarantee, booked_mu = promise_of(policy, kinds, lambda: n_rows)
@@ -342,7 +343,7 @@ class Desk:
 
     def _look(self, answer: Answer, prepared: Prepared, kinds: Mapping[str, str]) -> None:
         """Add what the first rows say of declared columns."""
-        if prepared.found is not None:
+        if prepared.policy.sought is not None:
             self._object_unread(answer, prepared.policy)
             key = repr((prepared.policy.sought, prepared.policy.table))
             if key != self._words[0]:

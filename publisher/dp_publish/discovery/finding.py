@@ -2,8 +2,8 @@
 
 Two steps look at the table, each with a cost of its own (`shares`), and everything else follows from what they told:
 
-1. **Counts.** The cells of every column of a text file by what they look like (`looks`), those of any other column by
-   whether they have a value. A row moves the counts of a text file's column by sqrt(2), and of another by 1.
+1. **Counts.** The cells of every column of text by what they look like (`looks`), those of any other column by whether
+   they have a value. A row moves the counts of a column of text by sqrt(2), and of another by 1.
 2. **Levels.** The values of columns of words, those that are frequent (`levels`).
 
 Of a table of more than 2^18 rows, every second, fourth or eighth block of 1,024 and so on is looked at, by their
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,8 +44,8 @@ from dp_publish.discovery.looks import (
     decimal_mark,
     fitting,
 )
-from dp_publish.policy.model import ColumnPolicy, Policy
-from dp_publish.policy.open_columns import Candidates, DiscoveryShares, reasons, share_mu
+from dp_publish.policy.model import ColumnPolicy, Policy, Sought
+from dp_publish.policy.open_columns import DiscoveryShares, reasons, share_mu
 
 _CLEAR, _SURE = 4.0, 4.5  # standard deviations of the noise on a count
 _LEAST_SHARE = 0.01  # of the rows, of gaps or other values that are worth a column
@@ -101,7 +101,7 @@ class Decided:
 Read = Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
 
 
-def discover(table: Table, look: Read, policy: Policy, found: Candidates, play: Play) -> Told:
+def discover(table: Table, look: Read, policy: Policy, found: Sought, play: Play) -> Told:
     """Look at the rows of a table, and return what the steps told, each with the outcome that `play` gives it.
 
     Parameters
@@ -112,7 +112,7 @@ def discover(table: Table, look: Read, policy: Policy, found: Candidates, play: 
         Yields those of its rows that are looked at, with the columns of some kinds; the same ones again and again.
     policy : Policy
         The strength.
-    found : Candidates
+    found : Sought
         The columns.
     play : callable
         Draws an outcome of a step.
@@ -120,76 +120,68 @@ def discover(table: Table, look: Read, policy: Policy, found: Candidates, play: 
     missing = table.cells.written.missing
     totals, n_counted = _count_cells(look, found, missing)
     step = _counts_step(policy, found, n_counted)
-    noisy = play(step, totals)
-    counts = [int(number) for number in noisy]
+    counts = [int(number) for number in play(step, totals)]
 
-    looks = _decide_looks(counts, found, step.sigma)
-    listed_columns = _words_of(looks, found, policy)
-    if not listed_columns:
+    words = _words_of(_decide_looks(_by_column(counts, found), found, step.sigma), policy)
+    if not words:
         return Told(n_counted, counts, [])
-    values = _count_levels(look, listed_columns, missing)
-    return Told(n_counted, counts, play(_levels_step(policy, found, n_counted, len(listed_columns)), values))
+    values = _count_levels(look, words, missing)
+    return Told(n_counted, counts, play(_levels_step(policy, found, n_counted, len(words)), values))
 
 
-def decide(table: Table, policy: Policy, found: Candidates, told: Told) -> Decided:
+def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     """Return what the columns are, from what was told alone."""
-    step = _counts_step(policy, found, told.n_rows)
-    looks = _decide_looks(told.counts, found, step.sigma)
-    words = _words_of(looks, found, policy)
-    gaps = _gaps(told.counts, found)
-    left_out, sections = dict(found.left_out), dict[str, ColumnPolicy]()
-    decimals, of_rows = _decimals(table, told.counts, found, step.sigma), policy.privacy.release == "rows"
-    for name, look in looks.items():
-        if look is Look.WORD and name not in words:
-            left_out[name] = "words, of which noisy rows would show nothing"
-    counted = dict(_looks_of(told.counts, found))
-    for name in [*(name for name, look in looks.items() if look is not Look.WORD), *found.typed]:
-        without = [(gaps[name], step.sigma)]
-        if name in looks:
-            without += _without_value(counted[name], looks[name], decimals[name], told.n_rows, step.sigma)
-        has_gaps = any(number > max(_CLEAR * sigma, _LEAST_SHARE * told.n_rows) for number, sigma in without)
-        if all(number > told.n_rows - _CLEAR * sigma for number, sigma in without[-2:]):
-            left_out[name] = "hardly any value"
-            continue
-        if name in looks and not decimals[name]:
-            left_out[name] = AMBIGUOUS
-            continue
-        whole = name in looks and _is_whole(counted[name], step.sigma)
-        of_values = _section(looks.get(name), found.typed.get(name), name in table.booleans, whole, has_gaps)
-        sections[name] = _of_rows(of_values) if of_rows else of_values
+    n_rows, counted = told.n_rows, _by_column(told.counts, found)
+    step = _counts_step(policy, found, n_rows)
+    looks = _decide_looks(counted, found, step.sigma)
+    decimals, words = _decimals(table, counted, step.sigma), _words_of(looks, policy)
+    table = _as_found(table, looks, decimals)
 
-    levels = _levels_step(policy, found, told.n_rows, len(words)) if words else None
+    decided: dict[str, ColumnPolicy | str] = {}
+    for name in found.names:
+        look = looks.get(name)
+        without = _without_value(counted[name], look, decimals[name], n_rows, step.sigma)
+        if look is Look.WORD:
+            decided[name] = "words, of which noisy rows would show nothing"
+        elif all(number > n_rows - _CLEAR * sigma for number, sigma in without[-2:]):
+            decided[name] = "hardly any value"
+        elif not decimals[name]:
+            decided[name] = AMBIGUOUS
+        else:
+            has_gaps = any(number > max(_CLEAR * sigma, _LEAST_SHARE * n_rows) for number, sigma in without)
+            fractions, sigma = _sum(counted[name], FRACTIONS, step.sigma)
+            decided[name] = _section(table, name, look, has_gaps=has_gaps, is_whole=fractions <= _CLEAR * sigma)
+
+    levels = _levels_step(policy, found, n_rows, len(words)) if words else None
     for name, kept in zip(words, told.levels, strict=True):
         assert levels is not None  # noqa: S101  there are words
-        answers = sum(number for value, number in kept.items() if value.lower() in GAPS) if name in looks else 0
+        answers = sum(number for value, number in kept.items() if value.lower() in GAPS)
         noise = math.hypot(step.sigma, levels.sigma) if answers else step.sigma
-        section = _category(kept, told.n_rows, gaps[name] - answers, levels.sigma, noise)
-        if isinstance(section, str):
-            left_out[name] = section
-        else:
-            sections[name] = section.model_copy(update={"mechanism": "randomized-response"}) if of_rows else section
+        decided[name] = _category(kept, n_rows, counted[name][Look.GAP] - answers, levels.sigma, noise)
 
-    typed = _as_found(table, looks, decimals)
-    dropped = {name: ColumnPolicy(drop=True) for name in table.types if name not in sections}
-    described = {name: _with_words(section, policy.column(name)) for name, section in sections.items()}
-    shares = _shares(policy, found, told.n_rows, len(words))
+    left_out = found.left_out | {name: why for name, why in decided.items() if isinstance(why, str)}
+    sections = {
+        name: _with_words(_of_rows(section) if policy.privacy.release == "rows" else section, policy.column(name))
+        for name, section in decided.items()
+        if not isinstance(section, str)
+    }
     discovery = Discovery(
         kinds=tuple(name for name in looks if name in sections),
         levels=tuple(name for name in words if name in sections),
-        n_rows=told.n_rows,
+        n_rows=n_rows,
         n_counted=len(found.looked),
-        n_gaps=len(found.typed) + len(found.words),
+        n_gaps=len(found.typed),
         counts_sigma=step.sigma,
         n_listed=len(words),
         levels_sigma=None if levels is None else levels.sigma,
         threshold=None if levels is None else float(levels.threshold),
     )
-    rows = policy.privacy.max_rows
-    rest = {"mu": shares.rest * rows, "rho": None}
-    changed = {"columns": {**described, **dropped}, "sought": None, "privacy": policy.privacy.model_copy(update=rest)}
+    rows, dropped = policy.privacy.max_rows, {name: ColumnPolicy(drop=True) for name in left_out}
+    rest = {"mu": _shares(policy, found, n_rows, len(words)).rest * rows, "rho": None}
+    changed = {"columns": sections | dropped, "sought": None, "privacy": policy.privacy.model_copy(update=rest)}
     truths = [name for name in sections if name in table.booleans or looks.get(name) is Look.TRUTH]
     said = _describe(sections, truths, left_out)
-    return Decided(typed, policy.model_copy(update=changed), discovery, discovery.mu(rows), left_out, said)
+    return Decided(table, policy.model_copy(update=changed), discovery, discovery.mu(rows), left_out, said)
 
 
 def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:
@@ -207,31 +199,28 @@ def _row_mu(policy: Policy) -> float:
     return strength.mu / policy.privacy.max_rows
 
 
-def _shares(policy: Policy, found: Candidates, n_rows: int, n_listed: int) -> DiscoveryShares:
+def _shares(policy: Policy, found: Sought, n_rows: int, n_listed: int) -> DiscoveryShares:
     return share_mu(_row_mu(policy), n_rows, found.square, n_listed)
 
 
-def _counts_step(policy: Policy, found: Candidates, n_rows: int) -> NoisyCounts:
+def _counts_step(policy: Policy, found: Sought, n_rows: int) -> NoisyCounts:
     return NoisyCounts("looks and gaps", _shares(policy, found, n_rows, 0).counts, found.square)
 
 
-def _levels_step(policy: Policy, found: Candidates, n_rows: int, n_listed: int) -> NoisyLevels:
+def _levels_step(policy: Policy, found: Sought, n_rows: int, n_listed: int) -> NoisyLevels:
     return NoisyLevels(_shares(policy, found, n_rows, n_listed).levels, n_listed, policy.privacy.max_rows)
 
 
-def _count_cells(look: Read, found: Candidates, missing: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
+def _count_cells(look: Read, found: Sought, missing: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
     """Return the counts of looks, column after column, then those of gaps; and of how many rows."""
-    looks = np.zeros((len(found.looked), len(LOOKS)), dtype=np.int64)
-    gaps, n_counted = np.zeros(len(found.typed) + len(found.words), dtype=np.int64), 0
-    kinds = dict.fromkeys(found.looked, "text") | dict.fromkeys([*found.typed, *found.words], AS_IT_IS)
-    for batch in look(kinds):
+    totals = {name: np.zeros(len(LOOKS) if name in found.looked else 1, dtype=np.int64) for name in found.names}
+    n_counted = 0
+    for batch in look(dict.fromkeys(found.looked, "text") | dict.fromkeys(found.typed, AS_IT_IS)):
         n_counted += batch.num_rows
-        for place, values in enumerate(batch.columns):
-            if place < len(looks):
-                looks[place] += count_looks(values, missing)
-            else:
-                gaps[place - len(looks)] += pc.sum(pc.is_null(values, nan_is_null=True)).as_py()
-    return np.concatenate([looks.ravel(), gaps]), n_counted
+        for (name, total), values in zip(totals.items(), batch.columns, strict=True):
+            is_text = name in found.looked
+            total += count_looks(values, missing) if is_text else pc.is_null(values, nan_is_null=True).true_count
+    return np.concatenate([*totals.values()]), n_counted
 
 
 def _count_levels(look: Read, names: Sequence[str], missing: tuple[str, ...]) -> Counts:
@@ -247,59 +236,54 @@ def _may_be_level(value: str) -> bool:
     return 0 < len(value) <= _LONGEST and value.isprintable() and value != NO_VALUE
 
 
-def _looks_of(counts: Sequence[int], found: Candidates) -> Iterator[tuple[str, dict[Look, int]]]:
-    for place, name in enumerate(found.looked):
-        start = place * len(LOOKS)
-        yield name, dict(zip(LOOKS, counts[start : start + len(LOOKS)], strict=True))
+def _by_column(counts: Sequence[int], found: Sought) -> dict[str, Counter[Look]]:
+    """Return the noisy counts of every column: of looks, or of gaps alone."""
+    rest = iter(counts)
+    return {
+        name: Counter({look: next(rest) for look in (LOOKS if name in found.looked else (Look.GAP,))})
+        for name in found.names
+    }
 
 
-def _decide_looks(counts: Sequence[int], found: Candidates, sigma: float) -> dict[str, Look]:
-    """Return what each column of a text file is; digits of which some begin with a zero are words."""
-    decided = {}
-    for name, noisy in _looks_of(counts, found):
-        look = best_look(noisy)
-        decided[name] = Look.WORD if look is Look.WHOLE and noisy[Look.CODE] > _SURE * sigma else look
-    return decided
+def _decide_looks(counted: Mapping[str, Counter[Look]], found: Sought, sigma: float) -> dict[str, Look]:
+    """Return what each column of text is; digits of which some begin with a zero are words."""
+    looks = {name: best_look(counted[name]) for name in found.looked}
+    codes = {name for name in looks if counted[name][Look.CODE] > _SURE * sigma}
+    return {name: Look.WORD if look is Look.WHOLE and name in codes else look for name, look in looks.items()}
 
 
-def _words_of(looks: Mapping[str, Look], found: Candidates, policy: Policy) -> list[str]:
+def _words_of(looks: Mapping[str, Look], policy: Policy) -> list[str]:
     """Return the columns of words whose levels are to be found."""
-    looked = [] if policy.find == "numbers" else [name for name, look in looks.items() if look is Look.WORD]
-    return [*looked, *found.words]
+    return [] if policy.find == "numbers" else [name for name, look in looks.items() if look is Look.WORD]
+
+
+def _sum(noisy: Counter[Look], looks: Collection[Look], sigma: float) -> tuple[int, float]:
+    """Return the noisy number of cells of some looks, and its noise."""
+    return sum(noisy[look] for look in looks), math.sqrt(len(looks)) * sigma
 
 
 def _without_value(
-    noisy: Mapping[Look, int], look: Look, decimal: str, n_rows: int, sigma: float
+    noisy: Counter[Look], look: Look | None, decimal: str, n_rows: int, sigma: float
 ) -> list[tuple[int, float]]:
-    """Return noisy numbers of cells without a value, and their noise: of gaps and words; of whatever has none."""
-    fits = fitting(look, decimal)
-    words = (noisy[Look.GAP] + noisy[Look.WORD], math.sqrt(2) * sigma)
-    return [words, (n_rows - sum(noisy[each] for each in fits), math.sqrt(len(fits)) * sigma)]
+    """Return noisy numbers of cells without a value, and their noise: of gaps; with words; of whatever has none."""
+    gaps = [_sum(noisy, (Look.GAP,), sigma)]
+    if look is None:
+        return gaps
+    fits, noise = _sum(noisy, fitting(look, decimal), sigma)
+    return [*gaps, _sum(noisy, (Look.GAP, Look.WORD), sigma), (n_rows - fits, noise)]
 
 
-def _is_whole(noisy: Mapping[Look, int], sigma: float) -> bool:
-    return sum(noisy[look] for look in FRACTIONS) <= _CLEAR * math.sqrt(len(FRACTIONS)) * sigma
-
-
-def _gaps(counts: Sequence[int], found: Candidates) -> dict[str, int]:
-    """Return the noisy number of gaps of every column."""
-    looked = {name: noisy[Look.GAP] for name, noisy in _looks_of(counts, found)}
-    others = zip([*found.typed, *found.words], counts[len(found.looked) * len(LOOKS) :], strict=True)
-    return looked | dict(others)
-
-
-def _decimals(table: Table, counts: Sequence[int], found: Candidates, sigma: float) -> dict[str, str]:
-    """Return the decimal mark of every column of text: that of its numbers, if they tell, else that of all.
+def _decimals(table: Table, counted: Mapping[str, Counter[Look]], sigma: float) -> dict[str, str]:
+    """Return the decimal mark of every column: that of its numbers in text, if they tell, else that of all.
 
     It is nothing where a column has numbers like 1,234 or 1.234, of which no number tells what their mark separates.
     """
-    written, counted = table.cells.written, dict(_looks_of(counts, found))
+    written = table.cells.written
     if written.decimal:
         return dict.fromkeys(counted, written.decimal)
 
-    def tells(noisy: Mapping[Look, int]) -> bool:
-        by_comma = sum(noisy[look] for look in WITH_COMMA)
-        return abs(by_comma - noisy[Look.POINT]) > 2 * _CLEAR * sigma
+    def tells(noisy: Counter[Look]) -> bool:
+        return abs(_sum(noisy, WITH_COMMA, sigma)[0] - noisy[Look.POINT]) > 2 * _CLEAR * sigma
 
     is_told = written.has_points or any(map(tells, counted.values()))
     of_all = decimal_mark([*counted.values()], grouped=written.has_points) if is_told else ""
@@ -311,31 +295,31 @@ def _decimals(table: Table, counts: Sequence[int], found: Candidates, sigma: flo
     return decimals
 
 
-def _section(
-    look: Look | None, declared: ColumnType | None, is_boolean: bool, is_whole: bool, has_gaps: bool
-) -> ColumnPolicy:
+def _section(table: Table, name: str, look: Look | None, *, has_gaps: bool, is_whole: bool) -> ColumnPolicy:
     """Return what a policy would say of a column that is no words."""
-    if is_boolean and has_gaps:
+    if name in table.booleans and has_gaps:
         return ColumnPolicy(kind="category", categories=("false", "true"), missing="category")
-    said: dict[str, Any] = {"missing": "indicator" if has_gaps else "midpoint"}
-    kinds = {ColumnType.DATE: "date", ColumnType.TIME: "time", ColumnType.TIME_OF_DAY: "time"}
-    kinds |= {ColumnType.DURATION: "duration"}
-    if declared in kinds:
-        said["kind"] = kinds[declared]
-    elif look is Look.TRUTH:
-        said |= {"kind": "integer", "bounds": (0.0, 1.0), "description": "1 is yes or true, 0 is no or false"}
+    declared = table.types[name]
+    said: dict[str, Any] = {"kind": _KINDS[declared]} if declared in _KINDS else {}
+    if look is Look.TRUTH:
+        said = {"kind": "integer", "bounds": (0.0, 1.0), "description": "1 is yes or true, 0 is no or false"}
     elif look in NUMBERS:
         said["kind"] = "integer" if is_whole else "continuous"
-    elif look is not None:
-        said["kind"] = "time" if look is Look.TIME else "date"
-    return ColumnPolicy(**said)
+    return ColumnPolicy(missing="indicator" if has_gaps else "midpoint", **said)
+
+
+_KINDS = {ColumnType.DATE: "date", ColumnType.DURATION: "duration"}
+_KINDS |= dict.fromkeys((ColumnType.TIME, ColumnType.TIME_OF_DAY), "time")
 
 
 def _of_rows(section: ColumnPolicy) -> ColumnPolicy:
     """Return the same for rows, of which all noise is to be continuous, so that the guarantee is by mu."""
-    if section.kind in ("date", "time", "duration"):
-        return section.model_copy(update={"missing": "indicator"})
-    return section.model_copy(update={"kind": "continuous", "missing": "midpoint"})
+    changed = {"kind": "continuous", "missing": "midpoint"}
+    if section.kind == "category":
+        changed = {"mechanism": "randomized-response"}
+    elif section.kind in _KINDS.values():
+        changed = {"missing": "indicator"}
+    return section.model_copy(update=changed)
 
 
 def _category(kept: Mapping[str, int], n_rows: int, n_gaps: int, sigma: float, gaps_sigma: float) -> ColumnPolicy | str:
@@ -367,13 +351,11 @@ def _with_words(section: ColumnPolicy, declared: ColumnPolicy) -> ColumnPolicy:
 
 
 def _as_found(table: Table, looks: Mapping[str, Look], decimals: Mapping[str, str]) -> Table:
-    """Return a text file's table with the types that were found; what does not fit is no value."""
-    if not looks:
-        return table
+    """Return the table with the types that were found of text; what does not fit is no value."""
     missing = table.cells.written.missing
     found = {name: converter(look, decimals[name], missing) for name, look in looks.items()}
-    types = {name: _TYPES.get(look, ColumnType.DATE) for name, look in looks.items()}
-    return replace(table, types={**table.types, **types}, cells=replace(table.cells, found=found), layout=None)
+    types = table.types | {name: _TYPES.get(look, ColumnType.DATE) for name, look in looks.items()}
+    return replace(table, types=types, cells=replace(table.cells, found=found), layout=None)
 
 
 _TYPES = dict.fromkeys((*NUMBERS, Look.TRUTH), ColumnType.CONTINUOUS) | {
@@ -384,18 +366,15 @@ _TYPES = dict.fromkeys((*NUMBERS, Look.TRUTH), ColumnType.CONTINUOUS) | {
 
 def _describe(sections: Mapping[str, ColumnPolicy], truths: list[str], left_out: Mapping[str, str]) -> list[str]:
     """Return what was found, in sentences."""
-    kinds = {name: section.kind for name, section in sections.items() if name not in truths}
-    categories = [name for name, kind in kinds.items() if kind == "category"]
-    found = {
-        "numbers": [name for name, kind in kinds.items() if kind in (None, "continuous", "integer")],
-        "yes and no": truths,
-        "dates or times": [name for name, kind in kinds.items() if kind in ("date", "time", "duration")],
-        "words": categories,
-    }
+    found: dict[str, list[str]] = {"numbers": [], "yes and no": truths, "dates or times": [], "words": []}
+    for name, section in sections.items():
+        if name not in truths:
+            others = "words" if section.kind == "category" else "numbers"
+            found["dates or times" if section.kind in _KINDS.values() else others].append(name)
     parts = [f"{len(names)} of {what} ({listed(names)})" for what, names in found.items() if names]
     gaps = [name for name, section in sections.items() if section.missing in ("indicator", "category")]
     beside = f"; gaps are published of {listed(gaps)}" if gaps else ""
     said = [f"columns found privately: {', '.join(parts) or 'none'}{beside}"]
-    other = [name for name in categories if sections[name].missing == "other"]
+    other = [name for name, section in sections.items() if section.missing == "other"]
     said += [f"gaps and rare values of {listed(other)} count as other, or as the most frequent level"] if other else []
     return [*said, *([f"left out: {reasons(left_out)}"] if left_out else [])]

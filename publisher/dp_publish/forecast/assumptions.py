@@ -136,17 +136,17 @@ def calibrate_assumed(policy: Policy, kinds: Mapping[str, str]) -> tuple[tuple[C
 
 
 def with_some_words(policy: Policy) -> tuple[Policy, dict[str, str]]:
-    """Return the policy and its columns with words of three levels, which half of a text file's are taken to be."""
+    """Return the policy and its columns with words of three levels: half of a text file's, or all text of others."""
     sought = policy.sought
     assert sought is not None  # noqa: S101  nothing is declared
-    return _with_words(policy, (*sought.words, *sought.looked[::2]), _LEVELS, 1)
+    return _with_words(policy, sought.looked[:: 1 if sought.n_listed else 2], _LEVELS, 1)
 
 
 def with_most_columns(policy: Policy, n_rows: int) -> tuple[Policy, dict[str, str]]:
     """Return the policy and the most columns that may be published, with gaps and all levels that can be told."""
     sought = policy.sought
     assert sought is not None  # noqa: S101  nothing is declared
-    names = (*sought.words, *sought.looked)
+    names = sought.looked
     levels = min(int(1 / least_level(policy, n_rows, len(names), -MOSTLY)), MOST_LEVELS) if names else 0
     return _with_words(policy, names, levels + 2, 2)
 
@@ -168,7 +168,7 @@ def tells_columns(policy: Policy, n_rows: int, *, any_columns: bool = False) -> 
     sought = policy.sought
     if sought is None or not sought.n_listed or (len(sought.typed) > 1 and not any_columns):
         return True
-    return least_level(policy, n_rows, len(sought.looked) + len(sought.words), MOSTLY) <= 1 / _LEVELS
+    return least_level(policy, n_rows, len(sought.looked), MOSTLY) <= 1 / _LEVELS
 
 
 def rows_to_tell_columns(policy: Policy, n_rows: int) -> int:
@@ -188,7 +188,7 @@ def _with_words(policy: Policy, words: Collection[str], each: int, others: int) 
     """Return the policy with these columns as words, and the columns: so many for each of them, first, and others."""
     sought = policy.sought
     assert sought is not None  # noqa: S101  nothing is declared
-    names = sorted((*sought.looked, *sought.typed, *sought.words), key=lambda name: name not in words)
+    names = sorted(sought.names, key=lambda name: name not in words)
     parts = {name: range(each if name in words else others) for name in names}
     kinds = {f"{name}={part}" if part else name: "continuous" for name in names for part in parts[name]}
     return policy.model_copy(update={"sought": sought._replace(n_listed=len(words))}), kinds

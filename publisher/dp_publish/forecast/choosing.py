@@ -15,8 +15,8 @@ from dp_publish.forecast.advice import forecast_drawn, shows_something
 from dp_publish.forecast.assumptions import with_some_words
 from dp_publish.forecast.strengths import printed_mu
 from dp_publish.policy.columns import Prepared, prepare
-from dp_publish.policy.model import ColumnPolicy, Policy
-from dp_publish.policy.open_columns import IDENTIFIER, Candidates, is_open
+from dp_publish.policy.model import ColumnPolicy, Policy, Sought
+from dp_publish.policy.open_columns import IDENTIFIER, is_open
 
 _CHOSEN = ("release", "mechanism", "neighbours", "sigma")  # entries that leave no choice
 
@@ -52,21 +52,21 @@ def choose_release(
     if anyway or not is_open(covariance):
         return policy, ""
     prepared = prepare(data, covariance, withheld, opened=opened)
-    found, n_rows = prepared.found, prepared.count_rows()
+    found, n_rows = prepared.policy.sought, prepared.count_rows()
     if found is None:
         return policy, ""
     kinds = dict.fromkeys(found.names, "continuous")
     if not in_two_rounds(covariance, kinds):  # such as a single column, which has no correlations
-        unknown = _is_untyped(prepared) or found.words
-        return (_changed(policy, "rows", find="all") if unknown else policy), ""
+        return (_changed(policy, "rows", find="all") if found.looked else policy), ""
 
     row = forecast_drawn(prepared.policy, kinds, n_rows)
-    if _shows_rows(policy, dict.fromkeys([*found.looked, *found.typed], "continuous"), n_rows):
+    untyped = _is_untyped(prepared)
+    if _shows_rows(policy, dict.fromkeys(found.names if untyped else found.typed, "continuous"), n_rows):
         seen = row.moments.clearest
         shows = "" if seen is None else f" would show partial correlations from about {seen:.2g} on"
         more = f"; second moments (--release covariance){shows}" if shows else ""
         find = "all" if _shows_rows(policy, with_some_words(prepared.policy)[1], n_rows) else "numbers"
-        chosen = _changed(policy, "rows", find=find) if _is_untyped(prepared) else _typed_rows(policy, found)
+        chosen = _changed(policy, "rows", find=find) if untyped else _typed_rows(policy, found)
         return chosen, f"noisy rows are published, which any tool reads{more}"
     hidden = f"noisy rows would show nothing of these columns at mu = {printed_mu(row.mu)}"
     return covariance, f"second moments are published, as {hidden} (--release rows, or more rows, decides otherwise)"
@@ -77,7 +77,7 @@ def _is_untyped(prepared: Prepared) -> bool:
     return ColumnType.UNKNOWN in prepared.table.types.values()
 
 
-def _typed_rows(policy: Policy, found: Candidates) -> Policy:
+def _typed_rows(policy: Policy, found: Sought) -> Policy:
     """Return a policy for the numbers of a typed table."""
     dropped = {name: ColumnPolicy(drop=True) for name, why in found.left_out.items() if why == IDENTIFIER}
     filled = {name: policy.column(name).model_copy(update={"missing": "midpoint"}) for name in found.typed}

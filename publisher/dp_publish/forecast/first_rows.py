@@ -24,11 +24,11 @@ def words_in_first_rows(table: Table, policy: Policy) -> dict[str, Counter[str]]
     """Return the values of every column that holds words, in the first rows, which are private."""
     sought, found = policy.sought, dict[str, Counter[str]]()
     assert sought is not None  # noqa: S101  nothing is declared
-    asked = dict.fromkeys((*sought.looked, *sought.words), "text")
+    asked = dict.fromkeys(sought.looked, "text")
     batch = table.head(asked, _ROWS) if asked else None
     for name, cells in zip(asked, [] if batch is None else batch.columns, strict=False):
         look, _ = as_they_look(cells, table.cells.written)
-        if name in sought.words or look is Look.WORD:
+        if look is Look.WORD:
             found[name] = Counter()
             count_values(converter(Look.WORD, ".", table.cells.written.missing)(cells), found[name])
     return found
@@ -44,7 +44,7 @@ def columns_of(
     sought = policy.sought
     assert sought is not None  # noqa: S101  nothing is declared
     least = least_level(policy, n_rows, len(words), MOSTLY * surely) if words else 1.0
-    parts = dict.fromkeys((*sought.looked, *sought.typed, *sought.words), 1)
+    parts = dict.fromkeys(sought.names, 1)
     for name, counts in words.items():
         told = [number for _, number in counts.most_common(MOST_LEVELS) if number >= least * counts.total()]
         others = sum(told) < (1 - least / 2) * counts.total()

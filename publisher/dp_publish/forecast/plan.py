@@ -143,12 +143,12 @@ def make_plan(
     written, why = choose_release(data, load_policy(used, default_name, overrides or {}))
     prepared = prepare(data, written)
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
-    if prepared.found is not None:
+    if policy.sought is not None:
         kinds = dict.fromkeys(kinds, "continuous")
     require_plan(len(kinds), max_memory)
     n_rows = _count_rows_of(prepared)
     notes = [f"Without more said: {why}."] if why else []
-    notes += [] if prepared.found is not None else _notes_on_bounds(n_rows, table, policy, kinds)
+    notes += [] if policy.sought is not None else _notes_on_bounds(n_rows, table, policy, kinds)
 
     own, why_not = _forecast_own(n_rows, policy, kinds, spread)
     notes += why_not

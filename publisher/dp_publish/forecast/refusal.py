@@ -56,7 +56,7 @@ from dp_publish.policy.column_survey import (
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.memory import require_publishing
 from dp_publish.policy.model import Policy
-from dp_publish.policy.open_columns import declares_no_values, find_candidates, is_open, reasons
+from dp_publish.policy.open_columns import declares_no_values, reasons
 from dp_publish.rows.noise import ENOUGH_SIGMA
 
 _VERBATIM = 0.99  # share of values that come out as they went in
@@ -341,7 +341,7 @@ def check_in_advance(
     """
     prepared = prepare(data, policy, withheld, opened=opened)
     table, resolved, kinds = prepared.table, prepared.policy, prepared.kinds
-    if prepared.found is not None:
+    if resolved.sought is not None:
         _check_open(prepared, anyway=anyway, tell=tell, max_memory=max_memory)
         return prepared
     names = raw_names(kinds, resolved.sources)
@@ -436,8 +436,8 @@ def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:
     remarks = [*filter(None, [plan.table.remark])]
     if not looked:
         return [*remarks, *point_out_names(raw_names(plan.kinds, plan.policy.sources))]
-    if is_open(plan.policy):
-        found = find_candidates(plan.table, plan.policy)
+    found = plan.policy.sought
+    if found is not None:
         odd = point_out_oddities(plan.table, found.names)
         sized = [forecast_first_rows(plan)] if plan.policy.privacy.is_moments and len(plan.kinds) > 1 else []
         gone = [f"left out: {reasons(found.left_out)}"] if found.left_out else []

@@ -24,7 +24,7 @@ from dp_publish.data.table import Source, Table, coded, open_table
 from dp_publish.policy.coded_columns import code_columns, is_coded, other_type, signs_of, with_numbers_in_text
 from dp_publish.policy.mistakes import describe_mistake
 from dp_publish.policy.model import ColumnPolicy, Policy
-from dp_publish.policy.open_columns import Candidates, find_candidates, is_open, require_printable
+from dp_publish.policy.open_columns import find_candidates, is_open, require_printable
 
 _MAX_NAME = 1_000  # characters; what a manifest takes
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
@@ -44,16 +44,13 @@ class Prepared:
     table : Table
         With published columns in place of those that are no numbers.
     policy : Policy
-        Resolved.
+        Resolved; but as it was written, like the table, where what columns are is yet to be found privately (`sought`).
     kinds : dict of str to str
         The columns to publish, each with its kind.
     left_out : tuple of str
         All others.
     withheld : tuple of str
         Those of them that were the unit of privacy of an earlier release.
-    found : Candidates or None
-        The columns to publish as far as their names and types tell, where what they are is yet to be found privately;
-        then `table` and `policy` are as they were opened and written.
     """
 
     data: Source = field(repr=False)
@@ -62,7 +59,6 @@ class Prepared:
     kinds: dict[str, str]
     left_out: tuple[str, ...] = field(repr=False)
     withheld: tuple[str, ...] = field(repr=False)
-    found: Candidates | None = field(default=None, repr=False)
 
     def count_rows(self) -> int:
         """Return the number of rows; see `Table.count_rows`."""
@@ -77,8 +73,8 @@ def prepare(data: Source, policy: Policy, withheld: Collection[str] = (), *, ope
         policy = _by_name(opened, policy)
         found = find_candidates(opened, policy, withheld)
         gone = tuple(name for name in found.left_out if name in withheld)
-        policy = policy.model_copy(update={"sought": found.sought})
-        return Prepared(data, opened, policy, dict.fromkeys(found.names, AS_IT_IS), tuple(found.left_out), gone, found)
+        policy = policy.model_copy(update={"sought": found})
+        return Prepared(data, opened, policy, dict.fromkeys(found.names, AS_IT_IS), tuple(found.left_out), gone)
     table, resolved = resolve(opened, policy, withheld)
     kinds, left_out = choose_columns(table, resolved, withheld)
     return Prepared(data, table, resolved, kinds, left_out, tuple(name for name in left_out if name in withheld))

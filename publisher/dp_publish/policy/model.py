@@ -332,21 +332,30 @@ class Sought(NamedTuple):
 
     Attributes
     ----------
-    looked, typed, words : tuple of str
-        Those of a text file; others that hold no words; words.
+    looked : tuple of str
+        Those of text, of which the kind is to be found.
+    typed : tuple of str
+        Numbers, dates and times, of which the gaps are to be counted.
+    left_out : dict of str to str
+        All others, and why.
     n_listed : int
-        Of how many columns the levels are counted, as a forecast takes it.
+        Of how many columns the levels are counted, as a forecast takes it: none of a text file's, all of others.
     """
 
     looked: tuple[str, ...]
     typed: tuple[str, ...]
-    words: tuple[str, ...]
+    left_out: dict[str, str]
     n_listed: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that may be published."""
+        return (*self.looked, *self.typed)
 
     @property
     def square(self) -> float:
         """The squared sensitivity of all counts of looks and gaps together."""
-        return 2.0 * len(self.looked) + len(self.typed) + len(self.words)
+        return 2.0 * len(self.looked) + len(self.typed)
 
 
 class Policy(_Model):

@@ -14,55 +14,17 @@ from dataclasses import dataclass
 
 from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
-from dp_publish.data.kinds import ColumnType
+from dp_publish.data.kinds import OF_TEXT, ColumnType
 from dp_publish.data.table import Table
 from dp_publish.policy.column_survey import named_like_an_identifier
 from dp_publish.policy.model import Policy, Sought
 
-_WORDS = (ColumnType.TEXT, ColumnType.OBJECT)
 _NEVER = (ColumnType.NESTED, ColumnType.OTHER)
 IDENTIFIER = "by its name an identifier"
 _OPEN = {"drop", "description", "unit"}  # entries of a section that declare nothing of what a column holds
 _COUNTS, _LEAST_COUNTS, _MOST_COUNTS = 0.015, 0.001, 0.04  # noise over rows; the share, at least and at most
 _LEVELS, _LEAST_LEVELS, _MOST_LEVELS = 0.006, 0.002, 0.12
 _ROUND_DOWN = 1 - 2.0**-40  # far above the rounding of the few operations on a share
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The columns that may be published, by what is public of them.
-
-    Attributes
-    ----------
-    looked : tuple of str
-        Those of a text file, of which the kind is to be found.
-    typed : dict of str to ColumnType
-        Numbers, dates and times, of which the gaps are to be counted.
-    words : tuple of str
-        Words, of which the levels are to be found, and the gaps counted.
-    left_out : dict of str to str
-        All others, and why.
-    """
-
-    looked: tuple[str, ...]
-    typed: dict[str, ColumnType]
-    words: tuple[str, ...]
-    left_out: dict[str, str]
-
-    @property
-    def names(self) -> list[str]:
-        """All that may be published."""
-        return [*self.looked, *self.typed, *self.words]
-
-    @property
-    def sought(self) -> Sought:
-        """The same for a forecast, which takes a text file's columns for numbers."""
-        return Sought(self.looked, tuple(self.typed), self.words, len(self.words))
-
-    @property
-    def square(self) -> float:
-        """The squared sensitivity of all counts of looks and gaps together."""
-        return self.sought.square
 
 
 def is_open(policy: Policy) -> bool:
@@ -88,11 +50,10 @@ def declares_no_values(policy: Policy) -> bool:
     return all(section.model_fields_set <= {*_OPEN, "missing"} for section in policy.columns.values())
 
 
-def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Candidates:
+def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()) -> Sought:
     """Return the columns that may be published, from their names and declared types alone."""
     unit = policy.privacy.entity
     left_out: dict[str, str] = {}
-    kept: dict[str, ColumnType] = {}
     for name, declared in table.types.items():
         if policy.column(name).drop:
             left_out[name] = "dropped"
@@ -102,20 +63,16 @@ def find_candidates(table: Table, policy: Policy, withheld: Collection[str] = ()
             left_out[name] = "the unit of privacy of an earlier release"
         elif named_like_an_identifier(name):
             left_out[name] = IDENTIFIER
-        elif declared in _WORDS and policy.find == "numbers":
-            left_out[name] = "words, of which noisy rows would show nothing"
         elif declared in _NEVER:
             left_out[name] = "neither numbers nor words"
-        else:
-            kept[name] = declared
+    kept = [name for name in table.types if name not in left_out]
     for name in kept:
         require_printable(name)
-    looked = tuple(name for name, declared in kept.items() if declared is ColumnType.UNKNOWN)
-    words = tuple(name for name, declared in kept.items() if declared in _WORDS)
-    typed = {name: declared for name, declared in kept.items() if name not in {*looked, *words}}
     if not kept:
         raise PolicyError(f"there is no column to publish: {reasons(left_out)}")
-    return Candidates(looked, typed, words, left_out)
+    looked = tuple(name for name in kept if table.types[name] in OF_TEXT)
+    typed = tuple(name for name in kept if name not in looked)
+    return Sought(looked, typed, left_out, len(looked) * (ColumnType.UNKNOWN not in table.types.values()))
 
 
 def require_printable(name: str) -> None:

@@ -19,8 +19,7 @@ from dp_publish.data.table import Table
 from dp_publish.discovery.finding import Decided, Read, Told, decide, discover, thinned
 from dp_publish.discovery.levels import EXCEPTED_DELTA
 from dp_publish.policy.columns import choose_columns, resolve
-from dp_publish.policy.model import Policy, Privacy
-from dp_publish.policy.open_columns import Candidates
+from dp_publish.policy.model import Policy, Privacy, Sought
 from dp_publish.release.begun import Contents, Part
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.parts import LocalWork, Making
@@ -33,9 +32,7 @@ class DiscoveringMaker:
     Parameters
     ----------
     policy : Policy
-        The unit of privacy, and the strength: mu or rho.
-    found : Candidates
-        The columns that may be published.
+        The unit of privacy, the strength (mu or rho), and the columns that may be published.
     table : Table
         As it was opened.
     partition : str or None
@@ -47,14 +44,14 @@ class DiscoveringMaker:
     def __init__(
         self,
         policy: Policy,
-        found: Candidates,
         table: Table,
         partition: str | None,
         work_at: Callable[[Table, int], LocalWork],
     ) -> None:
-        self._policy, self._found, self._table, self._partition = policy, found, table, partition
-        self._work_at = work_at
-        self.work = work_at(table, len(found.names))
+        self._policy, self._table, self._partition, self._work_at = policy, table, partition, work_at
+        assert policy.sought is not None  # noqa: S101  nothing is declared
+        self._found = policy.sought
+        self.work = work_at(table, len(self._found.names))
 
     @property
     def cost(self) -> Cost:
@@ -65,7 +62,7 @@ class DiscoveringMaker:
         mu = strength.mu * ROUND_UP
         of_cells = privacy.release == "rows" and privacy.unit_name == "cell"
         row = mu * math.sqrt(len(self._found.names)) if of_cells else mu / _parts(privacy)
-        excepted = EXCEPTED_DELTA if self._found.looked or self._found.words else 0.0
+        excepted = EXCEPTED_DELTA if self._found.looked else 0.0
         return Cost(account, {"cell": min(row, mu), "row": row, account: mu}, continuous=True, excepted_delta=excepted)
 
     def make(self, making: Making) -> tuple[Contents, list[Part]]:
@@ -137,6 +134,6 @@ def _parts(privacy: Privacy) -> float:
     return math.sqrt(privacy.max_rows) if privacy.release == "rows" else privacy.max_rows
 
 
-def _count_rows(read: Read, found: Candidates) -> int:
+def _count_rows(read: Read, found: Sought) -> int:
     first = found.names[0]
     return sum(batch.num_rows for batch in read({first: "text" if first in found.looked else "raw"}))

@@ -23,7 +23,7 @@ from dp_bundle.base.errors import DataError
 from dp_bundle.data.rows import PartWriter, batch_rows, part_rows
 from dp_bundle.engines.engine import Threads, closing_results, map_in_order
 from dp_bundle.manifest.columns import Column
-from dp_publish.data.contribution_cap import CappedRanges, EntityCap
+from dp_publish.data.contribution_cap import EntityCap
 from dp_publish.data.missing import RowReport
 from dp_publish.data.typed import TypedRanges
 from dp_publish.policy.memory import count_threads
@@ -205,7 +205,7 @@ class LocalWork:
     has_staged_noise: ClassVar = False
 
     read: Callable[[dict[str, str]], Iterator[pa.RecordBatch]]
-    ranges: Callable[[], TypedRanges | CappedRanges] | None = None
+    ranges: Callable[[], TypedRanges] | None = None
     keeps_numbers: bool = True
     cap: EntityCap | None = None
     report: RowReport = field(default_factory=RowReport)
@@ -274,7 +274,7 @@ class LocalWork:
         """
         dropping = any(column.missing == "drop" for column in columns)
         ranges = None if self.ranges is None or not self.keeps_numbers or dropping else self.ranges()
-        if isinstance(ranges, TypedRanges) and ranges.raw.n_rows:
+        if ranges is not None and ranges.raw.n_rows:
             planned = plan_for_cores(ranges.raw, len(columns), count_threads(len(columns)))
             if len(planned) > 1:
                 return self._write_ranges(ranges, planned, kinds, columns, making)

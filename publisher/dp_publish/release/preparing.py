@@ -24,7 +24,6 @@ from dp_publish.data.missing import RowReport
 from dp_publish.data.table import Source, Table, reads_alone
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.policy.model import Policy
-from dp_publish.policy.open_columns import Candidates
 from dp_publish.release.covariance import CovarianceMaker
 from dp_publish.release.discovering import DiscoveringMaker
 from dp_publish.release.parts import LocalWork
@@ -66,8 +65,6 @@ class Order:
         Called with the number of rows done.
     keystream : Keystream, optional
         As of `publish`.
-    found : Candidates, optional
-        The columns that may be published, where what they are is to be found privately; `kinds` are then these.
     """
 
     policy: Policy
@@ -81,14 +78,13 @@ class Order:
     begun_at: datetime.datetime
     progress: Callable[[int], None] | None = None
     keystream: Keystream | None = None
-    found: Candidates | None = None
 
 
 def make_maker(order: Order, table: Table, tasks: ClusterJob | None = None) -> Maker:
     """Return what draws a release from its table, in this process or by workers."""
-    if order.found is not None:
+    if order.policy.sought is not None:
         work_at = partial(_work_at, order.policy, order.keystream is None)
-        return DiscoveringMaker(order.policy, order.found, table, order.partition, work_at)
+        return DiscoveringMaker(order.policy, table, order.partition, work_at)
     work = tasks or _work_at(order.policy, order.keystream is None, table, len(order.kinds))
     kind = CovarianceMaker if order.policy.privacy.is_moments else RowsMaker
     return kind(order.policy, order.kinds, order.partition, work)
@@ -101,7 +97,7 @@ def _work_at(policy: Policy, keeps_numbers: bool, table: Table, n_columns: int) 
         return LocalWork(partial(_read, table, rows, {}), table.ranges, keeps_numbers)
     cap = EntityCap(table, privacy.entity.entity, privacy.max_rows, rows)
     report = RowReport(n_entities=cap.n_entities, n_over_cap=cap.n_left_out)
-    return LocalWork(cap.read, cap.ranges, keeps_numbers=False, cap=cap, report=report)
+    return LocalWork(partial(_read, cap.table, rows, {}), cap.table.ranges, keeps_numbers=False, cap=cap, report=report)
 
 
 def _read(

@@ -142,12 +142,12 @@ def publish(
             target.prepare()
 
     prepared = prepared or prepare(data, policy, ledger.entities(policy.dataset.name))
-    table, policy, kinds, found = prepared.table, prepared.policy, prepared.kinds, prepared.found
+    table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     if policy.privacy.neighbours.n_rows_public:
         table.count_rows()  # refuses a table without rows before anything is booked
     columns = kinds, prepared.left_out, prepared.withheld
-    order = Order(policy, *columns, partition, target, key, ledger, begun_at, progress, keystream, found)
-    if cluster is not None and found is not None:
+    order = Order(policy, *columns, partition, target, key, ledger, begun_at, progress, keystream)
+    if cluster is not None and policy.sought is not None:
         raise PolicyError(
             "workers cannot find out what columns hold: write a policy that says so with `dp-publish policy DATA`, or "
             "leave --engine out"

@@ -266,7 +266,7 @@ def _as_found(release: Release, policy: Policy) -> Policy:
     rest = math.sqrt(guarantee.mu**2 - (guarantee.discovery_mu or 0.0) ** 2)
     privacy = policy.privacy.model_copy(update={"mu": rest, "rho": None})
     bounds = {column.name: ColumnPolicy(bounds=column.bounds) for column in release.columns if column.bounds}
-    nothing = policy.sought._replace(n_listed=0, looked=(), typed=(), words=()) if policy.sought else None
+    nothing = policy.sought._replace(n_listed=0, looked=(), typed=()) if policy.sought else None
     return policy.model_copy(update={"privacy": privacy, "columns": bounds, "sought": nothing})
 
 

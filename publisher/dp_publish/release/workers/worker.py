@@ -2,9 +2,9 @@
 
 The table is described once, in the staging place; a task names the description, with its digest, and a split. Where
 entities are capped, workers count the rows of each entity in each split. Which rows are kept is drawn entity by entity,
-through all splits, and is staged as one bit for each row of a split, which every later pass reads. What was drawn is
-created once and never replaced: a task that runs again finds it. Entities are drawn in buckets, by a digest of their
-names, so that no worker needs all of them.
+through all splits, and is staged as one bit for each row of a split, which every later pass reads. The seed of a draw
+is created once and never replaced: a task that runs again draws the same. Entities are drawn in buckets, by a digest of
+their names, so that no worker needs all of them.
 
 A part is noise on a range of rows. A worker gets no key, no ledger and no random bits: every attempt draws its own from
 the operating system, and stages its parts under a name of its own, where only the publisher may read. Dask gives one
@@ -14,13 +14,13 @@ was lost or slow, is never seen twice; what is not named is removed with all tha
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import secrets
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import count, pairwise
 from typing import Any, Literal, NamedTuple, TypeVar, cast
@@ -37,12 +37,12 @@ from dp_bundle.files.places import Store
 from dp_bundle.manifest.columns import Column
 from dp_publish.data.contribution_cap import (
     NAME,
+    SEED_BYTES,
     add_counts,
     count_entities,
     count_left_out,
     draw_quotas,
     find_kept,
-    require_quotas,
     unpack_kept,
 )
 from dp_publish.data.dialect import Dialect
@@ -160,11 +160,8 @@ class StagedTable:
 
     def read(self, kinds: dict[str, str], start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield those raw rows of a range that are kept."""
-        position = start
-        for batch in self.ranges.read(kinds, batch_rows(len(kinds)), start, stop):
-            end = position + batch.num_rows
-            yield batch.filter(pa.array(self.find_kept(position, end))) if self._kept else batch
-            position = end
+        ranges = replace(self.ranges, keep=self.find_kept if self._kept else None)
+        yield from ranges.read(kinds, batch_rows(len(kinds)), start, stop)
 
     def find_kept(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return which raw rows of a range are kept."""
@@ -220,7 +217,7 @@ def count_split(task: SplitTask) -> list[str]:
 
 
 def draw_bucket(task: SplitTask) -> tuple[int, int, str]:
-    """Draw which rows of a bucket's crowded entities are kept, unless that is drawn, and stage it.
+    """Draw which rows of a bucket's crowded entities are kept, by the seed of the first attempt, and stage it.
 
     Returns
     -------
@@ -234,27 +231,20 @@ def draw_bucket(task: SplitTask) -> tuple[int, int, str]:
     Raises
     ------
     StoreError
-        What was staged before is no draw from these counts.
+        What was staged before is not what this draws, whatever its seed.
     """
     store = open_store(task.staging)
     description = StagedTable(store, task.job, task.table, "").description
-    splits, most = range(description.n_splits), description.max_rows
     digests = read_list(store, task.job, "counts", task.given)
     counts = [
         _from_bytes(read_staged(store, _counts_name(task.job, split, task.place), digests[split][task.place]), 0)
-        for split in splits
+        for split in range(description.n_splits)
     ]
 
-    name = _quotas_name(task.job, task.place)
-    try:
-        content = store.read(name)
-    except FileNotFoundError:
-        content = store.create(name, _to_bytes(draw_quotas(counts, most)))
-    try:
-        require_quotas(counts, [_from_bytes(content, split) for split in splits], most)
-    except (pa.ArrowException, KeyError, IndexError, ValueError) as error:
-        raise changed_there(store) from error
-    return len(add_counts(counts)), count_left_out(counts, most), hashlib.sha256(content).hexdigest()
+    seed = store.create(f"{task.job}/seed-{task.place:05d}", secrets.token_bytes(SEED_BYTES))
+    quotas = _to_bytes(draw_quotas(counts, description.max_rows, seed))
+    sha256 = create_staged(store, _quotas_name(task.job, task.place), quotas)
+    return len(add_counts(counts)), count_left_out(counts, description.max_rows), sha256
 
 
 def keep_split(task: SplitTask) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,25 @@ def test_numbers_are_read_as_people_write_them(
         column = next(decided.table.read({"x": "raw"}, 4000)).column(0)
         assert pc.unique(column).to_pylist() == values
         assert (decided.policy.column("x").missing == "indicator") == (None in values)
+
+
+def test_text_is_looked_at_alike_on_every_route(tmp_path: Path) -> None:
+    """Whether it is of a text file, of Parquet, a dictionary's, or a column of objects."""
+    cells = {"x": ["12.5%", "3", "refused", "7"], "day": ["31.01.2026"] * 4, "sure": ["yes", "no"] * 2}
+    words = pd.DataFrame(cells | {"code": ["01067", "20095"] * 2, "y": ["a", "b"] * 2}).loc[np.arange(2000) % 4]
+    words.to_csv(tmp_path / "t.csv", index=False)
+    words.to_parquet(tmp_path / "t.parquet", index=False)
+    found = []
+    for data in (tmp_path / "t.csv", tmp_path / "t.parquet", words.astype(object), words.astype("category")):
+        table, policy = open_table(data), open_policy()
+        sought = find_candidates(table, policy)
+        told = discover(table, partial(table.read, rows=4000), policy, sought, lambda _, counts: counts)
+        decided = decide(table, policy, sought, told)
+        (rows,) = decided.table.read(dict.fromkeys(table.types, "raw"), 4000)
+        found.append((decided.policy.columns, decided.discovery, [*map(str, rows.to_pylist())]))
+    assert all(each == found[0] for each in found)
+    kinds = {name: section.kind for name, section in found[0][0].items()}
+    assert kinds == {"x": "continuous", "day": "date", "sure": "integer", "code": "category", "y": "category"}
 
 
 def test_an_entity_pays_for_all_its_rows(tmp_path: Path) -> None:
