@@ -52,7 +52,6 @@ FORGED = {
     "table.json": lambda old: old.replace(b'"max_rows": 7', b'"max_rows": 700'),
     "job.json": lambda old: old.replace(b"0.05", b"0.01"),
     "entities-00000-00001.arrow": lambda old: old[:-30],
-    "seed-00000": lambda old: old[::-1],
     "kept-00001.bits": lambda old: b"\xff" * len(old),
     **dict.fromkeys(("counts.json", "quotas.json", "kept.json", "quotas-00000.arrow"), lambda _: b"[]"),
 }
