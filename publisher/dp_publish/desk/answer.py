@@ -211,7 +211,7 @@ class Desk:
         text, mistakes = changed_policy(self.text, self.columns, fields)
         answer = Answer(text, {where: [f"It {said}."] for where, said in mistakes.items()}, is_read=not mistakes)
         try:
-            self.opened.unchanged()
+            self.opened.table.unchanged(self.opened.fingerprint)()
         except DpGraphError as error:
             answer.object(GENERAL, f"{error}: close the desk, and open it again.")
             return answer
