@@ -161,7 +161,10 @@ class Table:
         lines = {} if self.lines is None else self.lines({row for row, *_ in faults})
         if not all(row in lines for row, *_ in faults):
             return UnfitError(faults)
-        return CellError([(lines[row], name, said) for row, name, said in faults])
+        error = CellError([(lines[row], name, said) for row, name, said in faults])
+        if {said for *_, said in faults} == {Fault.ENCODING.value}:
+            error.entry = "table.encoding"
+        return error
 
     @property
     def ranges(self) -> Callable[[], TypedRanges] | None:

@@ -28,7 +28,8 @@ _TEXTS = ("kind", "missing", "format", "unit", "description", "other")  # of a c
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
 _NUMBER = "must be a number, such as 10 or 0.5"
-_OF_COLUMN = re.compile(r"(column-\d+-)(.*)", re.DOTALL)
+OF_COLUMN = (*_TEXTS, "drop", "levels", "range", "low", "high", "max_change")
+_COLUMN = re.compile(r"(column-\d+-)(.*)", re.DOTALL)
 _BUDGET = ("privacy", "budget_mu")
 Fields = Mapping[str, str]
 Place = tuple[str, ...]
@@ -141,7 +142,7 @@ def _of_columns(fields: Fields) -> dict[str, dict[str, str]]:
     """Return the fields of each column by their entries, under what their names begin with."""
     found: dict[str, dict[str, str]] = {}
     for field, said in fields.items():
-        if match := _OF_COLUMN.fullmatch(field):
+        if match := _COLUMN.fullmatch(field):
             found.setdefault(match[1], {})[match[2]] = said
     return found
 

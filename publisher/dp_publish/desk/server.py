@@ -144,12 +144,12 @@ class Door:
                 connection.setblocking(False)
                 if len(self._waiting) >= self._most:
                     self._end(next(iter(self._waiting)))
-                self._loop.add_reader(connection, self._look, connection)
+                self._loop.add_reader(connection.fileno(), self._look, connection)
                 self._waiting[connection] = self._loop.call_later(PATIENCE, self._end, connection)
 
     def _look(self, connection: socket.socket) -> None:
         """Hand a connection over that has the secret, and give one with another whole head its turn."""
-        self._loop.remove_reader(connection)
+        self._loop.remove_reader(connection.fileno())
         try:
             head = connection.recv(_HEAD, socket.MSG_PEEK)
         except OSError:
@@ -174,7 +174,7 @@ class Door:
 
     def _end(self, connection: socket.socket) -> None:
         self._waiting.pop(connection).cancel()
-        self._loop.remove_reader(connection)
+        self._loop.remove_reader(connection.fileno())
         connection.close()
 
     async def close(self) -> None:

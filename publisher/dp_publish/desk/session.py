@@ -202,7 +202,7 @@ def _require_table(data: Place, dialect: Dialect) -> None:
     try:
         open_table(data, dialect)
     except SchemaError as error:
-        if "[table]" not in str(error) or not is_text_file(data):
+        if not (error.entry.startswith("table.") and is_text_file(data)):
             raise
 
 

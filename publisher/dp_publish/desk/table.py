@@ -54,7 +54,7 @@ class Opened:
         Columns that may say whose a row is, and how many different ones the first rows have.
     n_seen : int
         How many rows that is from.
-    problem : str
+    problem : DpGraphError or None
         Why it cannot be read, if it cannot.
     unread : DataError or None
         What cannot be read of its first rows, whatever they are taken for.
@@ -67,7 +67,7 @@ class Opened:
     seems: dict[str, str] = field(default_factory=dict, repr=False)
     repeated: dict[str, int] = field(default_factory=dict, repr=False)
     n_seen: int = field(default=0, repr=False)
-    problem: str = ""
+    problem: DpGraphError | None = None
     unread: DataError | None = field(default=None, repr=False)
     fingerprint: str = ""
 
@@ -78,7 +78,7 @@ def open_for_desk(data: Source, dialect: Dialect) -> Opened:
         table = open_table(data, dialect)
         fingerprint, n_rows = table.fingerprint(), table.count_rows()
     except DpGraphError as error:
-        return Opened(Table({}, lambda _kinds, _rows: iter(())), problem=str(error))
+        return Opened(Table({}, lambda _kinds, _rows: iter(())), problem=error)
 
     seems = {name: _NEVER.get(kind, "") for name, kind in table.types.items()}
     types = {name: kind for name, kind in table.types.items() if kind not in _NEVER}
