@@ -7,7 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
+from http.client import HTTPConnection
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,34 @@ from dp_publish.cli.main import main
 from same_bits import fixed
 with fixed():
     main()
+"""
+
+
+HOSTILE = """
+import itertools, resource, selectors, socket, sys, time
+port, hard = int(sys.argv[1]), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+here = f"127.0.0.1:{port}"
+head = f"POST /enter HTTP/1.1\\r\\nHost: {here}\\r\\nOrigin: http://{here}\\r\\n"
+begun = ["", "POST /check HTTP/1.1\\r\\n", head + "Content-Length: 900\\r\\n\\r\\n{", head + "X: " + "x" * 99999,]
+begun += ["\\0" * 999, "GET /desk.js HTTP/1.1\\r\\nHost: " + here + "\\r\\n\\r\\n"]
+waiting, turns = selectors.DefaultSelector(), itertools.cycle(begun)
+while True:
+    while len(waiting.get_map()) < 2000:
+        each = socket.socket()
+        each.setblocking(False)
+        each.connect_ex(("127.0.0.1", port))
+        waiting.register(each, selectors.EVENT_WRITE, next(turns).encode())
+    for key, events in waiting.select(0.01):
+        try:
+            if events & selectors.EVENT_WRITE:
+                key.fileobj.send(key.data)
+                waiting.modify(key.fileobj, selectors.EVENT_READ)
+            elif not key.fileobj.recv(4096):
+                raise ConnectionError
+        except OSError:
+            waiting.unregister(key.fileobj)
+            key.fileobj.close()
 """
 
 
@@ -89,6 +120,59 @@ def started(*words: str) -> tuple[subprocess.Popen[str], str]:
     return process, found[1]
 
 
+def entered(address: str) -> Callable[..., Any]:
+    """Come in by an address, and return what asks once the table is open."""
+    (port, token), secret = re.findall(r":(\d+)/#(.*)", address)[0], ""
+
+    def ask(what: str, **sent: str) -> Any:
+        headers = {"Origin": f"http://127.0.0.1:{port}", "Authorization": f"Bearer {secret}"}
+        with closing(HTTPConnection("127.0.0.1", int(port), timeout=30)) as connection:
+            connection.request("POST", f"/{what}", dumps(sent), headers)
+            return loads(connection.getresponse().read())
+
+    secret = ask("enter", token=token)["secret"]
+    while "opening" in ask("page"):
+        time.sleep(0.05)
+    return ask
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [6, pytest.param(60, marks=pytest.mark.long)])
+def test_two_thousand_strangers_stop_neither_her_nor_the_desk(table: Path, seconds: int) -> None:
+    """While connections that are idle, begun, endless or no requests come anew, she is answered as before.
+
+    Time is the desk's own, as the machine has others to serve.
+    """
+    process, address = started(str(table))
+    ask, known = entered(address), Path(f"/proc/{process.pid}")
+
+    def used() -> tuple[float, int]:
+        times = known.joinpath("stat").read_text().rpartition(")")[2].split()
+        pages = int(known.joinpath("statm").read_text().split()[1])
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+    for mu in ("1", "2", "3"):
+        ask("check", **{"privacy-mu": mu})
+    before = used()[1]
+    hostile = subprocess.Popen([sys.executable, "-c", HOSTILE, address.rpartition("/")[0].rpartition(":")[2]])
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            began = used()[0]
+            assert ask("check", **{"privacy-mu": f"{1 + time.monotonic() % 1:.3f}"})["savable"]
+            assert used()[0] - began < 1.0
+            assert used()[1] - before < 50e6
+            time.sleep(0.2)
+        assert hostile.poll() is None
+        ask("close")
+    finally:
+        hostile.kill()
+        hostile.wait()
+        process.terminate()
+        said = process.communicate()[1]
+    assert said == "the desk is closed\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("signum", "after"),
@@ -105,24 +189,9 @@ def test_killed_while_it_publishes_the_books_are_a_commands(table: Path, signum:
 
     A desk that is killed leaves its command to come to its own end.
     """
-    from http.client import HTTPConnection
-    from json import dumps, loads
-
     process, address = started(str(table))
-    port, token = re.findall(r":(\d+)/#(.*)", address)[0]
-
-    def ask(what: str, secret: str = "", **sent: str) -> Any:
-        connection = HTTPConnection("127.0.0.1", int(port), timeout=30)
-        headers = {"Origin": f"http://127.0.0.1:{port}", "Authorization": f"Bearer {secret}"}
-        connection.request("POST", f"/{what}", dumps(sent), headers)
-        answer = loads(connection.getresponse().read())
-        connection.close()
-        return answer
-
-    secret = ask("enter", token=token)["secret"]
-    while "opening" in ask("page", secret):
-        time.sleep(0.05)
-    ask("publish", secret, confirmed=ask("check", secret)["key"])
+    ask = entered(address)
+    ask("publish", confirmed=ask("check")["key"])
     time.sleep(after)
     process.send_signal(signum)
     process.communicate(timeout=120)

@@ -50,9 +50,23 @@ _NOTHING: Any = object()
 
 
 class DpGraphError(Exception):
-    """The root of the tree; `exit_code` is the exit code of a command that ends with this error."""
+    """The root of the tree; `exit_code` is the exit code of a command that ends with this error.
+
+    Attributes
+    ----------
+    entry : str
+        The entry of a policy that it is about: "privacy.mu", or that of columns, such as "kind"; none if it is empty.
+    columns : sequence of str
+        The raw table's columns that it is about.
+    """
 
     exit_code: ClassVar[int] = 1
+    entry: str = ""
+    columns: Sequence[str] = ()
+
+    def __init__(self, message: str, entry: str = "", *columns: str) -> None:
+        self.entry, self.columns = entry or self.entry, [*columns]
+        super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A process may send it to another as it is.
@@ -103,11 +117,11 @@ class ParameterError(DpGraphError, ValueError):
 class PolicyError(ParameterError):
     """A policy that is unreadable, incomplete or contradicts itself; the message is a full sentence."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, entry: str = "", *columns: str) -> None:
         self.name = "policy"
         self.allowed = message
         self.received = None
-        Exception.__init__(self, message)
+        DpGraphError.__init__(self, message, entry, *columns)
 
 
 class DataError(DpGraphError):
@@ -122,6 +136,7 @@ class HeaderError(SchemaError):
     """A text file whose first line may be a person's record, which would be published as column names."""
 
     exit_code = 2
+    entry = "table.header"
 
     def __init__(self, path: object, said: str) -> None:
         super().__init__(
@@ -140,14 +155,12 @@ class CellError(SchemaError):
 
     Attributes
     ----------
-    columns : list of str
-        All of them.
     line : int
         The first.
     """
 
     def __init__(self, faults: Sequence[tuple[int, str, str]]) -> None:
-        self.columns, self.line = [name for _, name, _ in faults], min(line for line, _, _ in faults)
+        self.line = min(line for line, _, _ in faults)
         places: dict[str, dict[int, list[str]]] = {}
         for line, name, fault in sorted(faults, key=lambda each: each[0]):
             places.setdefault(fault, {}).setdefault(line, []).append(name)
@@ -156,7 +169,7 @@ class CellError(SchemaError):
             where = [f"line {line}, column{'s' * (len(names) > 1)} {_named(names)}" for line, names in lines.items()]
             several = sum(map(len, lines.values())) > 1
             said.append(f"{and_more(where, _SHOWN)}: {'each' if several else 'the'} value {fault}")
-        super().__init__("; ".join(said))
+        super().__init__("; ".join(said), "kind", *(name for _, name, _ in faults))
 
 
 def _named(columns: Sequence[str]) -> str:
@@ -195,23 +208,27 @@ class MissingValuesError(DataError):
                 f'"indicator" for it in the policy, which publishes where gaps are, with noise, or "drop" ({known}), '
                 'or "midpoint" (of a category "category")'
             )
-        super().__init__(
+        said = (
             f"column {column!r} says whose rows are protected together, and has rows without a value"
             f"{'' if line is None else f', the first on line {line}'} (nothing, blanks, or a word for a gap, such as "
             "NA): fill them in, or remove those rows from the data"
             if names_entities
             else f"column {column!r} has missing values: set missing = {remedies}, or fill them before publishing"
         )
+        super().__init__(said, "missing", column)
 
 
 class PrivacyError(DpGraphError):
     """A bound, sensitivity or guarantee that cannot be honoured."""
+
+    entry = "privacy.mu"
 
 
 class BudgetExceededError(PrivacyError):
     """The dataset's privacy budget does not allow this release."""
 
     exit_code = 5
+    entry = "privacy.budget_mu"
 
     def __init__(
         self,
@@ -469,5 +486,4 @@ class DrownedColumnError(EstimationError):
     """Fewer than two columns have a positive debiased variance."""
 
     def __init__(self, columns: list[str], message: str) -> None:
-        self.columns = columns
-        super().__init__(message)
+        super().__init__(message, "", *columns)

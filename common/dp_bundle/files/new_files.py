@@ -42,7 +42,7 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
 
 
-def write_whole(path: Path, content: bytes, *, replace: bool, mode: int = 0o644) -> None:
+def write_whole(path: Path, content: bytes, *, replace: bool, mode: int | None = None) -> None:
     """Write a small file so that a reader sees all of it or none; its folder is made, for the user alone, if missing.
 
     Parameters
@@ -53,8 +53,8 @@ def write_whole(path: Path, content: bytes, *, replace: bool, mode: int = 0o644)
         All of it.
     replace : bool
         Whether to replace an existing file, which must be known to be ours.
-    mode : int
-        The permissions of a new file, before the umask.
+    mode : int, optional
+        The permissions, before the umask; by default those of the file that is replaced, and of a new one 0644.
 
     Raises
     ------
@@ -63,15 +63,18 @@ def write_whole(path: Path, content: bytes, *, replace: bool, mode: int = 0o644)
     """
     make_private_folder(path.parent)
     if not replace:
-        with whole_file(path, mode=mode) as file:
+        with whole_file(path, mode=mode or 0o644) as file:
             file.write(content)
         return
-    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+    before = path.lstat().st_mode if os.path.lexists(path) else None
+    if before is not None and not stat.S_ISREG(before):
         raise FileExistsError(errno.EEXIST, "it is no regular file", str(path))
     partial = _partial(path)
-    with whole_file(partial, mode=mode) as file:
+    with whole_file(partial, mode=mode or (0o644 if before is None else 0o600)) as file:
         file.write(content)
     try:
+        if mode is None and before is not None:
+            partial.chmod(stat.S_IMODE(before))
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

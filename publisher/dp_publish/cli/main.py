@@ -118,6 +118,7 @@ def cli() -> None:
     is_flag=True,
     help="Publish even what would be refused as useless or as a likely mistake.",
 )
+@option("--confirmed", applies=ALWAYS, hidden=True, help="The mark of the table's files that the desk was asked about.")
 @memory_option
 @json_option
 @quiet_option
@@ -134,6 +135,7 @@ def publish_command(
     log: Path | None,
     progress: str,
     anyway: bool,
+    confirmed: str | None,
     max_memory: int | None,
     as_json: bool,
     quiet: bool,
@@ -171,6 +173,7 @@ def publish_command(
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
     opened, why = open_table(data, policy.table), ""
+    opened = opened.confirmed(confirmed) if confirmed else opened
     if engine != "dask":
         policy, why = choose_release(data, policy, withheld, anyway=anyway, opened=opened)
     prepared = check_in_advance(

@@ -67,7 +67,9 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     kind = _kind_of(privacy)
     scaling = _scaling(policy, kinds)
     if strength is None:
-        raise PolicyError("a covariance release is made at mu, epsilon with or without delta, or rho: give one")
+        raise PolicyError(
+            "a covariance release is made at mu, epsilon with or without delta, or rho: give one", "privacy.mu"
+        )
     if kind is None:
         kind, reason = choose_for_policy(privacy, strength, scaling, count_rows)
     if kind is not TwoRound:
@@ -76,7 +78,9 @@ def set_mechanism(policy: Policy, kinds: Mapping[str, str], count_rows: Callable
     if transformed and kind is not TwoRound:
         raise PolicyError(
             f"transform, of {listed(transformed)}, is for two rounds, and this release is made by {kind.name}: leave "
-            'transform out, or give a strength and neighbours that mechanism = "two-round" takes'
+            'transform out, or give a strength and neighbours that mechanism = "two-round" takes',
+            "transform",
+            *transformed,
         )
     more = kind.settings(policy, kinds)
     mechanism = kind(scaling, privacy.neighbours, kind.form_of(strength), privacy.max_rows, reason, **more)
@@ -116,16 +120,20 @@ def require_what_was_asked(mechanism: Mechanism, asked: Strength) -> None:
     if isinstance(asked, PureDP) and not isinstance(spent, PureDP):
         raise PolicyError(
             f"the {mechanism.name} mechanism gives no pure epsilon: give delta as well, or mu, or rho; or another "
-            "mechanism"
+            "mechanism",
+            "privacy.mu",
         )
     excepted, most = spent.excepted_delta, asked.delta if isinstance(asked, ApproximateDP) else EXCEPTED_DELTA
     if excepted > most:
         raise PolicyError(
             f"the guarantee of the {mechanism.name} mechanism fails with a probability of up to {excepted:.2g}, above "
-            f"the {most:.2g} that may be: give a larger delta, or another mechanism"
+            f"the {most:.2g} that may be: give a larger delta, or another mechanism",
+            "privacy.mu",
         )
     if not _is_within(spent, asked):
-        raise PolicyError(f"the {mechanism.name} mechanism gives less privacy than was asked for: choose another")
+        raise PolicyError(
+            f"the {mechanism.name} mechanism gives less privacy than was asked for: choose another", "privacy.mu"
+        )
 
 
 def _is_within(spent: GaussianDP | PureDP, asked: Strength) -> bool:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_bundle.base.errors import PolicyError
 from dp_publish.data.cells import Read
 
 _MONTHS = (
@@ -64,19 +65,20 @@ _TIMES = ["%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p"]
 
 
 def require_format(form: str) -> None:
-    """Refuse, by ValueError, a format that is no date and no time of the day."""
+    """Refuse a format that is no date and no time of the day."""
     letters = [found[1] for found in _TOKEN.finditer(form) if found[2] is None and found[1] != "%"]
     given = {*letters}
     if unknown := [letter for letter in letters if letter not in _LETTERS]:
-        raise ValueError(f"format may hold %{', %'.join(_LETTERS)} and %%, not %{unknown[0]}")
+        raise PolicyError(f"format may hold %{', %'.join(_LETTERS)} and %%, not %{unknown[0]}", "format")
     if len(given) < len(letters) or any(len(given & {*same}) > 1 for same in ("Yy", "mbB", "HI")):
-        raise ValueError("format says something twice: leave one of the two out")
+        raise PolicyError("format says something twice: leave one of the two out", "format")
     year, month, hour = given & {*"Yy"}, given & {*"mbB"}, given & {*"HI"}
     whole = bool(year and month) if year or month or "d" in given else bool(hour)
     if not whole or ("I" in given) != ("p" in given) or (given & {*"MSfz"} and not hour):
-        raise ValueError(
+        raise PolicyError(
             "format must hold a year and a month, a time of the day, or both, such as %d.%m.%Y, %m/%d/%Y %I:%M %p (%I "
-            "and %p go together) or %H:%M"
+            "and %p go together) or %H:%M",
+            "format",
         )
 
 

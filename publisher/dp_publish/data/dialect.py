@@ -134,7 +134,8 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
     if said := _SEPARATOR.fullmatch(line.strip()):
         raise SchemaError(
             f"the first line of {path} is {said[0]}, as spreadsheets write it: remove it, and set "
-            f"delimiter = {json.dumps(said[1])} under [table] in the policy"
+            f"delimiter = {json.dumps(said[1])} under [table] in the policy",
+            "table.delimiter",
         )
 
     delimiter = dialect.delimiter or _delimiter_of(path, line)
@@ -147,13 +148,16 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
     if dialect.header is None and record[0].startswith("#") and _is_comment(path, encoding, delimiter):
         raise SchemaError(
             f"the first line of {path} begins with # and looks like a comment: remove such lines, or pass --header "
-            "first if it holds the columns' names"
+            "first if it holds the columns' names",
+            "table.header",
         )
 
     written = tuple(record)
     record = _names_in(written)
     if any("\ufffd" in name for name in record):
-        raise SchemaError(f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy")
+        raise SchemaError(
+            f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy", "table.encoding"
+        )
     if dialect.header is None:
         require_names(path, record, dialect.missing_values)
 
@@ -248,7 +252,9 @@ def _delimiter_of(path: Place, line: str) -> str:
     found = [mark for mark in "\t;|" if mark in bare]
     if len(found) > 1:
         marks = " and ".join(_SPOKEN[mark] for mark in found)
-        raise SchemaError(f"the first line of {path} has {marks}: set delimiter under [table] in the policy")
+        raise SchemaError(
+            f"the first line of {path} has {marks}: set delimiter under [table] in the policy", "table.delimiter"
+        )
     return found[0] if found else ","
 
 

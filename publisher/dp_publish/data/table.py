@@ -9,6 +9,7 @@ those of a spreadsheet, and a data frame's columns of objects, which are publish
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 import re
 import stat
@@ -164,7 +165,10 @@ class Table:
         lines = {} if self.lines is None else self.lines({row for row, *_ in faults})
         if not all(row in lines for row, *_ in faults):
             return UnfitError(faults)
-        return CellError([(lines[row], name, said) for row, name, said in faults])
+        error = CellError([(lines[row], name, said) for row, name, said in faults])
+        if {said for *_, said in faults} == {Fault.ENCODING.value}:
+            error.entry = "table.encoding"
+        return error
 
     @property
     def ranges(self) -> Callable[[], TypedRanges] | None:
@@ -191,17 +195,30 @@ class Table:
         raw = self.stored
         return (None, None) if raw is None else (0 if raw.decoded else max(raw.sizes, default=0), raw.n_rows)
 
-    def unchanged(self) -> Callable[[], None]:
-        """Return what raises `SchemaError` if the table's files have changed since this call."""
-        if self.describe is None:
-            return lambda: None
-        before, describe = self.describe(), self.describe
+    def fingerprint(self) -> str:
+        """Return a mark of the table's files as they are now; it tells nothing of a table in memory."""
+        return hashlib.sha256(repr(self.describe and self.describe()).encode()).hexdigest()
+
+    def unchanged(self, since: str | None = None) -> Callable[[], None]:
+        """Return what raises `SchemaError` if the table's files have changed since this call, or a fingerprint."""
+        before = since or self.fingerprint()
 
         def require() -> None:
-            if describe() != before:
+            if self.fingerprint() != before:
                 raise table_changed()
 
         return require
+
+    def confirmed(self, fingerprint: str) -> Table:
+        """Return the table, which can be read only while its files are those of a fingerprint."""
+        require = self.unchanged(fingerprint)
+        require()
+
+        def read(names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+            yield from self.batches(names, rows)
+            require()
+
+        return replace(self, batches=read)
 
 
 def coded(table: Table, sources: Sequence[ManifestSource], signs: Mapping[str, str] | None = None) -> Table:

@@ -172,11 +172,13 @@ class TextFile:
             if len(row) != n_columns:
                 return SchemaError(
                     f"line {line} of {self.path} has more or fewer cells than columns ({len(row)}, not {n_columns}), "
-                    "which the first line names: correct either, or set delimiter under [table] in the policy"
+                    "which the first line names: correct either, or set delimiter under [table] in the policy",
+                    "table.delimiter",
                 )
         return SchemaError(
             f"{self.path} cannot be read to its end: it is damaged, or not written in {self.layout.encoding} (encoding "
-            "under [table] in the policy)"
+            "under [table] in the policy)",
+            "table.encoding",
         )
 
 

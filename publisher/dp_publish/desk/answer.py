@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,7 @@ from dp_publish.data.dialect import Dialect
 from dp_publish.data.table import Source
 from dp_publish.desk.document import Fields, changed_policy, column_field
 from dp_publish.desk.table import Opened, open_for_desk
-from dp_publish.desk.words import GENERAL, about_it, capital, field_at, fields_of, names_column
+from dp_publish.desk.words import GENERAL, capital, field_at
 from dp_publish.forecast.assumptions import calibrate_assumed, describe_spread, fill_bounds
 from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.findings import HELD, describe_findings
@@ -38,11 +38,11 @@ from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.refusal import describe_drowned, find_drowned, refuse_pointless
 from dp_publish.forecast.strengths import forecast_each
 from dp_publish.ledger.ledger import Ledger
-from dp_publish.policy.choices import DEFAULT_SPREAD
+from dp_publish.policy.choices import DEFAULT_SPREAD, STRENGTHS
 from dp_publish.policy.column_survey import find_regrettable, glance_at_readable, survey_columns
 from dp_publish.policy.columns import Prepared, prepare
 from dp_publish.policy.file import parse_policy
-from dp_publish.policy.mistakes import describe_mistakes
+from dp_publish.policy.mistakes import describe_mistakes, places_of
 from dp_publish.policy.model import ColumnPolicy, Policy
 from dp_publish.policy.open_columns import declares_no_values
 
@@ -211,7 +211,7 @@ class Desk:
         text, mistakes = changed_policy(self.text, self.columns, fields)
         answer = Answer(text, {where: [f"It {said}."] for where, said in mistakes.items()}, is_read=not mistakes)
         try:
-            self.opened.unchanged()
+            self.opened.table.unchanged(self.opened.fingerprint)()
         except DpGraphError as error:
             answer.object(GENERAL, f"{error}: close the desk, and open it again.")
             return answer
@@ -221,7 +221,7 @@ class Desk:
         if policy is None or any(where.startswith("privacy-") for where in mistakes):  # there is no promise, or another
             return answer
         if self.opened.problem:
-            self._object_to(answer, [], capital(self.opened.problem))
+            self._object_to(answer, self.opened.problem)
             return answer
         insists = bool(fields.get("anyway"))
         prepared = self._prepare(answer, policy, insists=insists)
@@ -234,16 +234,7 @@ class Desk:
         try:
             return parse_policy(answer.text, "of the form", self.name)
         except PolicyError as error:
-            cause = error.__cause__
-            if not isinstance(cause, ValidationError):
-                answer.object(GENERAL, f"{error}.")
-                return None
-            for place, said in describe_mistakes(cause).items():
-                said = f"{said.removeprefix('its top level: ')}."
-                if where := field_at(place, self.columns, said):
-                    answer.object(where, about_it(said, ".".join(place)))
-                else:
-                    self._object_to(answer, [name for name in self.columns if names_column(said, name)], said)
+            self._object_to(answer, error)
             return None
 
     def _prepare(self, answer: Answer, policy: Policy, *, insists: bool) -> Prepared | None:
@@ -254,9 +245,8 @@ class Desk:
                 chosen, why = choose_release(self.data, policy, withheld, anyway=insists, opened=self.opened.table)
                 prepared = prepare(self.data, chosen, withheld, opened=self.opened.table)
             except (DpGraphError, ValidationError) as error:
-                said = _sentence(error)
-                named = [name for name in self.columns if not policy.column(name).drop and names_column(said, name)]
-                self._object_to(answer, named, said)
+                about = self._object_to(answer, error)
+                named = [name for name in about if name in self.columns and not policy.column(name).drop]
                 if not named or len(named) == len(self.columns):
                     return None
                 policy = _without(policy, named)
@@ -267,10 +257,19 @@ class Desk:
             answer.left_out = {} if sought is None else dict(sought.left_out)
             return prepared
 
-    def _object_to(self, answer: Answer, names: Sequence[str], said: str) -> None:
-        """Add an objection to each of these columns, or where there are none to the field that it speaks of."""
-        for where in fields_of(names, self.columns, said):
-            answer.object(where, said)
+    def _object_to(self, answer: Answer, error: DpGraphError | ValidationError) -> list[str]:
+        """Add what an error says beside the fields that it is about; return the columns that it names."""
+        if isinstance(error, ValidationError):
+            found = describe_mistakes(error)
+        elif isinstance(error.__cause__, ValidationError):
+            found = describe_mistakes(error.__cause__, places_of(error)[0])
+        elif isinstance(error, ParameterError) and error.name in STRENGTHS:
+            found = {("privacy", error.name): capital(str(error))}
+        else:
+            found = dict.fromkeys(places_of(error), capital(str(error)))
+        for place, said in found.items():
+            answer.object(field_at(place, self.columns), said)
+        return [name for section, name in (place[:2] for place in found if len(place) > 1) if section == "columns"]
 
     def _judge(self, answer: Answer, prepared: Prepared, *, insists: bool) -> None:
         """Add the promise, what would be seen, what it costs, and what stands in the way."""
@@ -281,9 +280,7 @@ class Desk:
             guarantee, booked_mu = promise_of(policy, kinds, lambda: n_rows)
             answer.promise = promise_in_words(guarantee, policy, kinds)
         except (*_REFUSALS, ValidationError) as error:
-            said = _sentence(error)
-            named = [name for name in self.columns if names_column(said, name)]
-            self._object_to(answer, named, said)
+            self._object_to(answer, error)
             return
         answer.row, answer.curve = row, self._forecast_curve(policy, kinds)
         judged = policy.privacy.neighbours.n_rows_public and not insists  # with the ways out, where it shows nothing
@@ -374,7 +371,7 @@ class Desk:
         error = self.opened.unread
         names = error.columns if isinstance(error, CellError) else self.columns
         if error is not None and any(not policy.column(name).drop and name not in answer.left_out for name in names):
-            self._object_to(answer, [], capital(str(error)))
+            self._object_to(answer, error)
 
 
 def spending_of(ledger: Ledger, policy: Policy) -> Spending:
@@ -429,12 +426,6 @@ def describe_choice(policy: Policy, why: str, written: Policy) -> Iterator[str]:
             "As something is declared of what columns hold, kinds and levels are not looked for: a column of words or "
             "dates has to have its kind declared, or is left out."
         )
-
-
-def _sentence(error: Exception) -> str:
-    """Return what an error says, as a sentence."""
-    said = error.errors()[0]["msg"].removeprefix("Value error, ") if isinstance(error, ValidationError) else str(error)
-    return capital(said)
 
 
 def _without(policy: Policy, names: Iterable[str]) -> Policy:

@@ -25,10 +25,12 @@ DATASET = ("title", "description", "creator", "license", "contact", "url", "cita
 WRITTEN = ("delimiter", "decimal", "encoding", "header")  # of a text file
 _MARKS = {"\t": "tab"}  # that a field cannot show
 _TEXTS = ("kind", "missing", "format", "unit", "description", "other")  # of a column, as they are
-_WHOLE = re.compile(r"[+-]?\d+")
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?")
 _NUMBER = "must be a number, such as 10 or 0.5"
-_OF_COLUMN = re.compile(r"(column-\d+-)(.*)", re.DOTALL)
+OF_COLUMN = (*_TEXTS, "drop", "levels", "range", "low", "high", "max_change")
+_COLUMN = re.compile(r"(column-\d+-)(.*)", re.DOTALL)
+_BUDGET = ("privacy", "budget_mu")
 Fields = Mapping[str, str]
 Place = tuple[str, ...]
 
@@ -61,7 +63,6 @@ def shown_fields(text: str, columns: Sequence[str]) -> dict[str, str]:
     dataset, privacy, sections, table = (document.get(name, {}) for name in ("dataset", "privacy", "columns", "table"))
     unit = privacy.get("unit", "row")
     entity = unit if isinstance(unit, dict) else {}
-    budget = privacy.get("budget_mu")
     fields = {f"dataset-{name}": str(dataset.get(name, "")) for name in DATASET}
     fields |= {f"table-{name}": _MARKS.get(said := str(table.get(name, "")), said) for name in WRITTEN}
     fields |= {
@@ -71,11 +72,18 @@ def shown_fields(text: str, columns: Sequence[str]) -> dict[str, str]:
         "privacy-max_rows": _spell(entity.get("max_rows")),
         "privacy-release": str(privacy.get("release", "")),
         "privacy-mu": _spell(privacy.get("mu")),
-        "privacy-budget_mu": "" if isinstance(budget, dict) else _spell(budget),
     }
+    budget = privacy.get("budget_mu")
+    fields["privacy-budget_mu"] = _spell(budget.get(_account(fields)) if isinstance(budget, dict) else budget)
     for number, name in enumerate(columns):
         fields |= {column_field(number, entry): said for entry, said in _shown_column(sections.get(name, {})).items()}
     return fields
+
+
+def _account(fields: Fields) -> str:
+    """Return the unit of privacy as a budget names it."""
+    unit = fields["privacy-unit"]
+    return f"entity:{fields['privacy-entity']}" if unit == "entity" else unit
 
 
 def _shown_column(section: Mapping[str, Any]) -> dict[str, str]:
@@ -118,6 +126,8 @@ def changed_policy(text: str, columns: Sequence[str], fields: Fields) -> tuple[s
             changes["dataset", entry] = after[f"dataset-{entry}"] or None
     _change_table(before, after, changes)
     _change_privacy(before, after, changes, mistakes)
+    if isinstance(tomllib.loads(text).get("privacy", {}).get("budget_mu"), dict) and _BUDGET in changes:
+        changes[*_BUDGET, _account(after)] = changes.pop(_BUDGET)
     sections = [_of_columns(each) for each in (before, after)]
     for number, name in enumerate(columns):
         prefix = column_field(number, "")
@@ -132,7 +142,7 @@ def _of_columns(fields: Fields) -> dict[str, dict[str, str]]:
     """Return the fields of each column by their entries, under what their names begin with."""
     found: dict[str, dict[str, str]] = {}
     for field, said in fields.items():
-        if match := _OF_COLUMN.fullmatch(field):
+        if match := _COLUMN.fullmatch(field):
             found.setdefault(match[1], {})[match[2]] = said
     return found
 
@@ -182,10 +192,10 @@ def _change_privacy(before: Fields, after: Fields, changes: dict[Place, Any], mi
         mu = _read_number(after["privacy-mu"], "privacy-mu", mistakes)
         changes |= dict.fromkeys([("privacy", name) for name in (*STRENGTHS, "delta")]) if mu is not None else {}
         changes |= {("privacy", "mu"): mu} if mu is not None else {}
-    if differs("privacy-budget_mu"):
+    if differs("privacy-budget_mu") or _account(before) != _account(after):
         said = after["privacy-budget_mu"]
         budget = _read_number(said, "privacy-budget_mu", mistakes) if said else None
-        changes |= {("privacy", "budget_mu"): budget} if budget is not None or not said else {}
+        changes |= {_BUDGET: budget} if budget is not None or not said else {}
 
 
 def _changed_column(was: Fields, now: Fields, mistakes: dict[str, str], prefix: str) -> dict[str, Any]:

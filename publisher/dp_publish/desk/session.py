@@ -127,7 +127,7 @@ class Session:
         if text == self.saved:
             return f"{path} is as it is in the form already"
         try:
-            write_whole(path, text.encode(), replace=self.saved is not None)
+            write_whole(Path(os.path.realpath(path)), text.encode(), replace=self.saved is not None)
         except OSError as error:
             raise PolicyError(f"nothing was saved: {quote_path(path)} cannot be written: {error.strerror}") from error
         self.saved = self.desk.text = text
@@ -140,6 +140,7 @@ class Session:
         self.work = Work(what, self._publishing(fields) if what == "publish" else self._trying(what, fields))
 
     def _publishing(self, fields: dict[str, str]) -> list[str]:
+        """Return the command that publishes what was confirmed: by this text, whatever the file says by then."""
         answer = self.answer(fields)
         if not answer.can_publish or answer.refusals:
             raise PolicyError("nothing was published: see what stands in the way")
@@ -148,28 +149,35 @@ class Session:
         self.save(fields)
         insists = ["--anyway"] if fields.get("anyway") else []
         ledger = ["--ledger", self.asked.ledger] if self.asked.ledger else []
-        options = ["--policy", str(self.asked.policy), "--key", self.asked.key, *ledger, "--progress", "lines"]
-        return ["publish", str(self.asked.data), *options, *insists]
+        options = ["--policy", str(self._copy(answer)), "--key", self.asked.key, *ledger, "--progress", "lines"]
+        table = ["--confirmed", self.desk.opened.fingerprint]
+        return ["publish", *options, *table, *insists, "--", str(self.asked.data)]
+
+    def _copy(self, answer: Answer) -> Path:
+        """Return a private file of the policy as it is in the form."""
+        policy = Path(self.folder.name) / f"{secrets.token_hex(8)}.policy.toml"
+        policy.write_text(answer.text, encoding="utf-8")
+        return policy
 
     def _trying(self, what: str, fields: dict[str, str]) -> list[str]:
         """Return a command that spends nothing, by the policy as it is in the form."""
         answer = self.answer(fields)
         if not answer.is_read:
             raise PolicyError("something in the form cannot be read: see what stands in the way")
-        policy = Path(self.folder.name) / f"{secrets.token_hex(8)}.policy.toml"
-        policy.write_text(answer.text, encoding="utf-8")
+        policy = self._copy(answer)
         command = ["audit"] if what == "audit" else ["plan", *(["--look"] if what == "look" else [])]
         options = ["--policy", str(policy)]
         if what == "plan":
             report = policy.with_suffix(".html")
             options += ["--report", str(report), *(["--ledger", self.asked.ledger] if self.asked.ledger else [])]
             self.show("plan", report)
-        return [command[0], str(self.asked.data), *command[1:], *options]
+        return [*command, *options, "--", str(self.asked.data)]
 
     def key_of(self, answer: Answer) -> str:
         """Return a mark of what is promised and published, by which the question is known that she said yes to."""
         promise = None if answer.promise is None else answer.promise.sentences
-        return hashlib.sha256(repr((answer.text, answer.release, promise, answer.account)).encode()).hexdigest()
+        asked = answer.text, self.desk.opened.fingerprint, answer.release, promise, answer.account
+        return hashlib.sha256(repr(asked).encode()).hexdigest()
 
     def show(self, name: str, path: Path) -> None:
         """Let a page that a command writes be seen under a name that nobody can guess."""
@@ -194,7 +202,7 @@ def _require_table(data: Place, dialect: Dialect) -> None:
     try:
         open_table(data, dialect)
     except SchemaError as error:
-        if "[table]" not in str(error) or not is_text_file(data):
+        if not (error.entry.startswith("table.") and is_text_file(data)):
             raise
 
 

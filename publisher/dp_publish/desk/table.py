@@ -6,7 +6,7 @@ What is told of values here is for the publisher's own eyes: nothing of it enter
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,12 +54,12 @@ class Opened:
         Columns that may say whose a row is, and how many different ones the first rows have.
     n_seen : int
         How many rows that is from.
-    problem : str
+    problem : DpGraphError or None
         Why it cannot be read, if it cannot.
     unread : DataError or None
         What cannot be read of its first rows, whatever they are taken for.
-    unchanged : callable
-        Raises an error if the table is another one than was opened.
+    fingerprint : str
+        Of the table's files when they were opened.
     """
 
     table: Table
@@ -67,23 +67,23 @@ class Opened:
     seems: dict[str, str] = field(default_factory=dict, repr=False)
     repeated: dict[str, int] = field(default_factory=dict, repr=False)
     n_seen: int = field(default=0, repr=False)
-    problem: str = ""
+    problem: DpGraphError | None = None
     unread: DataError | None = field(default=None, repr=False)
-    unchanged: Callable[[], None] = lambda: None
+    fingerprint: str = ""
 
 
 def open_for_desk(data: Source, dialect: Dialect) -> Opened:
     """Open a table, count its rows, and look at the first of them; or find out why it cannot be read."""
     try:
         table = open_table(data, dialect)
-        unchanged, n_rows = table.unchanged(), table.count_rows()
+        fingerprint, n_rows = table.fingerprint(), table.count_rows()
     except DpGraphError as error:
-        return Opened(Table({}, lambda _kinds, _rows: iter(())), problem=str(error))
+        return Opened(Table({}, lambda _kinds, _rows: iter(())), problem=error)
 
     seems = {name: _NEVER.get(kind, "") for name, kind in table.types.items()}
     types = {name: kind for name, kind in table.types.items() if kind not in _NEVER}
     readable = {name: "text" if kind is ColumnType.UNKNOWN else AS_IT_IS for name, kind in types.items()}
-    opened = Opened(table, n_rows, seems, unchanged=unchanged)
+    opened = Opened(table, n_rows, seems, fingerprint=fingerprint)
 
     rows = max(100, min(_MOST_ROWS, _CELLS // max(len(table.types), 1)))
     try:

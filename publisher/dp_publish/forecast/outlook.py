@@ -320,7 +320,11 @@ def _rows_instead(policy: Policy, kinds: Mapping[str, str], strength: Privacy) -
 def _width(column: Column) -> float:
     """Return the width of a column's bounds."""
     if column.bounds is None:
-        raise PrivacyError(f"column {column.name!r} has no bounds, so nothing can be forecast for it: declare them")
+        raise PrivacyError(
+            f"column {column.name!r} has no bounds, so nothing can be forecast for it: declare them",
+            "bounds",
+            column.name,
+        )
     return column.bounds[1] - column.bounds[0]
 
 

@@ -53,7 +53,9 @@ def other_type(name: str, kind: str, declared: ColumnType) -> PolicyError:
     hint = 'give format = "%Y%m%d" if its numbers are like 20260131, ' if packed else ""
     return PolicyError(
         f'column {name!r} is of a type ({declared.value}) that kind = "{kind}" is not read from: {hint}correct the '
-        "kind, convert the column in the data, or set drop = true for it"
+        "kind, convert the column in the data, or set drop = true for it",
+        "kind",
+        name,
     )
 
 
@@ -79,7 +81,11 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
     resolved = {column for source in policy.sources for column in source.columns}
     for name, entry in policy.columns.items():
         if entry.mechanism is not None and name not in resolved and not entry.holds.is_nominal:
-            raise PolicyError(f"mechanism, of column {name!r}, is for categories: a number has the noise of its kind")
+            raise PolicyError(
+                f"mechanism, of column {name!r}, is for categories: a number has the noise of its kind",
+                "mechanism",
+                name,
+            )
         if entry.drop or name in skipped or name in resolved or not is_coded(entry, table.types[name]):
             sections[name] = entry
             continue
@@ -89,7 +95,9 @@ def code_columns(table: Table, policy: Policy, skipped: Collection[str] = ()) ->
         taken = [column for column in source.columns if column != name and column in {**table.types, **sections}]
         if taken:
             raise PolicyError(
-                f"column {name!r} would be published as {listed(taken)}, a name that another column has: rename one"
+                f"column {name!r} would be published as {listed(taken)}, a name that another column has: rename one",
+                "kind",
+                name,
             )
         sources.append(source)
         sections |= {column: _section_of(source, entry, table.types[name], policy) for column in source.columns}
@@ -105,13 +113,17 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> WrittenS
     if declared is ColumnType.NESTED:
         raise PolicyError(
             f"column {name!r} holds lists or structures: make columns of them in the data, of structures with "
-            "pyarrow.Table.flatten(), or set drop = true for it"
+            "pyarrow.Table.flatten(), or set drop = true for it",
+            "kind",
+            name,
         )
     written = (*OF_TEXT, ColumnType.INTEGER)  # whole numbers are text, too, such as 20260131
     if entry.format is not None and declared not in written:
         raise PolicyError(
             f"format, of column {name!r}, is for dates and times in text, and the column is of another type "
-            f"({declared.value}): leave format out"
+            f"({declared.value}): leave format out",
+            "format",
+            name,
         )
     of_day = entry.format is not None and not has_date(entry.format)
     kind = KINDS["time-of-day"] if of_day else entry.holds.of_type(declared)
@@ -122,7 +134,9 @@ def _source_of(name: str, entry: ColumnPolicy, declared: ColumnType) -> WrittenS
     gaps = {"category": NO_VALUE, "other": entry.other}.get(entry.missing)
     levels += [level for level in (entry.other, gaps) if level is not None and level not in levels]
     if len(levels) > MAX_LEVELS:
-        raise PolicyError(f"column {name!r} has more than {MAX_LEVELS} levels: put rare ones together as other")
+        raise PolicyError(
+            f"column {name!r} has more than {MAX_LEVELS} levels: put rare ones together as other", "levels", name
+        )
     has_level_columns = not kind.has_order and len(levels) > 2
     columns = [f"{name}={level}" for level in levels] if has_level_columns else [name]
     columns += [f"{name}={NO_VALUE}"] if entry.missing == "indicator" else []
@@ -158,11 +172,17 @@ def _require_noise_beside(name: str, entry: ColumnPolicy, table: Table, policy: 
     """Refuse indicated gaps beside what has no rounded Gaussian noise."""
     privacy, said = policy.privacy, f'missing = "indicator", of column {name!r},'
     if name in table.booleans:
-        raise PolicyError(f'{said} is for numbers: give a truth value kind = "category" and missing = "category"')
+        raise PolicyError(
+            f'{said} is for numbers: give a truth value kind = "category" and missing = "category"', "missing", name
+        )
     if privacy.release == "rows" and entry.kind == "integer":
-        raise PolicyError(f'{said} goes with continuous noise: give kind = "continuous", whole numbers or not')
+        raise PolicyError(
+            f'{said} goes with continuous noise: give kind = "continuous", whole numbers or not', "missing", name
+        )
     if entry.max_change is not None:
-        raise PolicyError(f"{said} does not go with max_change: counts whose changes are protected have no gaps")
+        raise PolicyError(
+            f"{said} does not go with max_change: counts whose changes are protected have no gaps", "missing", name
+        )
 
 
 def _deviation(source: Source) -> float:

@@ -151,7 +151,8 @@ def _require_entity(table: Table, policy: Policy) -> None:
     name = policy.privacy.entity.entity if policy.privacy.entity else None
     if name is not None and name not in table.types:
         raise PolicyError(
-            f"the unit of privacy is {name!r}, which is not a column of the table: correct its name in the policy"
+            f"the unit of privacy is {name!r}, which is not a column of the table: correct its name in the policy",
+            "privacy.unit.entity",
         )
 
 
@@ -166,7 +167,9 @@ def _require_types(table: Table, sections: Mapping[str, ColumnPolicy]) -> None:
         "columns of the data frame have no type (their dtype is object, or category without one), so that a single "
         f"cell would decide how they are published: {listed(undeclared)}; give each a type, as in {column} = "
         f"{column}.astype('Float64') (or 'Int64', 'boolean', 'string'), or a kind in the policy, or set drop = true "
-        "for it"
+        "for it",
+        "kind",
+        *undeclared,
     )
 
 
@@ -188,7 +191,7 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
             entry = ColumnPolicy.model_validate(given)
         except ValidationError as error:
             said = describe_mistake(error, start=("columns", name))
-            raise PolicyError(f"the policy's patterns and sections together, at {said}") from error
+            raise PolicyError(f"the policy's patterns and sections together, at {said}", "", name) from error
 
     declared, left_out = table.types[name], entry.drop or withheld
     if not left_out and is_coded(entry, declared):
@@ -204,7 +207,9 @@ def _section(name: str, table: Table, policy: Policy, patterns: list[str], withh
     kind = "integer" if entry.holds.is_truth else entry.kind
     bounds = own.bounds if own.bounds is not None else (0.0, 1.0)
     if own.transform is not None:
-        raise PolicyError(f"transform, of column {name!r}, is for numbers: leave it out for truth values")
+        raise PolicyError(
+            f"transform, of column {name!r}, is for numbers: leave it out for truth values", "transform", name
+        )
     is_plain = own.bounds is None and entry.missing in ("refuse", "drop")
     if privacy.release == "copula" and name in table.booleans and is_plain:
         return entry.model_copy(update={"kind": "boolean", "levels": _TRUTH, "bounds": None})
@@ -265,13 +270,17 @@ def require_bounds(policy: Policy, kinds: Mapping[str, str]) -> None:
         raise PolicyError(
             "a covariance release by another mechanism than two rounds needs declared bounds, which are missing for "
             f"{listed(unbounded)}: write a policy with `dp-publish policy DATA`, and fill in the bounds from public "
-            "knowledge, or set drop = true"
+            "knowledge, or set drop = true",
+            "bounds",
+            *unbounded,
         )
     if unbounded:
         raise PolicyError(
             f"bounds are missing for {listed(unbounded)}, and only publishing with mu, rho or epsilon can find them "
             "privately: write a policy with `dp-publish policy DATA`, fill in the bounds from public knowledge (or set "
-            "drop = true), and try again"
+            "drop = true), and try again",
+            "bounds",
+            *unbounded,
         )
 
 
@@ -281,7 +290,9 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         raise PolicyError(
             f"the policy gives bounds to columns that are not published: {listed(meant)}, being text or a unit of "
             f'privacy; give dates kind = "date" or "time", and words {KINDS_OF_WORDS} in place of bounds, convert text '
-            "that holds numbers in the data, or set drop = true"
+            "that holds numbers in the data, or set drop = true",
+            "bounds",
+            *meant,
         )
     if not kinds:
         raise PolicyError(
@@ -299,7 +310,9 @@ def _require_publishable(policy: Policy, kinds: dict[str, str], left_out: list[s
         return
     if CONSTANT_LABEL in kinds:
         raise PolicyError(
-            f"a column is called {CONSTANT_LABEL}, a name that is reserved for the constant of a covariance: rename it"
+            f"a column is called {CONSTANT_LABEL}, a name that is reserved for the constant of a covariance: rename it",
+            "drop",
+            CONSTANT_LABEL,
         )
 
 
@@ -308,14 +321,18 @@ def _require_no_index(policy: Policy, kinds: dict[str, str]) -> None:
     if "" in kinds:
         raise PolicyError(
             'a column has no name, like an index that was saved with the data: set drop = true under [columns.""] in '
-            "the policy, as `dp-publish policy DATA` does, or rename it in the data"
+            "the policy, as `dp-publish policy DATA` does, or rename it in the data",
+            "drop",
+            "",
         )
     undeclared = [name for name in kinds if policy.column(name).bounds is None and policy.column(name).kind is None]
     indexes = [name for name in undeclared if _PANDAS_INDEX.fullmatch(name)]
     if indexes:
         raise PolicyError(
             f"the table holds row labels, which pandas saved as {listed(indexes)}: set drop = true "
-            f"under [columns.{indexes[0]}] in the policy, as `dp-publish policy DATA` does, or a kind to publish it"
+            f"under [columns.{indexes[0]}] in the policy, as `dp-publish policy DATA` does, or a kind to publish it",
+            "drop",
+            *indexes,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -93,6 +94,7 @@ def _parse_toml(content: bytes, where: str) -> dict[str, Any]:
     _require_columns(where, len(_SECTION_OF_COLUMN.findall(content)))  # before objects are made of all of them
     try:
         document = tomllib.loads(content.decode("utf-8-sig"))
+        json.dumps(document, default=str)  # refuses what nobody could be told: 0x and thousands of digits
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or a number or a nesting beyond all sense
         raise PolicyError(f"the policy {where} is not valid TOML: {error}") from error
     columns = document.get("columns")

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from dp_bundle.base.errors import DpGraphError
 from dp_bundle.base.quoting import escape
 from dp_bundle.manifest.dataset import THEMES, Relation
 from dp_publish.data.dialect import Dialect
@@ -95,15 +96,27 @@ def describe_mistake(error: ValidationError, options: Collection[str] = (), star
     start : tuple of str
         Where in a policy the validated section stands.
     """
-    return _describe_one(max(error.errors(), key=_depth), options, start)
+    return "".join(_describe_one(max(error.errors(), key=_depth), options, start))
 
 
-def describe_mistakes(error: ValidationError) -> dict[tuple[str, ...], str]:
-    """Return one sentence on the first mistake in each entry of a policy, by its place in it."""
-    found: dict[tuple[str, ...], Any] = {}
+def describe_mistakes(error: ValidationError, start: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
+    """Return one sentence on the first mistake in each entry of a policy, to stand beside it, by its place in it."""
+    found: dict[tuple[str, ...], str] = {}
     for each in sorted(error.errors(), key=_depth, reverse=True):
-        found.setdefault(_place(each["loc"]), each)
-    return {where: _describe_one(each, (), ()) for where, each in found.items()}
+        where, said = _place((*start, *each["loc"])), _describe_one(each, (), start)[1]
+        said = f"{said[2:3].upper()}{said[3:]}." if said.startswith(": ") else f"It{said}."
+        cause = each.get("ctx", {}).get("error")
+        for place in places_of(cause, where) if isinstance(cause, DpGraphError) else [where]:
+            found.setdefault(place, said)
+    return found
+
+
+def places_of(error: DpGraphError, where: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Return the places in a policy that an error is about, which was found in a section of it."""
+    entry = tuple(filter(None, error.entry.split(".")))
+    if len(entry) > 1:
+        return [entry]
+    return [("columns", name, *entry) for name in error.columns] or [(*where, *entry)]
 
 
 def _depth(found: Any) -> int:
@@ -111,23 +124,23 @@ def _depth(found: Any) -> int:
     return len(found["loc"])
 
 
-def _describe_one(first: Any, options: Collection[str], start: tuple[str, ...]) -> str:
-    """Return one sentence on a mistake, with its place."""
+def _describe_one(first: Any, options: Collection[str], start: tuple[str, ...]) -> tuple[str, str]:
+    """Return the place of a mistake, and the rest of one sentence on it."""
     where = _place((*start, *first["loc"]))
     shown = ".".join(where) or "its top level"
     if len(where) == 2 and where[0] == "privacy" and where[1] in options:
         shown = f"--{where[1].replace('_', '-')}"
     if first["type"] == "value_error" and where[:1] != ("table",):
         said = first["msg"].removeprefix("Value error, ")
-        return f"{shown}: {said}"
+        return shown, f": {said}"
     if first["type"] == "extra_forbidden":
         section = _section(where[:-1])
         known = ", ".join(name for name in SECTIONS[section].model_fields if name not in DERIVED)
-        return f"{shown} is not an entry of a policy: correct or remove it; allowed here: {known}"
+        return shown, f" is not an entry of a policy: correct or remove it; allowed here: {known}"
     allowed = allowed_of(where)
     if first["type"] == "missing" and first["loc"][-1] == where[-1]:  # not one of two bounds
-        return f"{shown} is missing: give {allowed}"
-    return f"{shown} must be {allowed}, not {_show(first['input'])}"
+        return shown, f" is missing: give {allowed}"
+    return shown, f" must be {allowed}, not {_show(first['input'])}"
 
 
 def allowed_of(where: tuple[str, ...]) -> str:

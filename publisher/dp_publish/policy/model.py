@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
+from dp_bundle.base.errors import PolicyError
 from dp_bundle.base.quoting import listed, require_one_line
 from dp_bundle.manifest.base import Text
 from dp_bundle.manifest.dataset import Dataset, Details
@@ -96,45 +97,47 @@ class Privacy(_Model):
         given = [name for name in STRENGTHS if getattr(self, name) is not None]
         if len(given) != 1:
             found = "none of them" if not given else " and ".join(given)
-            raise ValueError(f"give exactly one strength (mu, epsilon with delta, rho or sigma), not {found}")
+            raise PolicyError(f"give exactly one strength (mu, epsilon with delta, rho or sigma), not {found}", "mu")
         if self.delta is not None and self.epsilon is None:
-            raise ValueError("epsilon and delta go together: give both")
+            raise PolicyError("epsilon and delta go together: give both", "mu")
         if self.is_moments:
             self._check_moments()
             return self
         if not (self.mechanism == "auto" and self.neighbours.n_rows_public):
-            raise ValueError(
-                'mechanism and neighbours are for a covariance release only: also give release = "covariance"'
+            raise PolicyError(
+                'mechanism and neighbours are for a covariance release only: also give release = "covariance"',
+                "release",
             )
         if (self.epsilon is None) != (self.delta is None):
-            raise ValueError("epsilon and delta go together: give both")
+            raise PolicyError("epsilon and delta go together: give both", "mu")
         if self.l2_radius is not None:
-            raise ValueError('l2_radius is for a covariance release only: also give release = "covariance"')
+            raise PolicyError('l2_radius is for a covariance release only: also give release = "covariance"', "release")
         return self
 
     def _check_moments(self) -> None:
         if self.has_margins:
             self._check_copula()
         if self.unit == "change":
-            raise ValueError('unit = "change" is for rows: of second moments, give unit = "row"')
+            raise PolicyError('unit = "change" is for rows: of second moments, give unit = "row"', "unit")
         if self.sigma is not None:
-            raise ValueError("a covariance release needs mu, rho, or epsilon with or without delta, not sigma")
+            raise PolicyError("a covariance release needs mu, rho, or epsilon with or without delta, not sigma", "mu")
         if self.unit == "cell" and not self.neighbours.n_rows_public:
-            raise ValueError(
-                'with neighbours = "add-remove" whole rows are added or removed, not cells: give unit = "row"'
+            raise PolicyError(
+                'with neighbours = "add-remove" whole rows are added or removed, not cells: give unit = "row"', "unit"
             )
 
     def _check_copula(self) -> None:
         """Refuse a release by normal scores that is not made in two rounds of replaced rows."""
         if self.mechanism not in ("auto", "two-round") or self.l2_radius is not None:
-            raise ValueError('release = "copula" is made in two rounds: leave mechanism and l2_radius out')
+            raise PolicyError('release = "copula" is made in two rounds: leave mechanism and l2_radius out', "release")
         if not self.neighbours.n_rows_public:
-            raise ValueError(
+            raise PolicyError(
                 'release = "copula" needs the number of rows, which neighbours = "add-remove" protects: leave '
-                'neighbours out, or give release = "covariance"'
+                'neighbours out, or give release = "covariance"',
+                "release",
             )
         if self.epsilon is not None and self.delta is None:
-            raise ValueError('release = "copula" gives no pure epsilon: give delta as well, or mu, or rho')
+            raise PolicyError('release = "copula" gives no pure epsilon: give delta as well, or mu, or rho', "mu")
 
     @property
     def is_moments(self) -> bool:
@@ -229,7 +232,7 @@ class ColumnPolicy(_Model):
         if not kinds:
             return given
         if kinds != {given.get("kind")}:
-            raise ValueError('bounds that are dates are for kind = "date", and times for kind = "time"')
+            raise PolicyError('bounds that are dates are for kind = "date", and times for kind = "time"', "bounds")
         return {**given, "bounds": [_number_of(bound) for bound in bounds]}
 
     @property
@@ -246,67 +249,81 @@ class ColumnPolicy(_Model):
     def _check(self) -> ColumnPolicy:
         self._check_levels()
         if self.transform is not None and self.kind not in (None, "continuous", "integer"):
-            raise ValueError(f'transform = "{self.transform}" is for numbers: leave it out for kind = "{self.kind}"')
+            raise PolicyError(
+                f'transform = "{self.transform}" is for numbers: leave it out for kind = "{self.kind}"', "kind"
+            )
         if self.format is not None:
             self._check_format(self.format)
         if self.missing == "indicator" and self.holds.is_truth:
-            raise ValueError(
-                'missing = "indicator" is for numbers: give a truth value kind = "category" and missing = "category"'
+            raise PolicyError(
+                'missing = "indicator" is for numbers: give a truth value kind = "category" and missing = "category"',
+                "missing",
             )
         if self.max_change is not None and self.kind not in (None, "integer"):
-            raise ValueError('max_change is for counts, which have kind = "integer"')
+            raise PolicyError('max_change is for counts, which have kind = "integer"', "max_change")
         if self.bounds is None:
             return self
         low, high = self.bounds
         if not low < high or not math.isfinite(high - low):
-            raise ValueError(f"bounds must be [low, high] with low < high and a finite width, not [{low:g}, {high:g}]")
+            raise PolicyError(
+                f"bounds must be [low, high] with low < high and a finite width, not [{low:g}, {high:g}]", "bounds"
+            )
         whole = low.is_integer() and high.is_integer() and max(-low, high) <= _MAX_INTEGER
         if self.holds.is_whole and not whole:
-            raise ValueError(f"bounds of an integer column must be integers up to 2^53, not [{low:g}, {high:g}]")
+            raise PolicyError(
+                f"bounds of an integer column must be integers up to 2^53, not [{low:g}, {high:g}]", "bounds"
+            )
         given = self.model_fields_set
         if "center" in given and not low <= self.center <= high:
-            raise ValueError(f"center must be within the bounds [{low:g}, {high:g}], not {self.center:g}")
+            raise PolicyError(f"center must be within the bounds [{low:g}, {high:g}], not {self.center:g}", "center")
         if "scale" in given and self.scale > high - low:
-            raise ValueError(f"scale must be at most {high - low:g}, the width of the bounds, not {self.scale:g}")
+            raise PolicyError(
+                f"scale must be at most {high - low:g}, the width of the bounds, not {self.scale:g}", "scale"
+            )
         return self
 
     def _check_format(self, form: str) -> None:
         """Refuse the format of what is no date or time, and one that is none."""
         if self.kind not in ("date", "time"):
-            raise ValueError('format goes with kind = "date" or "time"')
+            raise PolicyError('format goes with kind = "date" or "time"', "format")
         require_format(form)
         if self.kind == "date" and not has_date(form):
-            raise ValueError('format is one of times of the day: give kind = "time"')
+            raise PolicyError('format is one of times of the day: give kind = "time"', "format")
 
     def _check_levels(self) -> None:
         """Refuse a category without categories, levels that mean nothing, and what does not go with them."""
         kind, wanted, levels = self.holds, self.holds.levels, self.levels_in_order
         for name, usual in (("categories", "category"), ("levels", "ordered")):
             if getattr(self, name) is not None and name != wanted:
-                raise ValueError(f'{name} goes with kind = "{usual}"')
+                raise PolicyError(f'{name} goes with kind = "{usual}"', "levels")
         if levels is None and kind.needs_levels:
-            raise ValueError(f'kind = "{self.kind}" needs {wanted} = ["...", "..."], public and not read off the data')
+            raise PolicyError(
+                f'kind = "{self.kind}" needs {wanted} = ["...", "..."], public and not read off the data', "levels"
+            )
         if levels is None and (self.other is not None or self.missing in ("category", "other")):
-            raise ValueError('other and missing = "category" are for columns with categories or levels')
+            raise PolicyError('other and missing = "category" are for columns with categories or levels', "missing")
         if self.missing == "other" and self.other is None:
-            raise ValueError('missing = "other" counts gaps as other: give other')
+            raise PolicyError('missing = "other" counts gaps as other: give other', "other")
         if levels is None:
             return
 
         if len(set(levels)) != len(levels):
-            raise ValueError(f"{wanted} must be different from one another")
+            raise PolicyError(f"{wanted} must be different from one another", "levels")
         if self.missing == "category" and NO_VALUE in levels:
-            raise ValueError(
-                f'{NO_VALUE!r} is the level of gaps under missing = "category": give the category another name'
+            raise PolicyError(
+                f'{NO_VALUE!r} is the level of gaps under missing = "category": give the category another name',
+                "levels",
             )
         if kind.n_levels not in (None, len(levels)):
-            raise ValueError('levels of a boolean are two words: ["no", "yes"]')
+            raise PolicyError('levels of a boolean are two words: ["no", "yes"]', "levels")
         if self.bounds is not None:
-            raise ValueError(f"{wanted} already say what the column's bounds are: leave bounds out")
+            raise PolicyError(f"{wanted} already say what the column's bounds are: leave bounds out", "bounds")
         if self.missing in ("midpoint", "indicator") and not kind.has_order:
-            raise ValueError('missing must be "refuse", "drop" or "category" for a category, which has no middle')
+            raise PolicyError(
+                'missing must be "refuse", "drop" or "category" for a category, which has no middle', "missing"
+            )
         if kind.has_order and (self.missing == "category" or self.other is not None):
-            raise ValueError('other and missing = "category" are for kind = "category": levels have an order')
+            raise PolicyError('other and missing = "category" are for kind = "category": levels have an order', "other")
 
 
 class DatasetPolicy(Details, Dataset):
@@ -379,7 +396,11 @@ class Policy(_Model):
         covariance = self.privacy.is_moments
         weighted = [name for name, entry in self.columns.items() if "weight" in entry.model_fields_set]
         if weighted and covariance:
-            raise ValueError(f"weight, of {listed(weighted)}, means nothing in a covariance release: leave it out")
+            raise PolicyError(
+                f"weight, of {listed(weighted)}, means nothing in a covariance release: leave it out",
+                "weight",
+                *weighted,
+            )
         self._check_places()
         self._check_transforms()
         self._check_changes()
@@ -395,9 +416,11 @@ class Policy(_Model):
             levels = [level for level in (*(entry.levels_in_order or ()), entry.other) if level is not None]
             both = [level for level in levels if level.strip() in gaps or missing_numbers((level,), ".") & numbers]
             if both and not entry.drop:
-                raise ValueError(
+                raise PolicyError(
                     f"missing_values under [table] and the levels of column {name!r} both list {listed(both)}, and a "
-                    "word is a value or a gap: leave it out of one of the two lists"
+                    "word is a value or a gap: leave it out of one of the two lists",
+                    "levels",
+                    name,
                 )
 
     def _check_changes(self) -> None:
@@ -405,15 +428,21 @@ class Policy(_Model):
         limited = [name for name, entry in self.columns.items() if entry.max_change is not None]
         if self.privacy.unit != "change":
             if limited:
-                raise ValueError(
-                    f'max_change, of {listed(limited)}, is for unit = "change": give that, or leave it out'
+                raise PolicyError(
+                    f'max_change, of {listed(limited)}, is for unit = "change": give that, or leave it out',
+                    "max_change",
+                    *limited,
                 )
             return
         if not limited:
-            raise ValueError('unit = "change" needs max_change = 1, or more, for the columns of counts')
+            raise PolicyError(
+                'unit = "change" needs max_change = 1, or more, for the columns of counts', "privacy.unit"
+            )
         gaps = [name for name in limited if self.columns[name].missing != "refuse"]
         if gaps:
-            raise ValueError(f"counts with a max_change have no gaps, which no change accounts for: {listed(gaps)}")
+            raise PolicyError(
+                f"counts with a max_change have no gaps, which no change accounts for: {listed(gaps)}", "missing", *gaps
+            )
 
     def _check_places(self) -> None:
         """Refuse centers and scales where they mean nothing, and one without the other in a covariance release."""
@@ -422,16 +451,22 @@ class Policy(_Model):
         named = [name for name, fields in placed.items() if fields]
         if privacy.release == "rows":
             if named:
-                raise ValueError(f"center and scale, of {listed(named)}, are for a covariance release: give bounds")
+                raise PolicyError(
+                    f"center and scale, of {listed(named)}, are for a covariance release: give bounds", "center", *named
+                )
             return
         if named and (privacy.mechanism not in ("auto", "two-round") or privacy.l2_radius is not None):
-            raise ValueError(
+            raise PolicyError(
                 f"center and scale, of {listed(named)}, mean something only without l2_radius, for "
-                'mechanism = "two-round": give bounds'
+                'mechanism = "two-round": give bounds',
+                "center",
+                *named,
             )
         half = [name for name, fields in placed.items() if fields and fields != given]
         if half:
-            raise ValueError(f"center and scale go together in a covariance release: give both for {listed(half)}")
+            raise PolicyError(
+                f"center and scale go together in a covariance release: give both for {listed(half)}", "center", *half
+            )
 
     def _check_transforms(self) -> None:
         """Refuse transforms where there are no two rounds."""
@@ -439,14 +474,18 @@ class Policy(_Model):
         named = [name for name, entry in self.columns.items() if entry.transform is not None]
         two_rounds = privacy.mechanism in ("auto", "two-round") and privacy.l2_radius is None
         if named and privacy.has_margins:
-            raise ValueError(
+            raise PolicyError(
                 f"transform, of {listed(named)}, means nothing to normal scores, which no such scale changes: leave it "
-                "out"
+                "out",
+                "transform",
+                *named,
             )
         if named and not (privacy.is_moments and two_rounds):
-            raise ValueError(
+            raise PolicyError(
                 f'transform, of {listed(named)}, is for release = "covariance" with mechanism = "two-round" and '
-                "without l2_radius: leave it out"
+                "without l2_radius: leave it out",
+                "transform",
+                *named,
             )
 
     def column(self, name: str) -> ColumnPolicy:

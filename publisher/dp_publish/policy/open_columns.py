@@ -86,7 +86,9 @@ def require_printable(name: str) -> None:
     try:
         require_one_line(name)
     except ValueError as error:
-        raise PolicyError(f"the name of a column to be published, {error}, or set drop = true for it") from error
+        raise PolicyError(
+            f"the name of a column to be published, {error}, or set drop = true for it", "drop", name
+        ) from error
 
 
 def reasons(left_out: Mapping[str, str]) -> str:

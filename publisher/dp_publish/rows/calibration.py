@@ -113,7 +113,9 @@ def _shares_of_sigma(policy: Policy, kinds: Mapping[str, str], sigma: float) -> 
     members = _cells(policy, kinds)
     asked = [source.name for source in policy.sources if _mechanism(policy, source) == "randomized-response"]
     if asked:
-        raise PolicyError(f"randomised response, of {listed(asked)}, needs a strength: mu, epsilon and delta, or rho")
+        raise PolicyError(
+            f"randomised response, of {listed(asked)}, needs a strength: mu, epsilon and delta, or rho", "privacy.mu"
+        )
     reaches = {name: _reach(policy, name, policy.column(name).bounds) for name in kinds}
     columns = {name: _checked_mu(reach / sigma) for name, reach in reaches.items()}
     cells = {cell: columns[names[0]] * _moved(names, policy) for cell, names in members.items()}

@@ -136,11 +136,14 @@ class DiscreteNoise(RowNoise):
     def require(self, name: str, sigma: float | None, bounds: Bounds | None) -> None:
         """Refuse bounds that are no integers, and a sigma that hardly ever moves a value."""
         if bounds is not None and not (bounds[0].is_integer() and bounds[1].is_integer()):
-            raise PolicyError(f'column {name!r} is an integer column: give it integer bounds, or kind = "continuous"')
+            raise PolicyError(
+                f'column {name!r} is an integer column: give it integer bounds, or kind = "continuous"', "bounds", name
+            )
         if sigma is not None and sigma < MIN_SIGMA:
             raise PolicyError(
                 f"column {name!r} of whole numbers would get noise of sigma {sigma:.3g}, which hardly ever moves a "
-                f'value: choose a strength that gives at least {MIN_SIGMA:g}, or, for a number, kind = "continuous"'
+                f'value: choose a strength that gives at least {MIN_SIGMA:g}, or, for a number, kind = "continuous"',
+                "privacy.mu",
             )
 
     def sigma_for_found(self, sigma: float) -> float:

@@ -200,7 +200,7 @@ class Mechanism(ABC):
         ------
         PolicyError
         """
-        raise PolicyError(f"the {self.name} mechanism protects one row: for an entity, choose another")
+        raise PolicyError(f"the {self.name} mechanism protects one row: for an entity, choose another", "privacy.unit")
 
     @classmethod
     def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:

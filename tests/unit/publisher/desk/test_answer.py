@@ -70,6 +70,20 @@ def test_every_objection_is_beside_its_field(survey: Path) -> None:
     assert not declared.can_publish
 
 
+def test_words_in_a_column_s_name_lead_to_no_other_field(tmp_path: Path) -> None:
+    """A sentence stands beside the field that its error is about, whatever words the names in it have."""
+    names = ["information", "mother", "bounds_sales", "max_change", "is a date", "levels missing", "noise"]
+    data = tmp_path / "names.parquet"
+    pd.DataFrame({**dict.fromkeys(names, ["a", "b"] * 50), "x": np.arange(100.0)}).to_parquet(data)
+    desk = desk_of(data)
+    answer = asked(desk, **{f"column__{number}__kind": "duration" for number in range(7)})
+    assert {*answer.objections} == {f"column-{number}-kind" for number in range(7)}
+    sent = {f"column__{number}__kind": "category" for number in range(7)}
+    sent |= {f"column__{number}__levels": "a\nb" for number in range(7)} | {"column__0__missing": "indicator"}
+    assert {*asked(desk, **sent).objections} == {"column-0-missing"}
+    assert {*asked(desk, **{**sent, "column__0__missing": ""}, privacy__unit="change").objections} == {"privacy-unit"}
+
+
 def test_a_budget_forbids_beside_the_budget(survey: Path, command: Run) -> None:
     """What the ledger would refuse is objected to, with what is spent."""
     Path("survey.policy.toml").write_text("[privacy]\nmu = 1.0\nbudget_mu = 1.2\n")

@@ -84,6 +84,7 @@ def test_what_cannot_be_read_is_said_beside_its_field() -> None:
     """All mistakes at once, and their entries stay as they were."""
     sent = {"privacy-mu": "one", "column-1-low": "", "privacy-unit": "entity", "privacy-max_rows": "2.5"}
     sent |= {"privacy-budget_mu": "inf", "privacy-entity": ""}
+    sent |= dict.fromkeys(["column-1-high", "column-1-max_change"], "9" * 5000)
     found, mistakes = changed_policy(WRITTEN, COLUMNS, sent)
     assert found == WRITTEN
     assert {*mistakes} == {*sent} - {"privacy-unit"}
@@ -102,3 +103,14 @@ def test_how_a_text_file_is_written_is_in_fields_of_its_own() -> None:
     assert changed_policy(found, COLUMNS, shown) == (found, {})
     again = changed_policy(found, COLUMNS, dict.fromkeys(sent, ""))[0]
     assert tomllib.loads(again) == tomllib.loads(WRITTEN)
+
+
+def test_a_budget_by_unit_is_that_of_the_unit_in_the_form() -> None:
+    """Its number is shown, and changed where it is; those of other units stay."""
+    text = '[privacy]\nmu = 1.0\nbudget_mu = { row = 5, "entity:id" = 9 } # all\n'
+    assert shown_fields(text, COLUMNS)["privacy-budget_mu"] == "5"
+    assert changed(text, privacy__budget_mu="6") == text.replace("row = 5", "row = 6")
+    assert tomllib.loads(changed(text, privacy__budget_mu=""))["privacy"]["budget_mu"] == {"entity:id": 9}
+    of_people = text.replace("mu = 1.0", 'unit = { entity = "id", max_rows = 2 }\nmu = 1.0')
+    assert shown_fields(of_people, COLUMNS)["privacy-budget_mu"] == "9"
+    assert tomllib.loads(changed(text, privacy__unit="cell"))["privacy"]["budget_mu"]["cell"] == 5

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import socket
 import subprocess
 import threading
 import time
@@ -15,12 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import tornado.httpserver
 import tornado.netutil
 
-from dp_publish.desk import server
+from dp_publish.desk import server, session
 from dp_publish.desk.server import Guard, application
-from dp_publish.desk.session import Asked, Session
+from dp_publish.desk.session import Asked, Session, Work
+from dp_publish.ledger.ledger import Ledger
 
 MARKUP = "<img src=x onerror=alert(1)>"
 SECRETIVE = 77_123.25  # a value that is nowhere but in the table
@@ -29,25 +30,20 @@ SECRETIVE = 77_123.25  # a value that is nowhere but in the table
 class Served:
     """A desk at a port of this machine, and requests to it as anybody could make them."""
 
-    def __init__(self, session: Session) -> None:
-        self.session, self.closed = session, threading.Event()
-        (socket,) = tornado.netutil.bind_sockets(0, "127.0.0.1")
-        self.guard = Guard(socket.getsockname()[1])
+    def __init__(self, served: Session) -> None:
+        self.session, self.closed = served, threading.Event()
+        (own,) = tornado.netutil.bind_sockets(0, "127.0.0.1")
+        self.guard = Guard(own.getsockname()[1])
         self.token, self.secret = self.guard.token or "", ""
         started = threading.Event()
 
         async def run() -> None:
             self.loop, self.over = asyncio.get_running_loop(), asyncio.Event()
-            http = tornado.httpserver.HTTPServer(
-                application(self.guard, session, self.closed.set),
-                max_body_size=server.MOST,
-                max_buffer_size=server.MOST,
-            )
-            http.add_sockets([socket])
+            door = server.Door(own, self.guard, application(self.guard, self.session, self.closed.set))
             started.set()
             await self.over.wait()
-            http.stop()
-            await http.close_all_connections()
+            await door.close()
+            own.close()
 
         self.thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
         self.thread.start()
@@ -68,6 +64,12 @@ class Served:
             connection.endheaders(body)
             answer = connection.getresponse()
             return answer, answer.read()
+
+    def send(self, begun: str) -> socket.socket:
+        """Return a connection on which a request was begun."""
+        connection = socket.create_connection(("127.0.0.1", self.guard.port), timeout=5)
+        connection.sendall(begun.format(port=self.guard.port).encode())
+        return connection
 
     def ask(self, what: str, **sent: str) -> dict[str, Any]:
         """Return what the page is answered."""
@@ -185,6 +187,48 @@ def test_what_is_no_form_is_refused(serve: Callable[..., Served], body: bytes) -
     assert desk.ask("check")["savable"]
 
 
+UNREAD = "Content-Length: 4000000\r\n\r\n"
+FROM_US = "Host: 127.0.0.1:{port}\r\nOrigin: http://127.0.0.1:{port}\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begun", "status"),
+    [
+        (f"POST /check HTTP/1.1\r\nHost: evil.example\r\n{UNREAD}", b"403"),
+        (f"POST /check HTTP/1.1\r\n{FROM_US}{UNREAD}", b"403"),
+        (f"POST /enter HTTP/1.1\r\n{FROM_US}{UNREAD}", b"400"),
+        (f"POST /nothing HTTP/1.1\r\n{FROM_US}{UNREAD}", b"404"),
+        ("", b""),
+        ("POST /check HTTP/1.1\r\nHost: 127", b""),
+        (f"POST /enter HTTP/1.1\r\n{FROM_US}Content-Length: 9\r\n\r\n", b""),
+    ],
+    ids=["other-name", "no-secret", "long-token", "elsewhere", "nothing", "half-a-head", "half-a-body"],
+)
+def test_no_body_of_a_stranger_is_read_and_nothing_is_waited_for(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, begun: str, status: bytes
+) -> None:
+    """Who is not admitted by the head is answered by it, and what is never sent to its end is closed."""
+    monkeypatch.setattr(server, "PATIENCE", 0.2)
+    desk = serve()
+    said = [b"?"]
+    with closing(desk.send(begun)) as connection, suppress(ConnectionResetError):
+        while said[-1]:
+            said.append(connection.recv(2**16))  # until it is closed, though nothing more was sent
+    assert b"".join(said)[10:13] == status
+
+
+def test_strangers_who_wait_leave_room_for_her(serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of connections that say nothing the oldest are closed, so that there are always descriptors for another."""
+    monkeypatch.setattr(server, "STRANGERS", 50)
+    desk = serve()
+    desk.enter()
+    idle = [desk.send("") for _ in range(90)]
+    assert desk.ask("check")["savable"]
+    assert not idle[0].recv(1)
+    for each in idle:
+        each.close()
+
+
 def test_names_are_text_wherever_they_are_shown(serve: Callable[..., Served]) -> None:
     """A column that is called like markup is shown as it is written, in the form, in objections and in the policy."""
     desk = serve()
@@ -232,6 +276,52 @@ def test_the_policy_is_saved_as_it_is_shown_and_never_over_another(serve: Callab
     place.write_text('[dataset]\nname = "other"\n')
     assert "changed by somebody else" in desk.ask("save", dataset__title="Another")["error"]
     assert "other" in place.read_text()
+
+
+def test_a_saved_policy_keeps_its_mode_and_its_link(serve: Callable[..., Served]) -> None:
+    """A policy that others must not read stays so, and one that is kept elsewhere is written there."""
+    Path("kept").mkdir()
+    kept = Path("kept/mine.toml")
+    kept.write_text('[dataset]\nname = "t"\n')
+    kept.chmod(0o600)
+    Path("table.policy.toml").symlink_to(kept)
+    desk = serve()
+    desk.enter()
+    assert desk.ask("save", dataset__title="A title")["done"] == "wrote table.policy.toml"
+    assert "A title" in kept.read_text()
+    assert (Path("table.policy.toml").is_symlink(), kept.stat().st_mode & 0o777) == (True, 0o600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replaced", ["policy", "table"])
+def test_what_was_confirmed_is_published_or_nothing(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch, replaced: str
+) -> None:
+    """Files that others write between the question and the command change nothing of what she said yes to.
+
+    The table's name begins with a dash, which makes no option of it.
+    """
+    desk = serve(name="-x")
+    desk.enter()
+
+    def late(what: str, arguments: list[str]) -> Work:
+        if replaced == "policy":
+            Path("-x.policy.toml").write_text("[privacy]\nmu = 20.0\n")
+        else:
+            pd.read_parquet("-x.parquet").assign(salary=SECRETIVE).to_parquet("other.parquet")
+            Path("other.parquet").replace("-x.parquet")
+        return Work(what, arguments)
+
+    monkeypatch.setattr(session, "Work", late)
+    desk.ask("publish", privacy__mu="8", confirmed=desk.ask("check", privacy__mu="8")["key"])
+    done, there = desk.finish(), Path("-x.bundle.tar").exists()
+    if replaced == "policy":
+        assert (done["published"], there) == (True, True), done["html"]
+        (entry,) = Ledger().entries("-x")
+        assert entry.cost.mu["row"] == pytest.approx(8)
+    else:
+        assert (done["published"], there, "was changed" in done["html"]) == (False, False, True)
+        assert not Ledger().entries("-x")
 
 
 @pytest.mark.slow
