@@ -37,7 +37,7 @@ from dp_bundle.files.windows import (
 from dp_bundle.manifest.release import COVARIANCE_NAME, FIRST_ROUND_NAME, MARGINS_NAME, TRANSFORM_NAME, Release
 from dp_bundle.manifest.statement import Statement
 from dp_bundle.trust.judging import TrustedKey
-from dp_bundle.trust.signing import Envelope
+from dp_bundle.trust.signing import Envelope, PublicKey
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,6 +103,11 @@ class Bundle:
         self._source = source
         self._is_folder = isinstance(source, FolderMembers)
         self._digests = dict(digests)
+
+    @property
+    def origin(self) -> tuple[PublicKey, str]:
+        """The dataset, whichever key of a line signed: the oldest key of the line, and the name."""
+        return self.signer.root, self.release.dataset.name
 
     @property
     def tar_path(self) -> Path | RemotePath:

@@ -106,7 +106,9 @@ def make_catalog(
 
 
 def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, store: TrustStore) -> SiteSummary:
-    code = _code_version()
+    entries = store.entries()
+    lines = sorted((key.fingerprint, entry.root.fingerprint) for key, entry in entries.items() if entry.predecessors)
+    code = _key(_code_version(), lines)
     site = Site.open(out, _key(code, settings.address))
 
     # 1. Every bundle is read for its digest; only those not seen before are verified and surveyed.
@@ -120,12 +122,11 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
             raise DpGraphError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
         known = site.kept.get(key)
         fresh += known is None and key not in kept
-        kept[key] = known or kept.get(key) or _plain(survey(path, key, settings.address))
+        kept[key] = known or kept.get(key) or _plain(survey(path, key, settings.address, entries))
         paths.setdefault(key, path)
 
     # 2. Bundles that cannot be trusted are told apart.
-    entries = store.keys()
-    names = {trusted.key.fingerprint: trusted.name for trusted in entries}
+    names = {trusted.key.fingerprint: trusted.name for trusted in entries.values()}
     offered, refused = _choose(list(kept.values()), paths, folder, store, any_signer=settings.any_signer)
 
     # 3. Signatures beside a bundle are offered with it; others are not.

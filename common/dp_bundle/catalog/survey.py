@@ -33,7 +33,7 @@ from dp_bundle.describe.subject import TAR, PublishedFile, Subject
 from dp_bundle.manifest.columns import Column
 from dp_bundle.portals.dcat import dcat_dataset
 from dp_bundle.portals.portal_json import schema_org_document
-from dp_bundle.trust.judging import UnsafeTrustAnyone
+from dp_bundle.trust.judging import Entries, UnsafeTrustAnyone
 
 _BARS = 30
 _BEYOND = 3.0  # standard deviations of the noise that a histogram reaches beyond the bounds
@@ -53,7 +53,7 @@ def digest_bundle(path: Path) -> str:
     return whole.hexdigest()
 
 
-def survey(path: Path, key: str, address: str) -> dict[str, Any]:
+def survey(path: Path, key: str, address: str, entries: Entries) -> dict[str, Any]:
     """Return what a site shows of a bundle, whoever signed it, or why it cannot be trusted.
 
     Parameters
@@ -64,6 +64,8 @@ def survey(path: Path, key: str, address: str) -> dict[str, Any]:
         Its digest, by `digest_bundle`.
     address : str
         The site's address, which ends with a slash, or nothing.
+    entries : mapping of PublicKey to TrustedKey
+        The trusted keys: releases of one dataset have one folder, whichever key of a line signed them.
 
     Returns
     -------
@@ -72,7 +74,7 @@ def survey(path: Path, key: str, address: str) -> dict[str, Any]:
         offered as the tar that it packs to.
     """
     try:
-        with open_bundle(path, UnsafeTrustAnyone()) as bundle:
+        with open_bundle(path, UnsafeTrustAnyone(entries)) as bundle:
             if not path.is_dir():
                 return {"key": key, **_facts(bundle, key, path.stat().st_size, address)}
             tar = published_files(bundle)[0]
@@ -86,8 +88,8 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
     release, lineage = bundle.release, bundle.release.lineage
     clip = release.second_moments.column_clip if release.second_moments is not None else None
     meanings = column_meanings(release)
-    signer = bundle.signer.key.fingerprint
-    folder = f"datasets/{_slug(release.dataset.name, signer)}"
+    root, name = bundle.origin
+    folder = f"datasets/{_slug(name, root.fingerprint)}"
     stem = _plain(release.dataset.name)
     page, tar = f"release-{lineage.number}.html", f"{stem}-{lineage.number}.bundle.tar"
     whole = PublishedFile(f"{address}{folder}/{tar}", size, sha256, TAR)
@@ -95,7 +97,7 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
     return {
         "sha256": sha256,
         "size": size,
-        "signer": signer,
+        "signer": bundle.signer.key.fingerprint,
         "manifest_sha256": bundle.manifest_sha256,
         "folder": folder,
         "page": page,

@@ -91,11 +91,21 @@ class TrustPolicy(Protocol):
 
 
 class UnsafeTrustAnyone:
-    """Acceptance of every signer: to show what a file claims, never to use its data."""
+    """Acceptance of every signer: to show what a file claims, never to use its data.
+
+    Parameters
+    ----------
+    entries : mapping of PublicKey to TrustedKey, optional
+        The trusted keys, which tell who succeeded whom.
+    """
+
+    def __init__(self, entries: Entries | None = None) -> None:
+        self.entries = entries or {}
 
     def require(self, key: PublicKey) -> TrustedKey:
-        """Return the key as if it were trusted, without a name."""
-        return TrustedKey(key, "")
+        """Return the key as if it were trusted, without a name, and with the root of its line."""
+        root = root_of(key, self.entries)
+        return TrustedKey(key, "", predecessors=() if root == key else (root,))
 
     def admit(self, *_release: object, **_choices: object) -> tuple[str, ...]:
         """Accept any release, and note nothing."""
@@ -104,7 +114,7 @@ class UnsafeTrustAnyone:
 
 def root_of(key: PublicKey, entries: Entries) -> PublicKey:
     """Return the oldest key of a key's line, as far as the trusted keys tell."""
-    return entries[key].root if key in entries else key
+    return next((entry.root for entry in entries.values() if key in (entry.key, *entry.predecessors)), key)
 
 
 def line_of(key: PublicKey, entries: Entries) -> list[PublicKey]:

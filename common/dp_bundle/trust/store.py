@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -291,17 +292,31 @@ def _accept_rotation(store: TrustStore, rotation: Rotation, signers: tuple[Publi
         raise KeyStatementError(f"{new.fingerprint} is the successor of another key already: ask the publisher")
 
     # The successor may sign what the statement and the reader's trust in the old key both cover.
-    named = rotation.datasets
-    datasets = before.datasets if named is None else tuple(name for name in named if before.covers(name))
+    datasets = _in_both(before.datasets, rotation.datasets)
     if datasets == ():
         raise KeyStatementError("this rotation is for datasets for which the old key is not trusted here: refuse it")
     name = known.name if known is not None else before.name
-    store.keep(TrustedKey(new, name, until=before.until, datasets=datasets, predecessors=(*before.predecessors, old)))
+    line = (*before.predecessors, old)
+    store.keep(TrustedKey(new, name, until=before.until, datasets=datasets, predecessors=line))
+
+    # Rotations come in any order: whoever succeeded the new key before continues the whole line.
+    for heir in entries.values():
+        if heir.predecessors[:1] == (new,):
+            covered = _in_both(datasets, heir.datasets)
+            store.keep(replace(heir, datasets=covered, predecessors=(*line, *heir.predecessors)))
     scope = "" if datasets is None else f" for {', '.join(map(quote_name, datasets))}"
     return (
-        f"{new.fingerprint} is trusted from now on{scope}, as the successor of {old.fingerprint} ({quote_name(name)}); "
-        "the old key stays trusted until it is revoked or removed"
+        f"{new.fingerprint} is trusted from now on{scope}, as the successor of {old.fingerprint} "
+        f"({quote_name(before.name)}); the old key stays trusted until it is revoked or removed"
     )
+
+
+def _in_both(one: Sequence[str] | None, other: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the datasets of two scopes, each of which is all if it is None."""
+    if one is None or other is None:
+        both = one if other is None else other
+        return None if both is None else tuple(both)
+    return tuple(name for name in other if name in one)
 
 
 def _accept_revocation(store: TrustStore, revocation: Revocation, signers: tuple[PublicKey, ...]) -> str:

@@ -320,8 +320,8 @@ def table_rows(values: FloatArray, columns: Sequence[str], noise_variance: npt.A
 def share_rows(bundles: Sequence[Bundle]) -> bool:
     """Return whether bundles are releases of the same rows (True) or of different ones (False).
 
-    Releases of one dataset by one signer hold the same rows if they have as many, or are about the same partition;
-    other datasets, signers or partitions hold different rows.
+    Releases of one dataset by one signer, or by successors of the key, hold the same rows if they have as many, or are
+    about the same partition; other datasets, signers or partitions hold different rows.
 
     Raises
     ------
@@ -329,12 +329,11 @@ def share_rows(bundles: Sequence[Bundle]) -> bool:
         They cannot be pooled: one is given twice, some but not all share their rows, or the dataset has grown.
     """
     require_each_once(bundles)
-    releases = [(bundle.signer.key.fingerprint, bundle.release) for bundle in bundles]
-    origins = [(signer, release.dataset.name, release.lineage.partition) for signer, release in releases]
+    origins = [(bundle.origin, bundle.release.lineage.partition) for bundle in bundles]
 
-    parts: dict[tuple[str, str], set[str | None]] = {}
-    for signer, dataset, partition in origins:
-        parts.setdefault((signer, dataset), set()).add(partition)
+    parts: dict[object, set[str | None]] = {}
+    for dataset, partition in origins:
+        parts.setdefault(dataset, set()).add(partition)
     if any(None in partitions and len(partitions) > 1 for partitions in parts.values()):
         raise SchemaError("a whole dataset and a part of it share rows: give the whole, or its parts, alone")
 

@@ -188,10 +188,9 @@ def require_different_rows(bundles: Sequence[Bundle]) -> list[str]:
         raise SchemaError(f"a comparison needs at least two bundles, and {'one' if bundles else 'none'} is given")
     require_each_once(bundles)
 
-    parts: dict[tuple[str, str], list[str | None]] = {}
+    parts: dict[tuple[object, str], list[str | None]] = {}
     for bundle in bundles:
-        key = bundle.signer.key.fingerprint, bundle.release.dataset.name
-        parts.setdefault(key, []).append(bundle.release.lineage.partition)
+        parts.setdefault(bundle.origin, []).append(bundle.release.lineage.partition)
     warnings = []
     for (_, dataset), partitions in parts.items():
         if (len(partitions) > 1 and None in partitions) or max(Counter(partitions).values()) > 1:

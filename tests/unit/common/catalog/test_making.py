@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from tests.unit.common.trust.test_succession import KEYS, PRIVATE, rotation
 
 from dp_bundle.base.errors import DpGraphError
 from dp_bundle.catalog.making import SiteSettings, SiteSummary, make_catalog
@@ -158,6 +159,31 @@ def test_guesses_are_those_from_all_releases_of_a_dataset(bundles: Path, tmp_pat
     assert f"right in at most {both} of cases after seeing all 2 releases so far, in place of 50 %." in page
     assert listed.count("weakly protects") == 1  # from nine right guesses in ten on
     assert "Weakly protects" in page
+
+
+@pytest.mark.parametrize("any_signer", [False, True])
+def test_one_dataset_has_one_address_and_one_total_after_a_rotation(
+    any_signer: bool, home: Path, tmp_path: Path
+) -> None:
+    """Releases by both keys are in one folder, the old one's, from the moment the rotation is accepted."""
+    bundles, site, store = tmp_path / "bundles", tmp_path / "site", TrustStore(tmp_path / "readers")
+    bundles.mkdir()
+    for number in (0, 1):
+        release(bundles / f"{number}.tar", "heights", key=PRIVATE[number])
+        store.add(KEYS[number], f"key {number}")
+    settings = SiteSettings(address=ADDRESS, any_signer=any_signer)
+    make_catalog(bundles, site, settings, store)
+    (first,) = site.glob("datasets/*/release-1.html")
+
+    accept_statement(store, rotation())
+    if any_signer:
+        store.remove(KEYS[0])
+    assert make_catalog(bundles, site, settings, store).offered == 2
+    assert {path.parent for path in site.glob("datasets/*/*")} == {first.parent}
+    listed = (site / "index.html").read_text()
+    assert listed.count("of guesses right, with all 2 releases") == listed.count("of guesses right") == 1
+    for name in ("feed.xml", "catalog.jsonld", "sitemap.xml"):
+        assert (site / name).read_text().count(f"{first.parent.name}/release-") >= 2
 
 
 @pytest.mark.parametrize("any_signer", [False, True])

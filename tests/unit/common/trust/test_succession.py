@@ -9,7 +9,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.common.trust.test_store import sighting
 
 from dp_bundle.base.errors import BundleError, RevokedKeyError, UntrustedKeyError
-from dp_bundle.trust.judging import STATEMENT_TYPE, Revocation, Rotation, TrustedKey, sign_statement
+from dp_bundle.trust.judging import (
+    STATEMENT_TYPE,
+    Revocation,
+    Rotation,
+    TrustedKey,
+    UnsafeTrustAnyone,
+    sign_statement,
+)
 from dp_bundle.trust.signing import PublicKey, encode_pre_authentication, join_signatures, public_key_of
 from dp_bundle.trust.store import Sighting, TrustStore, accept_statement
 
@@ -85,6 +92,24 @@ def test_circles_and_branches_of_keys_are_refused(store: TrustStore) -> None:
     assert "came before" in verdict(rotation(2, 0))
     assert "another successor before" in verdict(rotation(0, 3))
     assert "old key and by the new one" in verdict(rotation(0, 0, signers=(0,)))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_one_line_has_one_root_in_whatever_order_its_rotations_come(store: TrustStore, order: tuple[int, ...]) -> None:
+    """Four keys are one publisher's, also where a later rotation is accepted first; a narrower scope stays narrow.
+
+    Each sentence names the old key as it is trusted here.
+    """
+    for key in KEYS[1:]:
+        store.add(key, "heir")
+    for old in order:
+        said = accept_statement(store, rotation(old, old + 1, ["wine"] if old == 1 else None))
+        assert f"the successor of {KEYS[old].fingerprint} ({'heir' if old else 'office'})" in said
+    assert {store.require(key).root for key in KEYS} == {KEYS[0]}
+    assert store.line(KEYS[2]) == store.line(KEYS[0])
+    assert [store.require(key).datasets for key in KEYS] == [None, None, ("wine",), ("wine",)]
+    store.remove(KEYS[2])
+    assert UnsafeTrustAnyone(store.entries()).require(KEYS[2]).root == KEYS[0]
 
 
 def test_rotation_for_one_dataset_does_not_reach_others(store: TrustStore) -> None:
