@@ -22,7 +22,7 @@ from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_sources, share_rows
+from dp_learn.covariance.sources import bundle_sources, share_rows, shown_names
 from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso
 from dp_learn.estimators.lda import DebiasedLDA
@@ -73,6 +73,7 @@ def learn_alternative(
         raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
     _require_classes(bundles[0], name, target)
     sources, of_gaps = bundle_sources(bundles)
+    target = shown_names(bundles[0]).get(target or "", target)
     sample = Sample(sources, same_rows=share_rows(bundles))
     pooled, location = sample.pooled, sample.location
 
