@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
-from dp_bundle.base.quoting import and_more, quote_name, quote_path
+from dp_bundle.base.quoting import and_more, listed, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_transform
 from dp_bundle.manifest.columns import Asinh, Column, Scores
 from dp_learn.covariance.estimate import (
@@ -153,14 +153,15 @@ class CovarianceSource:
 
 
 def bundle_sources(
-    bundles: Sequence[Bundle], *, done: str = "pooled", gaps: bool = True
+    bundles: Sequence[Bundle], *, done: str = "pooled", gaps: bool = True, rare: Collection[str] = ()
 ) -> tuple[list[RowSource | CovarianceSource], list[str]]:
-    """Return `bundle_source` of each, with the gaps that all publish or with none, and a sentence on those left out.
+    """Return `bundle_source` of each, with the gaps that all publish but for rare ones, and sentences on the others.
 
     Columns and nodes have their `shown_names`.
     """
     fills = [_fills_of(bundle).items() for bundle in bundles]
-    told = [name for name, _ in set.intersection(*map(set, fills))] if gaps else []
+    shared = [name for name, _ in set.intersection(*map(set, fills))] if gaps else []
+    told = [name for name in shared if shown_names(bundles[0]).get(name, name) not in rare]
     for bundle in bundles[1:]:
         _require_same_columns(bundle, bundles[0], told, done)
     as_scores, notes = _require_one_scale(bundles, done)
@@ -168,7 +169,12 @@ def bundle_sources(
         _with_names(bundle_source(each, like=bundles[0], done=done, told=told, as_scores=as_scores), shown_names(each))
         for each in bundles
     ]
-    by = Counter(name for items in fills for name, _ in items if name not in told)
+    if rare:
+        notes.append(
+            "gaps too few to tell anything are left out, so that covariances are those of the rows with a value: "
+            f"{listed(list(rare))}"
+        )
+    by = Counter(name for items in fills for name, _ in items if name not in shared)
     if by:
         named = [f"{quote_name(name)} (published by {number} of {len(bundles)})" for name, number in sorted(by.items())]
         notes.append(
