@@ -77,8 +77,9 @@ def test_what_goes_together_is_found(privacy: str, table: Path, command: Run) ->
     assert loadings["nurse"] > 0.3
     assert loadings["other"] < -0.3
     summary = json.loads((folder / "graph" / "summary.json").read_text())
-    assert summary["columns"] == ["job", "sex", "grade", "born", "pay"]
+    assert summary["columns"] == ["job", "sex (m)", "grade", "born", "pay"]
     page = (folder / "graph" / "report.html").read_text()
+    assert ">sex (m)<" in page
     strengths = {frozenset((edge.source, edge.target)): edge.partial_correlation for edge in edges.itertuples()}
     with_category, of_numbers = (strengths[frozenset(ends)] for ends in (("job", "pay"), ("grade", "born")))
     assert f">job ({with_category:.2f})<" in page, "a link with a category has no sign"
@@ -87,3 +88,36 @@ def test_what_goes_together_is_found(privacy: str, table: Path, command: Run) ->
     assert "positive, or without a sign" in page
     fitted = re.search(r"The fitted graph has (\d+) links", page)
     assert fitted is None or int(fitted[1]) <= 10, "pairs of columns, and not of their levels, are counted"
+
+
+@pytest.mark.slow
+def test_a_link_of_two_levels_names_the_one_that_its_sign_is_about(tmp_path: Path, command: Run) -> None:
+    """Every file and both estimators say "sex (m)", `--target` takes either name, and other orders are not pooled."""
+    rng = np.random.default_rng(1)
+    sex = rng.choice(["f", "m"], 3000)
+    pd.DataFrame({"sex": sex, "pay": 40 + 9 * (sex == "m") + rng.normal(0, 8, 3000)}).to_csv("people.csv", index=False)
+    text = """[dataset]
+name = "NAME"
+[privacy]
+unit = "row"
+release = "covariance"
+mu = 9.0
+[columns.sex]
+kind = "category"
+categories = ORDER
+[columns.pay]
+bounds = [0, 100]
+"""
+    for name, order in (("one", '["f", "m"]'), ("two", '["m", "f"]')):
+        Path("people.policy.toml").write_text(text.replace("NAME", name).replace("ORDER", order))
+        assert command("dp-publish", "people.csv", "--out", f"{name}.tar").returncode == 0
+    learned = command("dp-learn", "one.tar", "--out", "graph")
+    assert re.search(r'\+0\.\d+ .*"sex \(m\)" -- pay', learned.stdout)
+    for name in ("edges.csv", "pairs.csv", "nodes.csv", "covariance.csv", "graph.graphml"):
+        assert "sex (m)" in (tmp_path / "graph" / name).read_text()
+
+    words = ("dp-learn", "one.tar", "--estimator", "regression", "--target")
+    assert '"sex (m)"' in command(*words, "pay", "--out", "by-sex").stdout
+    assert all(command(*words, name, "--out", "of-sex").returncode == 0 for name in ("sex", "sex (m)"))
+    refused = command("dp-learn", "one.tar", "two.tar").stderr
+    assert "column 'sex' stands for 0 = m, 1 = f in two.tar and for 0 = f, 1 = m in one.tar" in refused

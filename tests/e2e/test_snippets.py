@@ -201,6 +201,55 @@ def test_snippets_run_in_order(name: str, tmp_path: Path, monkeypatch: pytest.Mo
         known["bundle"].close()
 
 
+@pytest.mark.slow
+def test_other_tools_correct_levels_replaced_at_random(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks give the means and covariances of dp-learn; its shares are those of both pages and the CSV."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    rng, n = np.random.default_rng(5), 20_000
+    table = {"alcohol": rng.normal(10, 2, n), "sex": rng.choice(["f", "m"], n, p=[0.7, 0.3])}
+    pd.DataFrame({**table, "region": rng.choice(list("NESW"), n, p=[0.4, 0.3, 0.2, 0.1])}).to_parquet("wine.parquet")
+    Path("wine.policy.toml").write_text("""[dataset]
+name = "wine"
+[privacy]
+unit = "cell"
+mu = 1.0
+[columns.alcohol]
+bounds = [0, 20]
+[columns.sex]
+kind = "category"
+categories = ["f", "m"]
+mechanism = "randomized-response"
+[columns.region]
+kind = "category"
+categories = ["N", "E", "S", "W"]
+""")
+    run("dp-publish wine.parquet --out wine.bundle.tar")
+    known = for_other_tools()
+    for kind, text in PAGES["how-to/read-without-us.md"]:
+        if kind == "python":
+            exec(compile(text, "read-without-us.md", "exec"), known)  # noqa: S102
+    run("dp-learn wine.bundle.tar --estimator thresholded-covariance --out covariance")
+    ours = pd.read_csv("covariance/covariance.csv", index_col=0).rename(lambda name: name.split(" ")[0])
+    np.testing.assert_allclose(known["covariance"].loc[ours.index, ours.index], ours, rtol=2e-3, atol=2e-5)
+
+    run("dp-learn wine.bundle.tar --report --out graph")
+    shares = pd.read_csv("graph/margins.csv").set_index(["column", "level"])
+    mean, error = known["rows"].mean(), known["rows"].sem()
+    report = Path("graph/report.html").read_text()
+    Path("all").mkdir()
+    Path("wine.bundle.tar").rename("all/wine.bundle.tar")
+    run("dp-bundle catalog all --out site")
+    page = next(Path("site").rglob("release-1.html")).read_text()
+    for column, level, name in (("sex", "m", "sex"), *(("region", level, f"region={level}") for level in "NESW")):
+        share, low, high = shares.loc[(column, level), ["share", "ci_low", "ci_high"]]
+        assert share == pytest.approx(mean[name], abs=1e-9)
+        assert (high - low) / 3.92 == pytest.approx(error[name], rel=0.01)
+        assert f"{level} {share:.1%} ({low:.1%} to {high:.1%})" in report
+        assert f"<dd>{share:.3g}</dd></div><div><dt>95 % interval</dt><dd>{low:.3g} to {high:.3g}</dd>" in page
+    assert abs(shares["share"]["region"]["N"] - 0.4) < 0.03
+
+
 def run(line: str) -> None:
     """Run one command as a user does, but for a process of its own where it is one of ours."""
     name, *words = shlex.split(line, comments=True)

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dp_bundle import open_bundle
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import Learned, learn_graph
+from dp_learn.pipeline.graph import partial_correlations
 from dp_publish import Policy, publish
 from dp_publish.ledger.ledger import Ledger
 from dp_publish.sampling.keystream import insecure_keystream
@@ -103,13 +104,14 @@ def test_values_and_gaps_are_told_apart(privacy: dict[str, Any], bounds: list[fl
 
 
 def test_gaps_that_are_too_few_are_named(tmp_path: Path) -> None:
-    """A number with hardly a gap is one column, and a note says that its gaps count as the middle."""
+    """A number with hardly a gap is one column, and a note says that its gaps are left out."""
     table = people(np.random.default_rng(6), 3000)
     table["other"] = 0.5
     table.loc[:1500, "other"] = -0.5
     table.loc[5, "other"] = np.nan
     learned = learn(table, PEOPLE, tmp_path, 1, unit="cell", mu=9.0)
-    assert learned.fit.nodes.columns.unseen == ("other",)
+    assert "other" in learned.fit.nodes.names
+    assert "other=(no value)" not in learned.sample.pooled.columns
     assert any("gaps too few" in note and "other" in note for note in learned.notes)
 
 
@@ -148,3 +150,22 @@ def test_gaps_make_fewer_false_links_than_the_middle_alone(tmp_path: Path) -> No
             found.append(min(float(p_values[pair]) for pair in absent))
     assert max(smallest["midpoint"]) < 1e-15
     assert min(smallest["indicator"]) > 1e-5
+
+
+@pytest.mark.slow
+def test_few_gaps_cost_no_link_its_sign_or_interval(tmp_path: Path) -> None:
+    """With 1 % of gaps in every answer, every link has its sign, an interval that holds, and about its weight."""
+    rng = np.random.default_rng(11)
+    behind = np.where(np.abs(np.subtract.outer(range(12), range(12))) == 1, 0.45, 0.0) + np.eye(12)
+    true = partial_correlations(np.linalg.inv(behind))
+    scores = np.clip(np.round(3.5 + 1.2 * rng.normal(size=(2500, 12)) @ np.linalg.cholesky(behind).T), 1, 6)
+    table = pd.DataFrame(scores).rename(columns=lambda place: f"q{place}").mask(rng.random((2500, 12)) < 0.01)
+    columns = {"*": {"kind": "integer", "bounds": [1, 6], **INDICATOR}}
+    learned = learn(table, columns, tmp_path, 2, unit="row", mu=2.0, release="copula")
+    assert any("gaps too few" in note and "q3" in note for note in learned.notes)
+    edges = {(edge.source, edge.target): edge.partial_correlation for edge in learned.estimate.edges().itertuples()}
+    for place in range(11):
+        assert edges[f"q{place}", f"q{place + 1}"] == pytest.approx(true[place, place + 1], abs=0.15)
+    low, high = learned.estimate.inference.partial_intervals()
+    upper = np.triu_indices(12, 1)
+    assert np.mean((low <= true)[upper] & (true <= high)[upper]) > 0.9

@@ -194,13 +194,16 @@ def _drawn(column: Facts, counted: Facts | None) -> Facts:
     if counted is None:
         return {"drawn": None}
     low, high = counted["low"], counted["high"]
+    shown = (("least", "least"), ("mean", "mean"), ("greatest", "most"))
+    numbers = [(name, number(counted[key], ".4g")) for name, key in shown]
+    if "share" in counted:
+        share, *ends = (number(each, ".3g") for each in counted["share"])
+        numbers = [("share of rows", share), ("95 % interval", " to ".join(ends))]
     return {
         "drawn": _histogram(counted["counts"], low, high, column["bounds"]),
         "low": number(low, ".4g"),
         "high": number(high, ".4g"),
-        "numbers": [
-            (name, number(counted[key], ".4g")) for name, key in (("least",) * 2, ("mean",) * 2, ("greatest", "most"))
-        ],
+        "numbers": numbers,
     }
 
 

@@ -26,6 +26,7 @@ from dp_bundle.bundle.reading import open_bundle
 from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
 from dp_bundle.catalog.moments import survey_moments
+from dp_bundle.data.margin_summary import share_interval
 from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.describe.meanings import column_meanings
 from dp_bundle.describe.sentences import describe_bounds, describe_size
@@ -216,7 +217,7 @@ class _Histogram:
     """Counts of a column's values in bars of one width; what lies beyond is counted in the outermost bars."""
 
     def __init__(self, column: Column, first: NDArray[Any]) -> None:
-        self.low, self.high = _range(column, first)
+        self.response, (self.low, self.high) = column.response, _range(column, first)
         self.counts = np.zeros(_BARS, np.int64)
         self.least, self.most, self.total, self.n = math.inf, -math.inf, 0.0, 0
 
@@ -232,7 +233,12 @@ class _Histogram:
     def document(self) -> dict[str, Any]:
         """Return what a page shows."""
         about = {"low": self.low, "high": self.high, "least": self.least, "most": self.most}
-        return {**about, "mean": self.total / self.n, "counts": [int(count) for count in self.counts]}
+        found = {**about, "mean": self.total / self.n, "counts": [int(count) for count in self.counts]}
+        if self.response is not None:
+            seen = np.array([self.total / self.n])
+            share = np.clip(self.response.share_before(seen), 0.0, 1.0)
+            found["share"] = [float(each[0]) for each in (share, *share_interval(seen, self.n, response=self.response))]
+        return found
 
 
 def _range(column: Column, first: NDArray[Any]) -> tuple[float, float]:

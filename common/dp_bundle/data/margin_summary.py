@@ -5,6 +5,9 @@ shares are score intervals, which hold of few rows, too. The number of rows is p
 counts is known, which makes sums of many of them surer: of k out of m cells, the noise on the rest is regressed out,
 and its variance is k (m - k) / m times that of a count.
 
+Levels that were replaced at random come out with shares that are linear in the true ones: the interval of what came
+out, brought back, has the sampling and the replacements in it.
+
 An interval of a quantile ends at cells. It leaves out the edges below which significantly less than its share lies, as
 far as that holds of all edges before them, and so at the other end: the first edge beyond the true quantile is left out
 wrongly with a probability of 2.5 % at the most.
@@ -23,6 +26,7 @@ import numpy as np
 
 from dp_bundle.data.heaps import cell_ends, find_heaps
 from dp_bundle.data.margins import Floats, Margin
+from dp_bundle.manifest.columns import RandomizedResponse
 
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
 _NORMAL = 1.959964
@@ -58,15 +62,25 @@ def cell_shares(margin: Margin, n_rows: int, variance: float) -> tuple[Floats, F
     n_rows : int
         The number of rows.
     variance : float
-        Of the noise on a count.
+        Of the noise on a count; 0 where levels were replaced at random.
     """
     shares = margin.shares(n_rows, math.sqrt(variance))
+    low, high = share_interval(margin.counts / n_rows, n_rows, variance, margin.response)
+    return shares, np.minimum(low, shares), np.maximum(high, shares)
+
+
+def share_interval(
+    seen: Floats, n_rows: int, variance: float = 0.0, response: RandomizedResponse | None = None
+) -> tuple[Floats, Floats]:
+    """Return the ends of the 95 % intervals of shares, from those that are seen; see `cell_shares`."""
     # the p with (seen - p)^2 <= z^2 (variance / n^2 + p (1 - p) / n), and of these the ones from 0 to 1
-    seen, q = margin.counts / n_rows, _NORMAL**2 / n_rows
+    q = _NORMAL**2 / n_rows
     middle = seen + q / 2.0
     away = np.sqrt(np.maximum(middle**2 - (1.0 + q) * (seen**2 - q * variance / n_rows), 0.0))
-    low, high = (np.clip((middle + side) / (1.0 + q), 0.0, 1.0) for side in (-away, away))
-    return shares, np.minimum(low, shares), np.maximum(high, shares)
+    low, high = (middle - away) / (1.0 + q), (middle + away) / (1.0 + q)
+    if response is not None:
+        low, high = response.share_before(low), response.share_before(high)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
 def summarize_margin(

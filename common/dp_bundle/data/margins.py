@@ -1,5 +1,7 @@
 """The histograms of a release by normal scores: noisy counts of what each raw column holds, and what follows from them.
 
+Levels that were replaced at random are counted as they came out.
+
 A raw column is counted in cells: a number between two ends, a level, or a gap, each row in exactly one. Noisy counts
 become shares that are not negative and add up to 1, and a cell's normal score is the standard normal quantile of its
 middle rank: that of the share of the cells below it and of half its own, among rows with a value.
@@ -17,6 +19,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dp_bundle.manifest.columns import RandomizedResponse
+from dp_bundle.manifest.release import Release
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -44,6 +49,8 @@ class Margin:
         Whether there is a last cell, of rows without a value.
     counts : ndarray of int64, shape (m,) or (m + 1,)
         With noise.
+    response : RandomizedResponse or None
+        The chance by which levels were replaced, where that is the noise.
     """
 
     name: str
@@ -51,6 +58,7 @@ class Margin:
     labels: tuple[str, ...] = ()
     has_gaps: bool = False
     counts: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    response: RandomizedResponse | None = None
 
     @property
     def counts_numbers(self) -> bool:
@@ -76,6 +84,8 @@ class Margin:
         sigma : float
             The standard deviation of the noise on a count.
         """
+        if self.response is not None:
+            return shares_of(self.response.share_before(self.counts / n_rows))
         shares, at_ends = self.counts / n_rows, np.zeros(len(self.counts), dtype=bool)
         if not self.labels and self.n_filled > _MANY:
             filled = shares[: self.n_filled]
@@ -89,6 +99,18 @@ class Margin:
             return shares_of(self.counts / n_rows)
         shares[~at_ends] = shares_of(shares[~at_ends], left)
         return shares
+
+
+def response_margins(release: Release, means: Floats) -> tuple[Margin, ...]:
+    """Return the counts of the levels that were replaced at random, from the means of all published columns."""
+    columns, found = {column.name: place for place, column in enumerate(release.columns)}, []
+    for source in release.sources:
+        places = [columns[name] for name in source.columns]
+        if (response := release.columns[places[0]].response) is not None:
+            seen = means[places] if source.has_level_columns else np.append(1.0 - means[places], means[places])
+            counts = np.rint(release.n_rows * seen).astype(np.int64)
+            found.append(Margin(source.name, np.empty(0), source.levels, counts=counts, response=response))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)

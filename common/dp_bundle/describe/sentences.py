@@ -117,7 +117,7 @@ def describe_gaps(release: Release, *, in_file: bool = False, columns: Collectio
         Those that an estimate is of, where it may leave out some that indicate gaps.
     """
     names: dict[str, list[str]] = {}
-    left_out = {source.name for source in release.sources if columns is not None and {*source.columns} - {*columns}}
+    left_out = {source.name for source in release.sources if columns is not None and source.columns[-1] not in columns}
     for column in (each for each in release.columns if each.missing != "indicator" or each.block not in left_out):
         how = "standard" if (column.missing, column.bounds) == ("midpoint", None) else column.missing
         names.setdefault(how, []).append(column.name if in_file else column.source_name)

@@ -19,7 +19,7 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -29,6 +29,10 @@ from dp_bundle.privacy.discrete_curve import DiscreteLoss
 from dp_bundle.privacy.discrete_mu import discrete_gaussian_mu
 from dp_bundle.privacy.noise import discrete_gaussian_variance, rounded_gaussian_variance
 from dp_bundle.privacy.normal import normal_quantile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _FOUND = ("private-histogram", "private-quantiles")
 Missing = Literal["refuse", "midpoint", "drop", "indicator"]
@@ -119,6 +123,10 @@ class RandomizedResponse(Model):
     def p_same(self) -> float:
         """The probability of the cell's own level."""
         return 1 - self.replaced + self.p_other
+
+    def share_before(self, seen: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the shares of rows with a level, without bias, from those with which it came out."""
+        return (seen - self.p_other) / (1 - self.replaced)
 
     @property
     def mu(self) -> float:

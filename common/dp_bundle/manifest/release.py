@@ -185,6 +185,11 @@ class Release(Model):
         return None if self.second_moments is None else self.second_moments.margins
 
     @property
+    def margin_variance(self) -> float:
+        """The variance of the noise on a count; 0 where there is none but that of levels replaced at random."""
+        return 0.0 if self.margins is None else self.margins.variance
+
+    @property
     def series(self) -> str:
         """The series in which this release has its number: the dataset, or its partition."""
         partition = self.lineage.partition

@@ -1,4 +1,4 @@
-"""Pictures of the histograms of a release by normal scores: plain drawings, which need no script."""
+"""Pictures of histograms, by normal scores or of levels replaced at random: plain drawings, which need no script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from dp_bundle.data.margin_summary import Bar, Estimate, bars_of, summarize_margin
+from dp_bundle.data.margin_summary import Bar, Estimate, bars_of, cell_shares, summarize_margin
 from dp_bundle.data.margins import Margin
 from dp_bundle.manifest.release import Release
 from dp_bundle.manifest.sources import SourceKindName
@@ -57,15 +57,13 @@ class Picture:
 
 def draw_margins(margins: Sequence[Margin], release: Release) -> tuple[list[Picture], str]:
     """Return the pictures of a release's histograms, and a sentence on those that are not drawn; none without any."""
-    stated, n_rows = release.margins, release.n_rows
-    if stated is None or not margins:
-        return [], ""
+    variance, n_rows = release.margin_variance, release.n_rows
     kinds = {source.name: source.kind for source in release.sources}
     bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
     left = len(margins) - _MOST
     more = f"The histograms of the other {left:,} columns are in the file." if left > 0 else ""
     drawn = [
-        _draw(margin, n_rows, stated.variance, bounds.get(margin.name), kinds.get(margin.name, "number"))
+        _draw(margin, n_rows, variance, bounds.get(margin.name), kinds.get(margin.name, "number"))
         for margin in margins[:_MOST]
     ]
     return drawn, more
@@ -91,25 +89,24 @@ def _draw(
     if bars and not margin.labels and kind not in _STEPS and all(bar.low % 1.0 == 0.5 for bar in bars):
         ends = (bars[0].label, bars[-1].label)  # whole numbers
     found = summarize_margin(margin, n_rows, variance, bounds)
-    return Picture(margin.name, rectangles, ends, _in_words(margin, bars, found, kind))
+    shares = zip(margin.labels, *cell_shares(margin, n_rows, variance), strict=False)  # gaps have no label
+    levels = [f"{label} {share:.1%} ({low:.1%} to {high:.1%})" for label, share, low, high in shares]
+    return Picture(margin.name, rectangles, ends, _in_words(levels, found, kind))
 
 
 def _ends(bar: Bar, kind: SourceKindName) -> str:
     return f"{_number(bar.low, kind)} to {_number(bar.high, kind)}"
 
 
-def _in_words(margin: Margin, bars: Sequence[Bar], found: Sequence[Estimate], kind: SourceKindName) -> str:
+def _in_words(levels: Sequence[str], found: Sequence[Estimate], kind: SourceKindName) -> str:
     known = {each.name: each for each in found}
-    said = []
-    if margin.labels:
-        shown = bars[:_MOST_LEVELS]
-        said += [f"{bar.label} {bar.share:.1%}" for bar in shown]
-        said += [f"{len(bars) - len(shown)} more"] if len(bars) > len(shown) else []
+    said = list(levels[:_MOST_LEVELS])
+    said += [f"{len(levels) - len(said)} more"] if len(levels) > len(said) else []
     for name in ("mean", "median"):
-        if name in known and not margin.labels:
+        if name in known and not levels:
             value, low, high = (_number(each, kind) for each in known[name][1:])
             said.append(f"{name} {value} ({low} to {high})")
-    if {"25 %", "75 %"} <= known.keys() and not margin.labels:
+    if {"25 %", "75 %"} <= known.keys() and not levels:
         low, high = (_number(known[name].value, kind) for name in ("25 %", "75 %"))
         said.append(f"middle half from {low} to {high}")
     if "(no value)" in known:

@@ -210,7 +210,7 @@ def cli(
                 learned.estimate,
                 learned,
                 stability=drawn,
-                histograms=read_histograms(bundles),
+                histograms=read_histograms(bundles, learned.sample),
             )
         else:
             from dp_learn.output.estimator_results import learn_alternative

@@ -38,7 +38,7 @@ from dp_bundle.manifest.moment_noise import SecondMoments
 from dp_bundle.privacy.normal import normal_quantile
 from dp_learn.covariance.moments import Moments
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows
+from dp_learn.covariance.sources import RowSource, bundle_source, counts_rows, shown_names
 from dp_learn.covariance.two_rounds import RoundMatrices
 from dp_learn.matrices.linalg import FloatArray, chi_squared_quantiles, is_positive_definite, smallest_eigenvalue
 
@@ -51,7 +51,8 @@ def find_bundle_contradictions(bundles: Sequence[Bundle], sample: Sample) -> lis
     found = []
     for bundle, source, rows in zip(bundles, sample.sources, sample.moments, strict=True):
         release, moments, sentences = bundle.release, bundle.release.second_moments, list[str]()
-        names, described = [column.name for column in release.columns], {each.name: each for each in release.columns}
+        names, shown = [column.name for column in release.columns], shown_names(bundle)
+        described = {name: each for each in release.columns for name in (each.name, shown.get(each.name, each.name))}
         if isinstance(source, RowSource):
             if source.rest is not None:  # gaps are left out
                 source = bundle_source(bundle)

@@ -8,8 +8,12 @@ without bias, and so is it. With noise of its own on each column, nothing of thi
 The columns that stand for a category in a graph are all of its levels but one, without those that are too rare to be
 told apart. The indicators of all levels add up to one, so that one of them says nothing: the most frequent level is
 left out, as the reference. A level that the noise drowns, or that makes the others look determined by one another,
-counts with it. A number and the indicator of its gaps stand for it together, or the number alone where gaps are too
-few.
+counts with it.
+
+A number and the indicator of its gaps stand for it together, or the number alone where gaps are too few. A column whose
+mean differs by d standard deviations in the share w of the rows that are gaps has the correlation d sqrt(w (1 - w))
+with their indicator. Gaps are too few where half a standard deviation would not be two standard errors of it, noise
+included: what they said would be noise, and the node's weight and sign would be lost to it.
 
 References
 ----------
@@ -40,7 +44,8 @@ from dp_learn.matrices.linalg import FloatArray, smallest_eigenvalue
 
 Places = npt.NDArray[np.intp]
 LEAST = 1e-3  # eigenvalue of a category's correlations
-_ERRORS = 2.0  # standard errors of an eigenvalue
+_ERRORS = 2.0  # standard errors of an eigenvalue, or of a correlation with gaps
+_SHIFT = 0.5  # standard deviations of a mean where there are gaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +167,6 @@ class NodeColumns:
         The position of every category's reference level.
     merged : dict of str to list of str
         The levels of a category that count with its reference, if there are any.
-    unseen : tuple of str
-        The numbers whose gaps are published, and too few to be told from the noise.
     alike : tuple of str
         The numbers whose gaps cannot be told from those of another one.
     """
@@ -172,7 +175,6 @@ class NodeColumns:
     drowned: tuple[str, ...]
     reference: dict[str, int]
     merged: dict[str, list[str]]
-    unseen: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()
 
 
@@ -204,7 +206,6 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
         else:
             reference[name] = int(places[np.argmax(location[places])])
             usable[name] = _usable(places[clear[places] & (places != reference[name])], pooled, location)
-    unseen = tuple(name for name in levels.fills if len(usable[name]) == 1)
     alike = _find_alike({name: int(usable[name][1]) for name in levels.fills if len(usable[name]) == 2}, pooled)
 
     single = np.setdiff1d(np.flatnonzero(clear), np.concatenate([*blocks.values()]))
@@ -223,7 +224,22 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
         if name in left
     }
     rare = {name: levels for name, levels in merged.items() if levels}
-    return NodeColumns(kept, drowned, reference, rare, unseen, alike)
+    return NodeColumns(kept, drowned, reference, rare, alike)
+
+
+def rare_gaps(pooled: PooledCovariance, levels: Levels) -> list[str]:
+    """Return the numbers whose published gaps are too few to tell anything, on all columns."""
+    pairs = {name: levels.blocks[name] for name in levels.fills}
+    clear = clear_variances(pooled)
+    told = {name: place for name, (_, place) in pairs.items() if len(_usable_pair(pairs[name], clear, pooled)) == 2}
+    if told and pooled.has_errors:
+        kept = np.flatnonzero(clear)
+        own, gaps = keep_columns(pooled, kept), np.searchsorted(kept, list(told.values()))
+        others = np.flatnonzero(~np.isin(kept, [place for _, place in pairs.values()]))
+        errors = np.median(null_standard_errors(own)[np.ix_(gaps, others)], axis=1)
+        seen = _SHIFT * own.deviations[gaps] >= _ERRORS * errors
+        told = {name: told[name] for name, is_seen in zip(list(told), seen, strict=True) if is_seen}
+    return [name for name in pairs if name not in told]
 
 
 def _usable(places: npt.NDArray[np.intp], pooled: PooledCovariance, location: FloatArray) -> npt.NDArray[np.int64]:
@@ -265,7 +281,7 @@ def _with_typical_error(places: Places, pooled: PooledCovariance) -> tuple[Poole
 
 
 def describe_merged(columns: NodeColumns, levels: Levels) -> list[str]:
-    """Return sentences on levels that count with another one, and on gaps that no estimate knows of."""
+    """Return sentences on levels that count with another one, and on gaps that cannot be told apart."""
     sources = {source.name: source for source in levels.sources}
     named = []
     for name, rare_columns in columns.merged.items():
@@ -273,8 +289,6 @@ def describe_merged(columns: NodeColumns, levels: Levels) -> list[str]:
         named.append(f"{quote_name(name)}: {listed([level_of[column] for column in rare_columns])}")
     rare = "levels too rare to be told from the noise count with the most frequent level of their category: "
     said = [rare + "; ".join(named)] if named else []
-    if unseen := columns.unseen:
-        said.append(f"gaps too few to be told from the noise count as the middle of the bounds: {listed(list(unseen))}")
     if alike := columns.alike:
         said.append(
             f"gaps come together in {listed(list(alike))}, so that their edges cannot be told apart: ask the publisher "

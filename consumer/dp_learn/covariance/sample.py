@@ -9,7 +9,7 @@ The first pass over the rows gives the covariance and the folds; subsamples and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
@@ -17,6 +17,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from dp_bundle import Bundle
 from dp_bundle.base.errors import EstimationError
 from dp_learn.covariance.draws import ErrorLaw
 from dp_learn.covariance.estimate import (
@@ -27,9 +28,9 @@ from dp_learn.covariance.estimate import (
     combine_sources,
     keep_columns,
 )
-from dp_learn.covariance.levels import Levels
+from dp_learn.covariance.levels import Levels, rare_gaps
 from dp_learn.covariance.moments import Moments, merge_moments, row_errors, select_columns, subsample_moments
-from dp_learn.covariance.sources import CovarianceSource, RowSource
+from dp_learn.covariance.sources import CovarianceSource, RowSource, bundle_sources
 from dp_learn.covariance.standard_errors import (
     at_least_model,
     clear_variances,
@@ -163,6 +164,25 @@ def draw_subsamples(pooled: PooledCovariance, count: int, share: float) -> list[
 def _draw_errors(pooled: PooledCovariance, count: int) -> list[FloatArray]:
     """Return draws of the error of S^, in data units: sampling of Gaussian rows, times their kurtosis, and noise."""
     return list(ErrorLaw(pooled, pooled.covariance).draws(np.random.default_rng(DRAWS), count))
+
+
+def read_samples(
+    bundles: Sequence[Bundle],
+    make: Callable[[list[RowSource | CovarianceSource]], list[Sample]],
+    *,
+    done: str = "pooled",
+    gaps: bool = True,
+) -> tuple[list[Sample], list[str]]:
+    """Return the samples made of the sources of bundles without gaps too few to inform, and sentences on those.
+
+    The parameters are those of `bundle_sources`.
+    """
+    sources, notes = bundle_sources(bundles, done=done, gaps=gaps)
+    samples = make(sources)
+    if rare := dict.fromkeys(name for each in samples for name in rare_gaps(each.pooled, each.levels)):
+        sources, notes = bundle_sources(bundles, done=done, gaps=gaps, rare=rare)
+        samples = make(sources)
+    return samples, notes
 
 
 class Sample:

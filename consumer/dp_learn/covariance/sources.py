@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from dp_bundle import Bundle
 from dp_bundle.base.errors import BundleFormatError, EstimationError, ParameterError, SchemaError
-from dp_bundle.base.quoting import and_more, quote_name, quote_path
+from dp_bundle.base.quoting import and_more, listed, quote_name, quote_path
 from dp_bundle.describe.sentences import describe_transform
 from dp_bundle.manifest.columns import Asinh, Column, Scores
 from dp_learn.covariance.estimate import (
@@ -153,16 +153,28 @@ class CovarianceSource:
 
 
 def bundle_sources(
-    bundles: Sequence[Bundle], *, done: str = "pooled", gaps: bool = True
+    bundles: Sequence[Bundle], *, done: str = "pooled", gaps: bool = True, rare: Collection[str] = ()
 ) -> tuple[list[RowSource | CovarianceSource], list[str]]:
-    """Return `bundle_source` of each, with the gaps that all publish or with none, and a sentence on those left out."""
+    """Return `bundle_source` of each, with the gaps that all publish but for rare ones, and sentences on the others.
+
+    Columns and nodes have their `shown_names`.
+    """
     fills = [_fills_of(bundle).items() for bundle in bundles]
-    told = [name for name, _ in set.intersection(*map(set, fills))] if gaps else []
+    shared = [name for name, _ in set.intersection(*map(set, fills))] if gaps else []
+    told = [name for name in shared if shown_names(bundles[0]).get(name, name) not in rare]
     for bundle in bundles[1:]:
         _require_same_columns(bundle, bundles[0], told, done)
     as_scores, notes = _require_one_scale(bundles, done)
-    sources = [bundle_source(each, like=bundles[0], done=done, told=told, as_scores=as_scores) for each in bundles]
-    by = Counter(name for items in fills for name, _ in items if name not in told)
+    sources = [
+        _with_names(bundle_source(each, like=bundles[0], done=done, told=told, as_scores=as_scores), shown_names(each))
+        for each in bundles
+    ]
+    if rare:
+        notes.append(
+            "gaps too few to tell anything are left out, so that covariances are those of the rows with a value: "
+            f"{listed(list(rare))}"
+        )
+    by = Counter(name for items in fills for name, _ in items if name not in shared)
     if by:
         named = [f"{quote_name(name)} (published by {number} of {len(bundles)})" for name, number in sorted(by.items())]
         notes.append(
@@ -171,6 +183,25 @@ def bundle_sources(
             "elsewhere its cells without a value, if there are any, count as dp-bundle inspect says"
         )
     return sources, notes
+
+
+def shown_names(bundle: Bundle) -> dict[str, str]:
+    """Return the names by which results call columns of two levels: with the level that is 1, which a sign is about."""
+    taken = {column.name for column in bundle.release.columns}
+    shown = {
+        name: f"{source.name} ({source.levels[1]})"
+        for source in bundle.release.sources
+        if len(source.levels) == 2
+        for name in (source.name, source.columns[0])
+    }
+    return {name: said for name, said in shown.items() if said not in taken}
+
+
+def _with_names(source: RowSource | CovarianceSource, shown: Mapping[str, str]) -> RowSource | CovarianceSource:
+    """Return a source whose columns and nodes have other names."""
+    columns, nodes = (tuple(shown.get(name, name) for name in own) for own in (source.columns, source.levels.nodes))
+    fills = {shown.get(name, name): fill for name, fill in source.levels.fills.items()}
+    return replace(source, columns=columns, levels=replace(source.levels, nodes=nodes, fills=fills))
 
 
 def bundle_source(
@@ -444,9 +475,18 @@ def _require_same_columns(
             f"{here} and {there} do not have the same columns, so they cannot be {done}: only one has "
             f"{and_more([*map(quote_name, differing)], 5)}; {policies}"
         )
+    levels, its_levels = (
+        {each.columns[0]: each.levels for each in one.release.sources if not each.has_level_columns}
+        for one in (bundle, like)
+    )
     for name, column in mine.items():
         its, said = other[name], ""
-        if column.block != its.block:
+        if levels.get(name) != its_levels.get(name) and {name} & levels.keys() & its_levels.keys():
+            said = (
+                f"stands for {_order(levels[name])} in {here} and for {_order(its_levels[name])} in {there}, so they "
+                f"cannot be {done}: {policies}"
+            )
+        elif column.block != its.block:
             said = f"is a level in only one of {here} and {there}, so they cannot be {done}: {policies}"
         elif isinstance(column.transform, Scores) != isinstance(its.transform, Scores):
             scored, plain = (here, there) if isinstance(column.transform, Scores) else (there, here)
@@ -466,6 +506,10 @@ def _require_same_columns(
         if said:
             raise SchemaError(f"column {name!r} {said}")
     return mine, other
+
+
+def _order(levels: Sequence[str]) -> str:
+    return ", ".join(f"{place} = {quote_name(level)}" for place, level in enumerate(levels)) or "a number"
 
 
 def _scale(column: Column) -> str:

@@ -21,8 +21,8 @@ from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
 from dp_learn.covariance.levels import choose_node_columns
-from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_sources, share_rows
+from dp_learn.covariance.sample import Sample, read_samples
+from dp_learn.covariance.sources import share_rows, shown_names
 from dp_learn.estimators.columnwise import DebiasedCLIME, DebiasedNeighborhoodSelection, DebiasedSCIO
 from dp_learn.estimators.graphical_lasso import DebiasedGraphicalLasso
 from dp_learn.estimators.lda import DebiasedLDA
@@ -72,8 +72,8 @@ def learn_alternative(
         came = () if target is None else (target,)
         raise ParameterError("--target", "given with regression and lda, and with no other estimator", *came)
     _require_classes(bundles[0], name, target)
-    sources, of_gaps = bundle_sources(bundles)
-    sample = Sample(sources, same_rows=share_rows(bundles))
+    target, same_rows = shown_names(bundles[0]).get(target or "", target), share_rows(bundles)
+    (sample,), of_gaps = read_samples(bundles, lambda sources: [Sample(sources, same_rows=same_rows)])
     pooled, location = sample.pooled, sample.location
 
     kept, notes = _usable_columns(sample, target)

@@ -105,10 +105,11 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.D
     -------
     dict of str to DataFrame
         margins.csv: column, level, low, high, the noisy count, the share of rows that follows from all counts of the
-        column, and ci_low and ci_high, its 95 % interval. quantiles.csv: column, quantity, estimate, ci_low, ci_high.
+        column, and ci_low and ci_high, its 95 % interval. quantiles.csv, of normal scores: column, quantity, estimate,
+        ci_low, ci_high.
     """
-    stated, n_rows = release.margins, release.n_rows
-    if stated is None or not margins:
+    variance, n_rows = release.margin_variance, release.n_rows
+    if not margins:
         return {}
     import pandas as pd
 
@@ -116,14 +117,15 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.D
     from dp_bundle.data.margin_summary import cell_shares, summarize_margin  # which few results have
 
     cells = margin_table(margins).to_pandas()
-    found = [cell_shares(margin, n_rows, stated.variance) for margin in margins]
+    found = [cell_shares(margin, n_rows, variance) for margin in margins]
     for name, parts in zip(("share", "ci_low", "ci_high"), zip(*found, strict=True), strict=True):
         cells[name] = np.concatenate(parts)
     bounds = {column.source_name: column.bounds for column in reversed(release.columns)}
     estimates = [
         {"column": margin.name, "quantity": each.name, "estimate": each.value, "ci_low": each.low, "ci_high": each.high}
         for margin in margins
-        for each in summarize_margin(margin, n_rows, stated.variance, bounds[margin.name])
+        for each in summarize_margin(margin, n_rows, variance, bounds.get(margin.name))
     ]
     columns = ["column", "quantity", "estimate", "ci_low", "ci_high"]
-    return {"margins.csv": cells, "quantiles.csv": pd.DataFrame(estimates, columns=columns)}
+    quantiles = {"quantiles.csv": pd.DataFrame(estimates, columns=columns)}
+    return {"margins.csv": cells, **({} if release.margins is None else quantiles)}

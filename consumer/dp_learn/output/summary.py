@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dp_bundle import Bundle
-from dp_bundle.data.margins import Margin
+from dp_bundle.data.margins import Margin, response_margins
 from dp_bundle.describe.sentences import describe_gaps
 from dp_bundle.manifest.columns import Column
 from dp_bundle.manifest.release import Release
 from dp_learn.covariance.estimate import PooledCovariance
+from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import rows_without_noise, typical_errors
 from dp_learn.inference.networks import ALGORITHM
 from dp_learn.matrices.linalg import FloatArray
@@ -51,7 +52,7 @@ class Result:
     stability : Stability or None
         Of the graph, where it was asked for.
     histograms : tuple of Margin
-        Of a release by normal scores.
+        Of a release by normal scores, or of levels replaced at random.
     """
 
     bundles: Sequence[Bundle]
@@ -64,10 +65,15 @@ class Result:
     histograms: tuple[Margin, ...] = ()
 
 
-def read_histograms(bundles: Sequence[Bundle]) -> tuple[Margin, ...]:
-    """Return the histograms of a release by normal scores that is learned from alone; else nothing."""
-    alone = len(bundles) == 1 and bundles[0].release.margins is not None
-    return bundles[0].margins() if alone else ()
+def read_histograms(bundles: Sequence[Bundle], sample: Sample) -> tuple[Margin, ...]:
+    """Return the histograms of a release learned from alone: by normal scores, or of levels replaced at random."""
+    bundle, *others = bundles
+    if bundle.release.margins is not None and not others:
+        return bundle.margins()
+    if others or not sample.levels.responses:
+        return ()
+    shift, factor = sample.levels.change
+    return response_margins(bundle.release, sample.location / factor + shift)
 
 
 def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability | None = None) -> Summary:

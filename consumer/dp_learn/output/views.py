@@ -39,7 +39,7 @@ class Learned(learn.Learned):
     bundles : tuple of Bundle
         What it was learned from. A view needs nothing of them but what their manifests say, so that they may be closed.
     histograms : tuple of Margin
-        Those of a release by normal scores.
+        Those of a release by normal scores, or of levels replaced at random.
 
     Notes
     -----
@@ -173,7 +173,7 @@ def learn_graph(
     )
     opened = (bundles,) if isinstance(bundles, Bundle) else tuple(bundles)
     found = {each.name: getattr(learned, each.name) for each in fields(learned)}
-    return Learned(**found, bundles=opened, histograms=read_histograms(opened))
+    return Learned(**found, bundles=opened, histograms=read_histograms(opened, learned.sample))
 
 
 learn_graph.__doc__ = learn.learn_graph.__doc__

@@ -22,8 +22,8 @@ from dp_bundle.manifest.statement import shape_of
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.levels import NodeColumns, choose_node_columns, describe_merged
-from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_sources, require_each_once
+from dp_learn.covariance.sample import Sample, read_samples
+from dp_learn.covariance.sources import require_each_once
 from dp_learn.covariance.standard_errors import null_standard_errors, rows_without_noise
 from dp_learn.glasso.graph_fit import fit_on_graph
 from dp_learn.glasso.solving import graphical_lasso
@@ -153,8 +153,9 @@ def learn_apart(
     with few_threads(len(bundles[0].release.columns)):
         begin("reading the rows")
         done = "learned together" if is_joint else "compared"
-        sources, notes = bundle_sources(bundles, done=done, gaps=not is_joint)
-        samples = [Sample([source]) for source in sources]
+        samples, notes = read_samples(
+            bundles, lambda sources: [Sample([each]) for each in sources], done=done, gaps=not is_joint
+        )
         names = [quote_path(bundle.path) for bundle in bundles]
         contradictions = [
             f"{name}: {sentence}"

@@ -16,8 +16,8 @@ from dp_learn.covariance.collinear import describe_collinearity
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.levels import describe_merged
-from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.sources import bundle_sources, share_rows
+from dp_learn.covariance.sample import Sample, read_samples
+from dp_learn.covariance.sources import share_rows
 from dp_learn.covariance.standard_errors import typical_errors
 from dp_learn.glasso.feasibility import RTOL, smallest_solvable_alpha
 from dp_learn.inference.edges import (
@@ -144,8 +144,8 @@ def learn_graph(
     with few_threads(len(opened[0].release.columns)):
         begin("reading the rows")
         same_rows = share_rows(opened)
-        sources, notes = bundle_sources(opened)
-        sample = Sample(sources, n_folds=N_FOLDS if chosen.needs_folds else 1, same_rows=same_rows)
+        n_folds = N_FOLDS if chosen.needs_folds else 1
+        (sample,), notes = read_samples(opened, lambda each: [Sample(each, n_folds=n_folds, same_rows=same_rows)])
         contradictions = find_bundle_contradictions(opened, sample)
         sample.forget_products()
         learned = learn_sample(sample, chosen, fdr, begin, contradictions, error_bars=error_bars)

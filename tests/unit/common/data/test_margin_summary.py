@@ -9,8 +9,9 @@ from scipy import stats
 
 from dp_bundle import open_bundle
 from dp_bundle.data.heaps import roundest
-from dp_bundle.data.margin_summary import QUANTILES, cell_shares, summarize_margin
+from dp_bundle.data.margin_summary import QUANTILES, cell_shares, share_interval, summarize_margin
 from dp_bundle.data.margins import Margin
+from dp_bundle.manifest.columns import RandomizedResponse
 from dp_bundle.portals.histograms import draw_margins
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 
@@ -99,3 +100,23 @@ def test_pictures_say_levels_numbers_and_dates() -> None:
 def test_the_roundest_number_has_the_fewest_digits(low: float, high: float, found: float) -> None:
     """Zero before all, and five before two."""
     assert roundest(low, high) == found
+
+
+def randomized(n_levels: int, replaced: float) -> RandomizedResponse:
+    """Return the noise of levels drawn anew with that probability."""
+    return RandomizedResponse(distribution="randomized-response", n_levels=n_levels, replaced=replaced)
+
+
+@pytest.mark.parametrize("n_rows", [500, 10_000])
+@pytest.mark.parametrize("replaced", [0.25, 0.75])
+@pytest.mark.parametrize(("n_levels", "share"), [(2, 0.5), (4, 0.4), (8, 0.02)])
+def test_intervals_hold_of_levels_replaced_at_random(n_levels: int, share: float, replaced: float, n_rows: int) -> None:
+    """They hold in 94 to 96 %, and not those that take what came out for what was there."""
+    rng, runs, response = np.random.default_rng(8), 40_000, randomized(n_levels, replaced)
+    had = rng.binomial(n_rows, share, runs)
+    kept = rng.binomial(had, 1 - replaced + replaced / n_levels)
+    seen = (kept + rng.binomial(n_rows - had, replaced / n_levels)) / n_rows
+    low, high = share_interval(seen, n_rows, response=response)
+    assert 0.94 < np.mean((low <= share) & (share <= high)) < 0.96
+    low, high = share_interval(seen, n_rows)
+    assert share == 1 / n_levels or np.mean((low <= share) & (share <= high)) < 0.94
