@@ -1,6 +1,7 @@
 """What a cell and a row lose: against all neighbouring rows, one by one, and the exact law of randomised response."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 from tests.discrete_noise import exact_mu
 
 from dp_bundle.manifest.columns import Column, Noise, RandomizedResponse, cells_of
-from dp_bundle.manifest.guarantee import release_mu
+from dp_bundle.manifest.guarantee import check_gaussian_strength, release_mu
 
 STEPS = 2**32
 SIGMAS = (0.3, 0.45, 0.8, 1.3, 2.1, 3.4, 5.0)
@@ -110,3 +111,16 @@ def test_variance_of_unbiased_indicators_is_that_of_every_outcome(n_levels: int,
     np.testing.assert_allclose(mean, np.eye(n_levels)[0], atol=1e-12)
     variance = chances @ (outcomes - mean) ** 2
     assert float(np.mean(variance)) == pytest.approx(response.variance, rel=1e-12)
+
+
+def test_levels_that_are_replaced_are_whole_numbers() -> None:
+    """Noise has a grid of its own; and a curve is judged where it is asked for."""
+    fine = Noise.discrete_gaussian(1.0).model_copy(update={"granularity": 0.25})
+    noisy = integers("x", (0.0, 1.0), 1.0).model_copy(update={"noise": fine})
+    replaced = noisy.model_copy(update={"response": RandomizedResponse.model_construct()})
+    assert (replaced.grid, noisy.grid) == (1.0, 0.25)
+    points = [SimpleNamespace(epsilon=1.0, delta=1e-9)]
+    stated = SimpleNamespace(mu=1.0, rho=0.5, epsilon_delta=points, excepted_delta=0.0)
+    check_gaussian_strength(stated, 1.0, with_curve=False)
+    with pytest.raises(ValueError, match="epsilon is smaller"):
+        check_gaussian_strength(stated, 1.0, with_curve=True)

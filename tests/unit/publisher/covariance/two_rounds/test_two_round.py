@@ -119,3 +119,11 @@ def test_what_it_cannot_serve_is_refused() -> None:
         TwoRound(scaling_for([BOUNDS] * 2), Neighbours.REPLACE_ONE, GaussianDP(1.0), places=(Place(0.0, 1e-320),) * 2)
     with pytest.raises(DataError, match="no rows"):
         release(Passes(np.empty((0, 3))), mechanism())
+
+
+def test_a_weak_strength_has_noise_that_can_be_drawn() -> None:
+    """Lengths are cut to larger units where their noise would be too wide to draw."""
+    earlier = release(Passes(chain(200)), mechanism(1e-3))[0].earlier
+    assert earlier is not None
+    assert earlier.fourth_sigma / earlier.fourth_step < 2**30
+    assert earlier.fourth_powers % earlier.fourth_step == 0
