@@ -117,7 +117,7 @@ def test_levels_that_are_replaced_are_whole_numbers() -> None:
     """Noise has a grid of its own; and a curve is judged where it is asked for."""
     fine = Noise.discrete_gaussian(1.0).model_copy(update={"granularity": 0.25})
     noisy = integers("x", (0.0, 1.0), 1.0).model_copy(update={"noise": fine})
-    replaced = noisy.model_copy(update={"response": RandomizedResponse.model_construct()})
+    replaced = noisy.model_copy(update={"noise": RandomizedResponse.model_construct()})
     assert (replaced.grid, noisy.grid) == (1.0, 0.25)
     points = [SimpleNamespace(epsilon=1.0, delta=1e-9)]
     stated = SimpleNamespace(mu=1.0, rho=0.5, epsilon_delta=points, excepted_delta=0.0)
