@@ -11,7 +11,6 @@ import datetime
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -149,7 +148,7 @@ def _integers(words: pa.Array, otherwise: int) -> NDArray[np.int64]:
     return found
 
 
-@lru_cache
+@lru_cache(256)
 def _compiled(form: str) -> tuple[str, list[str]]:
     """Return a regular expression with a group for each letter of a format, and the letters."""
     tokens = [(found[1], found[2]) for found in _TOKEN.finditer(form)]
@@ -168,13 +167,9 @@ def _compiled(form: str) -> tuple[str, list[str]]:
 
 def days(values: pa.Array) -> pa.Array:
     """Return days since 1970-01-01, of a moment those of the date where its zone is."""
-    if pa.types.is_date(values.type):
-        return pc.cast(pc.cast(pc.cast(values, pa.date32(), safe=False), pa.int32()), pa.int64())
-    values = values if values.type.tz is None else _where_the_zone_is(values)
-    counted = pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy()
-    return pa.array(
-        counted // (86_400 * _PER_SECOND[values.type.unit]), mask=pc.is_null(values).to_numpy(zero_copy_only=False)
-    )
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        values = _where_the_zone_is(values)
+    return pc.cast(pc.cast(pc.cast(values, pa.date32(), safe=False), pa.int32()), pa.int64())
 
 
 def _where_the_zone_is(values: pa.Array) -> pa.Array:
@@ -205,8 +200,7 @@ def is_iso(words: Sequence[str]) -> bool:
 
 def fitting_formats(words: Sequence[str]) -> list[str]:
     """Return the usual formats that all words fit; times of the day fit one without a date."""
-    dated = [day for day in _DAYS if words and re.match(_compiled(day)[0].removesuffix("$"), words[0])]
-    with_times = (day + time for day, time in product(dated, ["", *(f"{a}{b}" for a in " T" for b in _TIMES)]))
+    with_times = (day + time for day in _DAYS for time in ("", *(f"{a}{b}" for a in " T" for b in _TIMES)))
     return [form for form in (*with_times, *_TIMES) if _fits(words, form)]
 
 
