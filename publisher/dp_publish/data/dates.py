@@ -108,14 +108,11 @@ def read_moments(words: pa.Array, form: str = "", *, local: bool = False) -> Rea
 def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return microseconds since 1970, and which words are moments."""
     pattern, letters = _compiled(form) if form else (_ISO, [*"YmdHMSfz"])
-    fields = pc.extract_regex(words, pattern)
-
-    def field(letter: str) -> pa.Array:
-        found = fields.field(letter) if letter in letters else pa.nulls(len(words), pa.string())
-        return pc.if_else(pc.and_(pc.is_valid(fields), pc.not_equal(found, "")), found, None)
+    fields, nothing = pc.extract_regex(words, pattern), pa.nulls(len(words), pa.string())
+    found = dict.fromkeys(_LETTERS, nothing) | dict(zip(letters, fields.flatten(), strict=True))
 
     def number(letter: str, otherwise: int = 0) -> NDArray[np.int64]:
-        return _integers(field(letter), otherwise)
+        return _integers(found[letter], otherwise)
 
     year, month, hour = number("Y", 1970), number("m", 1), number("H")
     if "y" in letters:
@@ -123,17 +120,17 @@ def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[n
         year = np.where(year < _PIVOT, 2000, 1900) + year
     for name in {"b", "B"} & {*letters}:
         months = pa.array([each[:3].lower() for each in _MONTHS])
-        month = 1 + _integers(pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(field(name), 0, 3)), months), 0)
+        month = 1 + _integers(pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(found[name], 0, 3)), months), 0)
     if "I" in letters:
-        late = pc.fill_null(pc.equal(pc.utf8_lower(field("p")), "pm"), False).to_numpy(zero_copy_only=False)
+        late = pc.fill_null(pc.equal(pc.utf8_lower(found["p"]), "pm"), False).to_numpy(zero_copy_only=False)
         hour = number("I") % 12 + 12 * late
-    parts = _integers(pc.utf8_slice_codeunits(pc.utf8_rpad(field("f"), 6, "0"), 0, 6), 0)
+    parts = _integers(pc.utf8_slice_codeunits(pc.utf8_rpad(found["f"], 6, "0"), 0, 6), 0)
 
     first = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
     days = first.astype("datetime64[D]") + (number("d", 1) - 1)
     fits = pc.is_valid(fields).to_numpy(zero_copy_only=False) & (days.astype("datetime64[M]") == first)
     fits &= (month >= 1) & (month <= 12) & (hour < 24) & (number("M") < 60) & (number("S") < 60)
-    zone = pc.extract_regex(field("z"), _AHEAD)
+    zone = pc.extract_regex(found["z"], _AHEAD)
     behind = pc.fill_null(pc.equal(pc.struct_field(zone, "side"), "-"), False).to_numpy(zero_copy_only=False)
     minutes = 60 * _integers(pc.struct_field(zone, "hours"), 0) + _integers(pc.struct_field(zone, "minutes"), 0)
     ahead = 0 if local else np.where(behind, -60, 60) * minutes
