@@ -33,9 +33,14 @@ _MARKED = {".": POINT, ",": COMMA}
 
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}(?:[ T].*)?", re.ASCII)
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(?::\d{2}.*)?", re.ASCII)
-_LIKE_A_NUMBER = re.compile(r"[+-]?[\d.,'\s]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*%?|[+-]?inf(?:inity)?|0x[\da-f]+", re.I)
-_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
-_QUANTITY = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s?(?:[kcmµ]?[mg]|[kmc]?l|s|min|h|°?[CF]|mmHg|years?|yrs?|[€$£])")
+_RECORD = {  # what cells are that are no names of columns
+    "is a date or a time": re.compile(f"{_DATE.pattern}|{_TIME_OF_DAY.pattern}", re.ASCII),
+    "is an e-mail address": re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"),
+    "is a number with a unit": re.compile(
+        r"[+-]?\d+(?:[.,]\d+)?\s?(?:[kcmµ]?[mg]|[kmc]?l|s|min|h|°?[CF]|mmHg|years?|yrs?|[€$£])"
+    ),
+    "is a number": re.compile(r"[+-]?[\d.,'\s]*\d[\d.,'\s]*(?:[eE][+-]?\d+)?\s*%?|[+-]?inf(?:inity)?|0x[\da-f]+", re.I),
+}
 
 _UNSEEN = "\0\u200b\u200c\u200d\u2060\ufeff"  # have no width, and are no blanks by Unicode
 _AROUND = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace()) + _UNSEEN
@@ -256,13 +261,7 @@ def describe_as_record(name: str, missing: Collection[str] = ()) -> str | None:
         return "stands for a missing value"
     if bare.lower() in TRUTH:
         return "is a truth value"
-    if _DATE.fullmatch(bare) or _TIME_OF_DAY.fullmatch(bare):
-        return "is a date or a time"
-    if _ADDRESS.fullmatch(bare):
-        return "is an e-mail address"
-    if _QUANTITY.fullmatch(bare):
-        return "is a number with a unit"
-    return "is a number" if _LIKE_A_NUMBER.fullmatch(bare) else None
+    return next((said for said, pattern in _RECORD.items() if pattern.fullmatch(bare)), None)
 
 
 def fault_of(word: str, written: Written, signs: Sequence[str] = ()) -> str:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dp_bundle.base.errors import MissingValuesError
 from dp_publish.data.cells import is_gap, trim
-from dp_publish.data.table import Table
+from dp_publish.data.table import Lines, Table
 
 NAME, N_ROWS, KEPT = "entity", "n_rows", "kept"  # the columns of counts and quotas
 SEED_BYTES = 16
@@ -41,32 +41,25 @@ _SUMMED = 64  # batches of counts that are added up at a time
 _MOST_AT_ONCE = 64  # rows that are drawn for all entities at once; more take less time one by one
 
 
-def identify(names: pa.Array, entity: str, missing: Sequence[str] = ()) -> pa.Array:
-    """Return the ids of rows, each in its one spelling; they are private.
+def identify(names: pa.Array, missing: Sequence[str] = ()) -> tuple[pa.Array, int]:
+    """Return the ids of rows, each in its one spelling, and the first row that is nobody's, or -1; all is private.
 
     Parameters
     ----------
     names : pyarrow.Array
         Ids as text.
-    entity : str
-        Their column, for messages.
     missing : sequence of str
         Words that name nobody, besides the usual ones for gaps.
-
-    Raises
-    ------
-    MissingValuesError
-        A row is nobody's.
     """
     spelled = names.dictionary_encode()
     ids = _plain(spelled.dictionary)
-    nobody = pc.any(is_gap(ids, missing), min_count=0).as_py()
-    if spelled.null_count or nobody:
-        raise MissingValuesError(entity, names_entities=True)
-    return ids.take(spelled.indices)
+    nobody = pc.or_kleene(pc.is_null(spelled), is_gap(ids, missing).take(spelled.indices))
+    return ids.take(spelled.indices), pc.index(nobody, True).as_py()
 
 
-def count_entities(batches: Iterable[pa.RecordBatch], entity: str, missing: Sequence[str] = ()) -> pa.Table:
+def count_entities(
+    batches: Iterable[pa.RecordBatch], entity: str, missing: Sequence[str] = (), lines: Lines | None = None
+) -> pa.Table:
     """Return the number of rows of every entity, in the columns `NAME` and `N_ROWS`; it is private.
 
     Parameters
@@ -77,18 +70,23 @@ def count_entities(batches: Iterable[pa.RecordBatch], entity: str, missing: Sequ
         That column, for messages.
     missing : sequence of str
         As of `identify`.
+    lines : callable, optional
+        As of a `Table`.
 
     Raises
     ------
     MissingValuesError
         A row is nobody's.
     """
-    counts = [pa.table({NAME: pa.array([], pa.string()), N_ROWS: pa.array([], pa.int64())})]
+    counts, n_before = [pa.table({NAME: pa.array([], pa.string()), N_ROWS: pa.array([], pa.int64())})], 0
     for batch in batches:
-        found = pc.value_counts(identify(batch.column(0), entity, missing))
+        ids, nobody = identify(batch.column(0), missing)
+        if nobody >= 0:
+            row = n_before + nobody
+            raise MissingValuesError(entity, names_entities=True, line=lines and lines([row]).get(row))
+        found = pc.value_counts(ids)
         counts.append(pa.table({NAME: found.field("values"), N_ROWS: found.field("counts")}))
-        if len(counts) > _SUMMED:
-            counts = [add_counts(counts)]
+        counts, n_before = [add_counts(counts)] if len(counts) > _SUMMED else counts, n_before + batch.num_rows
     return add_counts(counts)
 
 
@@ -165,7 +163,7 @@ def _rows_of(names: pa.Array, counts: pa.Table) -> NDArray[np.int64]:
     return rows
 
 
-def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table, entity: str, missing: Sequence[str] = ()) -> bytes:
+def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table, missing: Sequence[str] = ()) -> bytes:
     """Return which rows of a split are kept, as bits.
 
     Parameters
@@ -174,8 +172,8 @@ def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table, entity: str, m
         All rows of the split; their first column says whose each is, as text.
     quota : Table
         The split's, as `draw_quotas` gives it.
-    entity, missing : str, sequence of str
-        As of `count_entities`.
+    missing : sequence of str
+        As of `identify`.
     """
     crowded, kept = quota.column(NAME).combine_chunks(), quota.column(KEPT).combine_chunks()
     n_rows = quota.column(N_ROWS).to_numpy()
@@ -185,7 +183,7 @@ def find_kept(batches: Iterable[pa.RecordBatch], quota: pa.Table, entity: str, m
 
     packed, rest = [], np.zeros(0, dtype=bool)
     for batch in batches:
-        found = pc.index_in(identify(batch.column(0), entity, missing), crowded)
+        found = pc.index_in(identify(batch.column(0), missing)[0], crowded)
         rows = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
         whose = found.drop_null().to_numpy(zero_copy_only=False)
         order = np.argsort(whose, kind="stable")
@@ -236,28 +234,11 @@ class EntityCap:
 
     def __init__(self, table: Table, entity: str, max_rows: int, rows_at_once: int) -> None:
         self.require_unchanged, missing = table.unchanged(), table.cells.written.missing
-        try:
-            counts = count_entities(table.read({entity: "text"}, rows_at_once), entity, missing)
-        except MissingValuesError:
-            row = _row_of_nobody(table.read({entity: "text"}, rows_at_once), missing)
-            line = table.lines and table.lines([row]).get(row)
-            raise MissingValuesError(entity, names_entities=True, line=line) from None
+        counts = count_entities(table.read({entity: "text"}, rows_at_once), entity, missing, table.lines)
         (quota,) = draw_quotas([counts], max_rows, secrets.token_bytes(SEED_BYTES))
-        kept = find_kept(table.read({entity: "text"}, rows_at_once), quota, entity, missing)
+        kept = find_kept(table.read({entity: "text"}, rows_at_once), quota, missing)
         self.table = replace(table, keep=partial(unpack_kept, kept))
         self.n_entities, self.n_left_out = len(counts), count_left_out([counts], max_rows)
-
-
-def _row_of_nobody(batches: Iterable[pa.RecordBatch], missing: Sequence[str]) -> int:
-    """Return the number of the first row that is nobody's; it is private."""
-    n_before = 0
-    for batch in batches:
-        ids = _plain(batch.column(0))
-        place = pc.index(pc.or_kleene(pc.is_null(ids), is_gap(ids, missing)), True).as_py()
-        if place >= 0:
-            break
-        n_before += batch.num_rows
-    return n_before + int(place)
 
 
 def _plain(words: pa.Array) -> pa.Array:

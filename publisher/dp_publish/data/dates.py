@@ -11,7 +11,6 @@ import datetime
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -111,14 +110,11 @@ def read_moments(words: pa.Array, form: str = "", *, local: bool = False) -> Rea
 def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return microseconds since 1970, and which words are moments."""
     pattern, letters = _compiled(form) if form else (_ISO, [*"YmdHMSfz"])
-    fields = pc.extract_regex(words, pattern)
-
-    def field(letter: str) -> pa.Array:
-        found = fields.field(letter) if letter in letters else pa.nulls(len(words), pa.string())
-        return pc.if_else(pc.and_(pc.is_valid(fields), pc.not_equal(found, "")), found, None)
+    fields, nothing = pc.extract_regex(words, pattern), pa.nulls(len(words), pa.string())
+    found = dict.fromkeys(_LETTERS, nothing) | dict(zip(letters, fields.flatten(), strict=True))
 
     def number(letter: str, otherwise: int = 0) -> NDArray[np.int64]:
-        return _integers(field(letter), otherwise)
+        return _integers(found[letter], otherwise)
 
     year, month, hour = number("Y", 1970), number("m", 1), number("H")
     if "y" in letters:
@@ -126,17 +122,17 @@ def _microseconds(words: pa.Array, form: str, *, local: bool) -> tuple[NDArray[n
         year = np.where(year < _PIVOT, 2000, 1900) + year
     for name in {"b", "B"} & {*letters}:
         months = pa.array([each[:3].lower() for each in _MONTHS])
-        month = 1 + _integers(pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(field(name), 0, 3)), months), 0)
+        month = 1 + _integers(pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(found[name], 0, 3)), months), 0)
     if "I" in letters:
-        late = pc.fill_null(pc.equal(pc.utf8_lower(field("p")), "pm"), False).to_numpy(zero_copy_only=False)
+        late = pc.fill_null(pc.equal(pc.utf8_lower(found["p"]), "pm"), False).to_numpy(zero_copy_only=False)
         hour = number("I") % 12 + 12 * late
-    parts = _integers(pc.utf8_slice_codeunits(pc.utf8_rpad(field("f"), 6, "0"), 0, 6), 0)
+    parts = _integers(pc.utf8_slice_codeunits(pc.utf8_rpad(found["f"], 6, "0"), 0, 6), 0)
 
     first = (year - 1970).astype("datetime64[Y]").astype("datetime64[M]") + (month - 1)
     days = first.astype("datetime64[D]") + (number("d", 1) - 1)
     fits = pc.is_valid(fields).to_numpy(zero_copy_only=False) & (days.astype("datetime64[M]") == first)
     fits &= (month >= 1) & (month <= 12) & (hour < 24) & (number("M") < 60) & (number("S") < 60)
-    zone = pc.extract_regex(field("z"), _AHEAD)
+    zone = pc.extract_regex(found["z"], _AHEAD)
     behind = pc.fill_null(pc.equal(pc.struct_field(zone, "side"), "-"), False).to_numpy(zero_copy_only=False)
     minutes = 60 * _integers(pc.struct_field(zone, "hours"), 0) + _integers(pc.struct_field(zone, "minutes"), 0)
     ahead = 0 if local else np.where(behind, -60, 60) * minutes
@@ -151,7 +147,7 @@ def _integers(words: pa.Array, otherwise: int) -> NDArray[np.int64]:
     return found
 
 
-@lru_cache
+@lru_cache(256)
 def _compiled(form: str) -> tuple[str, list[str]]:
     """Return a regular expression with a group for each letter of a format, and the letters."""
     tokens = [(found[1], found[2]) for found in _TOKEN.finditer(form)]
@@ -170,13 +166,9 @@ def _compiled(form: str) -> tuple[str, list[str]]:
 
 def days(values: pa.Array) -> pa.Array:
     """Return days since 1970-01-01, of a moment those of the date where its zone is."""
-    if pa.types.is_date(values.type):
-        return pc.cast(pc.cast(pc.cast(values, pa.date32(), safe=False), pa.int32()), pa.int64())
-    values = values if values.type.tz is None else _where_the_zone_is(values)
-    counted = pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy()
-    return pa.array(
-        counted // (86_400 * _PER_SECOND[values.type.unit]), mask=pc.is_null(values).to_numpy(zero_copy_only=False)
-    )
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        values = _where_the_zone_is(values)
+    return pc.cast(pc.cast(pc.cast(values, pa.date32(), safe=False), pa.int32()), pa.int64())
 
 
 def _where_the_zone_is(values: pa.Array) -> pa.Array:
@@ -207,8 +199,7 @@ def is_iso(words: Sequence[str]) -> bool:
 
 def fitting_formats(words: Sequence[str]) -> list[str]:
     """Return the usual formats that all words fit; times of the day fit one without a date."""
-    dated = [day for day in _DAYS if words and re.match(_compiled(day)[0].removesuffix("$"), words[0])]
-    with_times = (day + time for day, time in product(dated, ["", *(f"{a}{b}" for a in " T" for b in _TIMES)]))
+    with_times = (day + time for day in _DAYS for time in ("", *(f"{a}{b}" for a in " T" for b in _TIMES)))
     return [form for form in (*with_times, *_TIMES) if _fits(words, form)]
 
 

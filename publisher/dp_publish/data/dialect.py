@@ -16,7 +16,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -142,29 +141,36 @@ def find_layout(path: Place, dialect: Dialect) -> Layout:
     if line.count(delimiter) > _MOST_COLUMNS:
         raise SchemaError(f"the first line of {path} names more than {_MOST_COLUMNS:,} columns: it is not a text table")
     with open_lines(path, encoding, "replace") as lines:
-        record = next((record for record in csv.reader(lines, delimiter=delimiter) if record), [])
-    if not record:
-        raise SchemaError(f"{path} is empty: a text file needs a first line with the columns' names")
-    if dialect.header is None and record[0].startswith("#") and _is_comment(path, encoding, delimiter):
-        raise SchemaError(
-            f"the first line of {path} begins with # and looks like a comment: remove such lines, or pass --header "
-            "first if it holds the columns' names",
-            "table.header",
-        )
+        records = filter(None, csv.reader(lines, delimiter=delimiter))
+        record = next(records, [])
+        if (
+            dialect.header is None
+            and record
+            and record[0].startswith("#")
+            and _is_comment(record, next(records, record))
+        ):
+            raise SchemaError(
+                f"the first line of {path} begins with # and looks like a comment: remove such lines, or pass --header "
+                "first if it holds the columns' names",
+                "table.header",
+            )
+    return layout_of(path, record, dialect, delimiter, encoding)
 
-    written = tuple(record)
-    record = _names_in(written)
-    if any("\ufffd" in name for name in record):
+
+def layout_of(path: Place, record: Sequence[str], dialect: Dialect, delimiter: str = "", encoding: str = "") -> Layout:
+    """Return the layout of a text file, or a sheet, by the cells of its first line; see `find_layout`."""
+    if not record:
+        raise SchemaError(f"{path} is empty: a table needs a first line with the columns' names")
+    written, names = tuple(record), _names_in(record)
+    if any("\ufffd" in name for name in names):
         raise SchemaError(
             f"the first line of {path} is not in {encoding}: set encoding under [table] in the policy", "table.encoding"
         )
     if dialect.header is None:
-        require_names(path, record, dialect.missing_values)
-
+        _require_names(path, names, dialect.missing_values)
     has_header = dialect.header != "none"
     if not has_header:
-        written = tuple(f"column_{number}" for number in range(1, len(record) + 1))
-    names = tuple(record) if has_header else written
+        written = names = tuple(f"column_{number}" for number in range(1, len(record) + 1))
     return Layout(names, written, delimiter, encoding, has_header, dialect.decimal)
 
 
@@ -258,21 +264,19 @@ def _delimiter_of(path: Place, line: str) -> str:
     return found[0] if found else ","
 
 
-def _names_in(record: Sequence[str]) -> list[str]:
+def _names_in(record: Sequence[str]) -> tuple[str, ...]:
     """Return the names that a first line gives, without the spaces around them unless those tell names apart."""
-    names = [unguard_cell(name) for name in record]
-    bare = [name.strip() for name in names]
-    return bare if len(set(bare)) == len(set(names)) else names
+    names = tuple(map(unguard_cell, record))
+    bare = tuple(name.strip() for name in names)
+    return bare if len({*bare}) == len({*names}) else names
 
 
-def _is_comment(path: Place, encoding: str, delimiter: str) -> bool:
-    """Return True if the line after the first one is rather that of names, as it has other cells, or no number."""
-    with open_lines(path, encoding, "replace") as lines:
-        first, *others = islice(filter(None, csv.reader(lines, delimiter=delimiter)), 2)
-    return any(len(other) != len(first) or all(describe_as_record(cell) is None for cell in other) for other in others)
+def _is_comment(first: list[str], second: list[str]) -> bool:
+    """Return True if the second line is rather that of names, as it has other cells, or no number."""
+    return len(second) != len(first) or (second is not first and not any(map(describe_as_record, second)))
 
 
-def require_names(path: Place, record: list[str], missing: tuple[str, ...]) -> None:
+def _require_names(path: Place, record: Sequence[str], missing: tuple[str, ...]) -> None:
     """Refuse a first line that may be a person's record; a first name alone may be empty, as pandas writes its index.
 
     Raises

@@ -67,9 +67,11 @@ def drop_missing(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordB
 
 def find_complete(batch: pa.RecordBatch, columns: Sequence[Column]) -> NDArray[np.bool_]:
     """Return which rows have a value in each column whose rows are otherwise dropped."""
-    asked = [index for index, column in enumerate(columns) if column.missing == "drop"]
-    empty = [pc.is_null(batch.column(index), nan_is_null=True).to_numpy(zero_copy_only=False) for index in asked]
-    return ~np.asarray(np.logical_or.reduce(empty), dtype=np.bool_) if empty else np.ones(batch.num_rows, dtype=bool)
+    complete = np.ones(batch.num_rows, dtype=bool)
+    for values, column in zip(batch.columns, columns, strict=False):
+        if column.missing == "drop":
+            complete &= ~pc.is_null(values, nan_is_null=True).to_numpy(zero_copy_only=False)
+    return complete
 
 
 def fill_missing(values: pa.Array, column: Column, report: RowReport) -> pa.Array:

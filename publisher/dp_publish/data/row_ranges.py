@@ -97,18 +97,6 @@ class RowRanges:
                     return
 
 
-def parquet_ranges(files: ParquetFiles) -> RowRanges:
-    """Return the rows of Parquet files, one after the other, by their row groups."""
-    pieces = [(place, group) for place, groups in enumerate(files.sizes) for group in range(len(groups))]
-    sizes = [size for groups in files.sizes for size in groups]
-
-    def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
-        for place, groups in groupby((pieces[index] for index in wanted), key=lambda piece: piece[0]):
-            yield from files.read(place, [group for _, group in groups], names, rows)
-
-    return RowRanges(sizes, read)
-
-
 def arrow_ranges(path: Path) -> RowRanges:
     """Return the rows of an Arrow file by its record batches."""
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
@@ -193,19 +181,19 @@ class OpenFiles:
         if not isinstance(path, Path):
             with RemoteFile(path) as raw, pq.ParquetFile(pa.PythonFile(raw, mode="r"), pre_buffer=True) as file:
                 yield file
-        elif path in self._kept:
-            file, stamp = self._kept[path]
-            if path.stat().st_mtime_ns != stamp:
-                raise table_changed()
-            yield file
-        else:
-            with contextlib.ExitStack() as closing:
-                file = pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False)
-                if len(self._kept) < _MOST_KEPT:
-                    self._kept[path] = file, path.stat().st_mtime_ns
-                else:
-                    closing.enter_context(file)
-                yield file
+            return
+        now = path.stat().st_mtime_ns
+        if path not in self._kept:
+            file = pq.ParquetFile(path, buffer_size=_PAGE_BUFFER, pre_buffer=False)
+            if len(self._kept) == _MOST_KEPT:
+                with file:
+                    yield file
+                return
+            self._kept[path] = file, now
+        file, opened = self._kept[path]
+        if opened != now:
+            raise table_changed()
+        yield file
 
 
 def is_folder(path: Place) -> bool:
@@ -249,7 +237,18 @@ class ParquetFiles:
     sizes: Sequence[Sequence[int]]
     files: OpenFiles
 
-    def read(self, place: int, groups: Sequence[int], names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    @property
+    def ranges(self) -> RowRanges:
+        """The rows of the files, one after the other, by their row groups."""
+        pieces = [(place, group) for place, groups in enumerate(self.sizes) for group in range(len(groups))]
+
+        def read(wanted: range, names: list[str], rows: int) -> Generator[pa.RecordBatch, None, None]:
+            for place, groups in groupby(pieces[wanted.start : wanted.stop], key=lambda piece: piece[0]):
+                yield from self._read(place, [group for _, group in groups], names, rows)
+
+        return RowRanges([size for groups in self.sizes for size in groups], read)
+
+    def _read(self, place: int, groups: Sequence[int], names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some row groups of a file, in batches of at most `rows` rows.
 
         Parameters
@@ -291,7 +290,7 @@ class ParquetFiles:
                 continue
             column = batch.column(wanted.name)
             try:
-                columns.append(column if column.type == wanted.type else _widened(column, wanted.type))
+                columns.append(column if column.type == wanted.type else pc.cast(column, wanted.type))
             except pa.ArrowException:  # which quotes the value
                 raise SchemaError(
                     f"column {wanted.name!r} is {column.type} in {self.paths[place]}, and has a value there that "
@@ -327,61 +326,47 @@ def open_parquet(place: Place) -> ParquetFiles:
         raise SchemaError(
             f"{place} holds no .parquet files, nor folders named KEY=VALUE that do: name a file, or a folder of Parquet"
         )
-    fields: dict[str, pa.Field] = {}
-    origins: dict[str, Place] = {}  # the file that a column's type is from
-    seen: list[pa.Schema] = []
-    files, sizes = OpenFiles(), list[list[int]]()
+    files, sizes, whole = OpenFiles(), list[list[int]](), pa.schema([])
     for path in paths:
         with files.file(path) as file:
             schema, groups = file.schema_arrow, file.metadata
         sizes.append([groups.row_group(place).num_rows for place in range(groups.num_row_groups)])
-        if any(schema.equals(each) for each in seen):
-            continue
         if len(set(schema.names)) < len(schema.names):  # which is refused as of any table
             return ParquetFiles(paths, schema, {}, sizes, files)
-        if seen and (lacking := {*fields} ^ {*schema.names}):
-            name = min(lacking)
-            raise SchemaError(
-                f"{path} and {paths[0]} have different columns: a folder must hold one table, and {name!r} is in "
-                f"{paths[0] if name in fields else path} alone; write it, with gaps, or put that file elsewhere"
-            )
-        for column in schema:
-            held = _wider(fields.get(column.name, column), column)
-            if held is None:
-                raise SchemaError(
-                    f"column {column.name!r} is {fields[column.name].type} in {origins[column.name]} and {column.type} "
-                    f"in {path}: a folder must hold one table, so write the column with one type in all files"
-                )
-            if held is not fields.get(column.name):
-                fields[column.name], origins[column.name] = held, path
-        seen.append(schema)
+        whole = schema if path == paths[0] or schema.equals(whole) else _of_both(whole, schema, paths[0], path)
 
-    keys = _keys(paths, place)
-    keys = {name: values for name, values in keys.items() if name not in fields}
+    keys = {name: values for name, values in _keys(paths, place).items() if name not in whole.names}
     of_folders = [pa.field(name, pa.string()) for name in keys]
-    return ParquetFiles(paths, pa.schema([*fields.values(), *of_folders]), keys, sizes, files)
+    return ParquetFiles(paths, pa.schema([*whole, *of_folders]), keys, sizes, files)
 
 
-def _wider(one: pa.Field, other: pa.Field) -> pa.Field | None:
-    """Return a column's field of a type that holds the values of two; None if there is none."""
-    if one.type == other.type:
-        return one
-    fields = [pa.schema([pa.field(one.name, _plain(each.type))]) for each in (one, other)]
-    try:
-        return pa.unify_schemas(fields, promote_options="permissive").field(0)
-    except pa.ArrowException:
-        return None
+def _of_both(whole: pa.Schema, schema: pa.Schema, first: Place, path: Place) -> pa.Schema:
+    """Return a schema of types that hold the values of all files before one, and of that one."""
+    if lacking := {*whole.names} ^ {*schema.names}:
+        name = min(lacking)
+        raise SchemaError(
+            f"{path} and {first} have different columns: a folder must hold one table, and {name!r} is in "
+            f"{first if name in whole.names else path} alone; write it, with gaps, or put that file elsewhere"
+        )
+    fields = []
+    for one in whole:
+        other = schema.field(one.name)
+        try:
+            plain = [pa.schema([(one.name, _plain(each.type))]) for each in (one, other)]
+            unified = pa.unify_schemas(plain, promote_options="permissive").field(0)
+        except pa.ArrowException:
+            raise SchemaError(
+                f"column {one.name!r} is {other.type} in {path} and {one.type} in files before it: a folder must hold "
+                "one table, so write the column with one type in all files"
+            ) from None
+        fields.append(one if one.type == other.type else unified)
+    return pa.schema(fields)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     """Return the type of a dictionary's values, and one type for all texts."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
-
-
-def _widened(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return values in a type that holds them; Arrow refuses to round."""
-    return pc.cast(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column, kind)
 
 
 def _keys(paths: Sequence[Place], place: Place) -> dict[str, tuple[str | None, ...]]:

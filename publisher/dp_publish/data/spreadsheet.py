@@ -24,7 +24,7 @@ import pyarrow as pa
 from dp_bundle.base.errors import SchemaError
 from dp_bundle.base.machine import require_memory
 from dp_bundle.base.quoting import counted
-from dp_publish.data.dialect import Dialect, Layout, require_names
+from dp_publish.data.dialect import Dialect, layout_of
 from dp_publish.data.foreign import reader_missing
 from dp_publish.data.frames import as_word
 
@@ -75,7 +75,7 @@ class Sheet:
                 self.remark, sheet = _first_sheet(path, book, calamine)
                 rows = _to_the_last(enumerate(sheet.iter_rows(), start=1))
                 first: tuple[int, list[Any]] = next(rows, (0, []))
-                self.layout = _layout_of(path, [_word(cell) for cell in first[1]], dialect)
+                self.layout = layout_of(path, [_word(cell) for cell in first[1]], dialect)
                 rest = rows if self.layout.has_header else chain([first], rows)
                 self.words, self._lines = _in_memory(self.layout.names, rest)
                 if path.suffix.lower() in (".xlsx", ".xlsm"):
@@ -158,18 +158,6 @@ def _to_the_last(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, l
             yield from ((between, [""] * len(row)) for between in range((last or number - 1) + 1, number))
             yield number, row
             last = number
-
-
-def _layout_of(path: Path, first: Sequence[str], dialect: Dialect) -> Layout:
-    """Return the names in the first row, which a text file could have, too."""
-    if not first:
-        raise SchemaError(f"{path} is empty: its first sheet needs a first row with the columns' names")
-    has_header = dialect.header != "none"
-    names = [name.strip() for name in first]
-    if dialect.header is None:
-        require_names(path, names, dialect.missing_values)
-    written = tuple(names if has_header else (f"column_{number}" for number in range(1, len(names) + 1)))
-    return Layout(written, written, "", "", has_header)
 
 
 def _in_memory(names: Sequence[str], rows: Iterator[tuple[int, list[Any]]]) -> tuple[pa.Table, list[int]]:

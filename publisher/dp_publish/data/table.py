@@ -39,7 +39,6 @@ from dp_publish.data.row_ranges import (
     is_folder,
     memory_ranges,
     open_parquet,
-    parquet_ranges,
     table_changed,
 )
 from dp_publish.data.spreadsheet import SPREADSHEETS, Sheet
@@ -51,12 +50,17 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
 Source: TypeAlias = Union[str, Path, RemotePath, pa.Table, "pd.DataFrame", "IntoFrame"]
+Lines: TypeAlias = Callable[[Collection[int]], dict[int, int]]
 _TEXTS = (".txt", ".dat", ".data")
 _ARROW_FILE = b"ARROW1"  # how one begins that is no stream
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # of which a path has one slash left
 
 
-_OTHER_TYPES = (
+_TYPES = (
+    (pa.types.is_integer, ColumnType.INTEGER),
+    (pa.types.is_boolean, ColumnType.INTEGER),
+    (pa.types.is_floating, ColumnType.CONTINUOUS),
+    (pa.types.is_decimal, ColumnType.CONTINUOUS),
     (pa.types.is_string, ColumnType.TEXT),
     (pa.types.is_large_string, ColumnType.TEXT),
     (pa.types.is_string_view, ColumnType.TEXT),
@@ -112,7 +116,7 @@ class Table:
     layout: Layout | None = None
     stored: RowRanges | None = None
     describe: Callable[[], list[list[Any]]] | None = None
-    lines: Callable[[Collection[int]], dict[int, int]] | None = None
+    lines: Lines | None = None
     partitions: frozenset[str] = frozenset()
     described: Mapping[str, Described] = field(default_factory=dict)
     remark: str = ""
@@ -331,7 +335,7 @@ def _open_typed(path: Place, suffix: str) -> Table:
     """Open a file of which columns have types, or words in JSON."""
     if is_folder(path) or suffix in (".parquet", ".pq"):
         files = open_parquet(path)
-        return replace(_typed_table(files.schema, parquet_ranges(files)), partitions=frozenset(files.keys))
+        return replace(_typed_table(files.schema, files.ranges), partitions=frozenset(files.keys))
     if isinstance(path, RemotePath):
         raise SchemaError(f"{path} is neither Parquet nor a text table: download it first, and give the file")
     if suffix in ARROW:
@@ -421,11 +425,7 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 def _type_of(kind: pa.DataType) -> ColumnType:
     kind = _value_type(kind)
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return ColumnType.INTEGER
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return ColumnType.CONTINUOUS
-    return next((declared for is_of, declared in _OTHER_TYPES if is_of(kind)), ColumnType.OTHER)
+    return next((declared for is_of, declared in _TYPES if is_of(kind)), ColumnType.OTHER)
 
 
 def _require_distinct(names: list[str]) -> None:

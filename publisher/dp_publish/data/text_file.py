@@ -160,10 +160,43 @@ class TextFile:
 
     @cached_property
     def _scan(self) -> _Scan:
+        """What the bytes tell; of a damaged file nothing, as pyarrow complains of it.
+
+        A quotation mark that is never closed would swallow all rows after it. An even number of them is taken to be in
+        order.
+
+        Raises
+        ------
+        SchemaError
+            There are blank lines without end, which pyarrow would pass over in silence.
+        """
+        n_quotes, has_blank_lines, end = 0, False, b"\n"
         try:
-            return _scan(self.path, self.layout)
+            with open_bytes(self.path) as file:
+                while chunk := file.read(_CHUNK):
+                    n_quotes += chunk.count(b'"')
+                    if b"\n" in chunk or b"\r" in chunk:
+                        if len(chunk) == _CHUNK and not chunk.strip(_BLANK):
+                            raise endless_blank(self.path)
+                        bare = end + chunk
+                        bare = bare.translate(None, b"\0") if b"\0" in chunk else bare  # as UTF-16 has zeros
+                        has_blank_lines = has_blank_lines or any(each in bare for each in _BLANK_LINES)
+                    end = chunk[-7:]
+            return _Scan(self._find_open_line() if n_quotes % 2 else None, has_blank_lines)
         except (OSError, EOFError, zlib.error):
-            return _Scan(None, has_blank_lines=False)  # a damaged file, of which pyarrow complains
+            return _Scan(None, has_blank_lines=False)
+
+    def _find_open_line(self) -> int | None:
+        """Return the line of a quotation mark that is never closed, if there is one."""
+        with open_lines(self.path, self.layout.encoding, "replace") as lines:
+            reader = csv.reader(chain(lines, [_END]), delimiter=self.layout.delimiter)
+            before, line, last = 0, 0, [""]
+            try:
+                for last in reader:  # noqa: B007  the last one is asked for
+                    before, line = line, reader.line_num
+            except csv.Error:  # a cell too long for the csv module: it is open
+                return line + 1
+        return before + 1 if len(last[-1]) > 1 else None
 
     def _damaged(self) -> SchemaError:
         """Return what is wrong with a file: a line with other cells than there are columns, or all of it."""
@@ -254,40 +287,15 @@ class _Filled(io.RawIOBase):
 
 
 class _Scan(NamedTuple):
-    """What the bytes of a file tell before it is taken apart: see `_scan`."""
+    """What the bytes of a file tell before it is taken apart.
+
+    Attributes
+    ----------
+    open_line : int or None
+        That of a quotation mark that is never closed.
+    has_blank_lines : bool
+        Whether there may be lines without anything.
+    """
 
     open_line: int | None
     has_blank_lines: bool
-
-
-def _scan(path: Place, layout: Layout) -> _Scan:
-    """Return the line of a quotation mark that is never closed, and whether there may be lines without anything.
-
-    Such a mark would swallow all rows after it. An even number of quotation marks is taken to be in order.
-
-    Raises
-    ------
-    SchemaError
-        There are blank lines without end, which pyarrow would pass over in silence.
-    """
-    n_quotes, has_blank_lines, end = 0, False, b"\n"
-    with open_bytes(path) as file:
-        while chunk := file.read(_CHUNK):
-            n_quotes += chunk.count(b'"')
-            if b"\n" in chunk or b"\r" in chunk:
-                if len(chunk) == _CHUNK and not chunk.strip(_BLANK):
-                    raise endless_blank(path)
-                bare = (end + chunk).translate(None, b"\0") if b"\0" in chunk else end + chunk  # as UTF-16 has zeros
-                has_blank_lines = has_blank_lines or any(each in bare for each in _BLANK_LINES)
-            end = chunk[-7:]
-    if n_quotes % 2 == 0:
-        return _Scan(None, has_blank_lines)
-    with open_lines(path, layout.encoding, "replace") as lines:
-        reader = csv.reader(chain(lines, [_END]), delimiter=layout.delimiter)
-        before, line, last = 0, 0, [""]
-        try:
-            for last in reader:  # noqa: B007  the last one is asked for
-                before, line = line, reader.line_num
-        except csv.Error:  # a cell too long for the csv module: it is open
-            return _Scan(line + 1, has_blank_lines)
-    return _Scan(before + 1 if len(last[-1]) > 1 else None, has_blank_lines)

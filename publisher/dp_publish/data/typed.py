@@ -235,7 +235,7 @@ def _as_words(values: pa.Array) -> pa.Array:
     """Return values as text, whole numbers without a point, whatever type they are stored in."""
     if not (pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)):
         return pc.cast(values, pa.string())
-    numbers = pc.cast(_of_computable_type(values), pa.float64())
+    numbers = pc.cast(values, pa.float64())
     whole = pc.and_(pc.equal(numbers, pc.floor(numbers)), pc.less(pc.abs(numbers), 2.0**53))
     digits = pc.cast(pc.cast(pc.if_else(whole, numbers, 0.0), pa.int64()), pa.string())
     words = pc.if_else(whole, digits, pc.cast(values if pa.types.is_floating(values.type) else numbers, pa.string()))
@@ -328,17 +328,20 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def decoded(values: pa.Array) -> pa.Array:
-    """Return values one by one, of a dictionary or of runs."""
+    """Return values one by one, of a dictionary or of runs; half floats, of which Arrow has few kernels, as floats."""
     values = pc.run_end_decode(values) if pa.types.is_run_end_encoded(values.type) else values
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+    return pc.cast(values, pa.float32()) if pa.types.is_float16(values.type) else values
 
 
 def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
-    values = _of_computable_type(values)
     if field.type != pa.float64() and pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-        if field.type == pa.int64():
-            _require_whole(values, field.name)
+        whole = pc.all(pc.equal(values, pc.floor(values)), skip_nulls=True, min_count=0)
+        if field.type == pa.int64() and not whole.as_py():
+            raise SchemaError(
+                f'column {field.name!r} holds fractions: publish it with kind = "continuous", or round it first'
+            )
     if pa.types.is_uint64(values.type) and field.type == pa.int64():
         values = pc.min_element_wise(values, pa.scalar(2**63 - 1, pa.uint64()), skip_nulls=False)
     try:
@@ -348,17 +351,6 @@ def _convert(values: pa.Array, field: pa.Field) -> pa.Array:
             f"column {field.name!r} has a value that is not of its kind: correct the data, change kind in the policy, "
             "or set drop = true for it"
         ) from None
-
-
-def _of_computable_type(values: pa.Array) -> pa.Array:
-    """Return half floats as floats, as Arrow computes little with them."""
-    return pc.cast(values, pa.float32()) if pa.types.is_float16(values.type) else values
-
-
-def _require_whole(values: pa.Array, name: str) -> None:
-    whole = pc.all(pc.equal(values, pc.floor(values)), skip_nulls=True, min_count=0)
-    if not whole.as_py():
-        raise SchemaError(f'column {name!r} holds fractions: publish it with kind = "continuous", or round it first')
 
 
 @contextlib.contextmanager

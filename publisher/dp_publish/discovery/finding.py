@@ -82,8 +82,6 @@ class Decided:
         With a section for every column, at what is left of the strength.
     discovery : Discovery
         What the manifest states.
-    mu : float
-        What it cost the unit of privacy.
     left_out : dict of str to str
         Columns that are not published, and why.
     said : list of str
@@ -93,7 +91,6 @@ class Decided:
     table: Table = field(repr=False)
     policy: Policy
     discovery: Discovery
-    mu: float
     left_out: dict[str, str]
     said: list[str]
 
@@ -181,7 +178,7 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     changed = {"columns": sections | dropped, "sought": None, "privacy": policy.privacy.model_copy(update=rest)}
     truths = [name for name in sections if name in table.booleans or looks.get(name) is Look.TRUTH]
     said = _describe(sections, truths, left_out)
-    return Decided(table, policy.model_copy(update=changed), discovery, discovery.mu(rows), left_out, said)
+    return Decided(table, policy.model_copy(update=changed), discovery, left_out, said)
 
 
 def thinned(batches: Iterable[pa.RecordBatch], n_rows: int) -> Iterator[pa.RecordBatch]:

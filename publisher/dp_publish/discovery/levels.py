@@ -114,6 +114,5 @@ class NoisyLevels:
 
 def count_values(words: pa.Array, counts: Counter[str]) -> None:
     """Add the words of one batch to their column's counts; a null is no value."""
-    counted = pc.value_counts(words.drop_null())
-    for value, number in zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True):
-        counts[value] += number
+    values, numbers = pc.value_counts(words.drop_null()).flatten()
+    counts.update(dict(zip(values.to_pylist(), numbers.to_pylist(), strict=True)))

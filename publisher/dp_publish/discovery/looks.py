@@ -97,8 +97,8 @@ def count_looks(words: pa.Array, missing: tuple[str, ...]) -> NDArray[np.int64]:
     missing : tuple of str
         Words for no value besides the usual ones.
     """
-    counted = pc.value_counts(pc.fill_null(pc.cast(words, pa.string()), ""))
-    numbers, cells = counted.field("counts").to_numpy(), trim(counted.field("values"))
+    values, counts = pc.value_counts(pc.fill_null(pc.cast(words, pa.string()), "")).flatten()
+    numbers, cells = counts.to_numpy(), trim(values)
     found = np.zeros(len(LOOKS), dtype=np.int64)
     for place, look in enumerate(LOOKS[:-1]):
         hit = _is_so(look, cells, missing).to_numpy(zero_copy_only=False)

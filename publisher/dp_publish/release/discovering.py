@@ -118,7 +118,8 @@ class DiscoveringMaker:
         """Return the guarantee of what was found and of the release together."""
         assert rest is not None and rest.mu is not None  # noqa: PT018, S101  of two rounds
         rows = self._policy.privacy.max_rows
-        mu = math.hypot(rest.mu, decided.mu) * ROUND_UP
+        own = decided.discovery.mu(rows)
+        mu = math.hypot(rest.mu, own) * ROUND_UP
         excepted = EXCEPTED_DELTA if decided.discovery.n_listed else 0.0
         assert excepted >= decided.discovery.excepted_delta(rows)  # noqa: S101
         points = tuple(
@@ -126,7 +127,7 @@ class DiscoveringMaker:
             for point in rest.epsilon_delta
         )
         said = {"mu": mu, "rho": rho_for_mu(mu), "epsilon_delta": points, "excepted_delta": excepted}
-        return rest.model_copy(update=said | {"discovery_mu": decided.mu * ROUND_UP})
+        return rest.model_copy(update=said | {"discovery_mu": own * ROUND_UP})
 
 
 def _parts(privacy: Privacy) -> float:

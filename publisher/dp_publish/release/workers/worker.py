@@ -257,7 +257,7 @@ def keep_split(task: SplitTask) -> str:
         for bucket, sha256 in enumerate(digests)
     ]
     batches = table.ranges.read({entity: "text"}, batch_rows(1), start, stop)
-    kept = find_kept(batches, pa.concat_tables(quotas), entity)
+    kept = find_kept(batches, pa.concat_tables(quotas))
     return create_staged(store, _kept_name(task.job, task.place), kept)
 
 
