@@ -158,32 +158,6 @@ def read(source: Any, **said: Any) -> list[list[Any]]:
     return [found[name] for name in kinds if name != "n"]
 
 
-NEIGHBOURS = [
-    ([1, 2, 3], [1, 2, 3.5]),
-    ([1, 2, 3], [1, 2, "3"]),
-    (["a", "b"], ["a", 2]),
-    ([None, None], [None, 1]),
-    ([DATE, DATE], [DATE, datetime.datetime(2026, 1, 31, 12)]),
-]
-
-
-@pytest.mark.parametrize(("cells", "neighbour"), NEIGHBOURS, ids=str)
-def test_no_cell_decides_what_a_manifest_says(
-    cells: list[Any], neighbour: list[Any], tmp_path: Path, key: Ed25519PrivateKey
-) -> None:
-    """Whatever the policy says of the column, two neighbouring tables have one manifest, or one refusal."""
-    for number, said in enumerate(({}, {"kind": "continuous", "bounds": [0, 9], "missing": "midpoint"})):
-        told = []
-        for name, each in (("a", cells), ("b", neighbour)):
-            try:
-                out = tmp_path / f"{number}{name}.bundle.tar"
-                release = publish(frame_of(each), policy_of(**sections(said)), out=out, key=key).release
-                told.append([column.model_dump() for column in release.columns])
-            except (PolicyError, SchemaError):
-                told.append([])
-        assert told[0] == told[1] if number else not any(told)
-
-
 @pytest.mark.parametrize(
     ("cells", "kind", "found"),
     [
@@ -288,43 +262,6 @@ def test_blanks_around_a_level_are_no_part_of_it(tmp_path: Path) -> None:
     text, parquet = both(tmp_path, ["a ", " a", "b "], kind="ordered", levels=["a", "b", " a"])
     assert text == parquet
     assert text["x"] == [0, 2, 1]
-
-
-TABLES = ["csv", "parquet", "object", "category", "large_string", "string_view"]
-
-
-def table_of(words: list[str], kind: str, folder: Path) -> Any:
-    """Return a table with a column of words, of this kind, and one of numbers."""
-    frame = pd.DataFrame({"x": pd.array(words, "string"), "n": [0.5] * len(words)})
-    if kind == "csv":
-        frame.to_csv(folder / "t.csv", index=False)
-    if kind == "parquet":
-        frame.to_parquet(folder / "t.parquet")
-    if kind in ("csv", "parquet"):
-        return folder / f"t.{kind}"
-    if kind in ("object", "category", "string"):
-        return frame.astype({"x": kind})
-    return pa.table({"x": pa.array(words, getattr(pa, kind)()), "n": frame["n"]})
-
-
-@pytest.mark.parametrize("kind", TABLES)
-def test_words_are_read_alike_in_tables_of_every_kind(kind: str, tmp_path: Path) -> None:
-    """In the spellings of a text file, and so are codes with zeros before them, or refused by their column's name."""
-    source = table_of(["yes", "No", " TRUE", "false", "1", "0"], kind, tmp_path)
-    found, kinds = by_policy(source, **sections({"kind": "boolean"}))
-    assert (found["x"], kinds) == ([1, 0, 1, 0, 1, 0], {"x": "integer", "n": "continuous"})
-    for said, number in (("integer", int), ("continuous", float)):
-        (numbers,) = read(table_of(["7", "+3", " 2.0", "1e1", "-4"], kind, tmp_path), kind=said, bounds=[-9, 9])
-        assert [*map(type, numbers)] == [number] * 5
-        assert numbers == [7, 3, 2, 10, -4]
-    levels = {"kind": "category", "categories": ["01067", "1067", "1"], "other": "rest"}
-    codes = read(table_of(["01067", "1067.0", "1,000", "1.5"], kind, tmp_path), **levels)
-    assert [code.index(1) for code in zip(*codes, strict=True)][::3] == [0, 3]
-    for said in ({"kind": "integer", "bounds": [0, 9]}, {"kind": "ordered", "levels": ["1", "2"]}):
-        for word in ("s3cr3t", "2.5", "1e300"):
-            with pytest.raises(SchemaError, match="'x'") as refused:
-                read(table_of(["1", word], kind, tmp_path), **said)
-            assert word not in str(refused.value)
 
 
 def test_every_kind_has_its_name_in_every_list() -> None:
