@@ -305,8 +305,12 @@ def _section(table: Table, name: str, look: Look | None, *, has_gaps: bool, is_w
     return ColumnPolicy(missing="indicator" if has_gaps else "midpoint", **said)
 
 
-_KINDS = {ColumnType.DATE: "date", ColumnType.DURATION: "duration"}
-_KINDS |= dict.fromkeys((ColumnType.TIME, ColumnType.TIME_OF_DAY), "time")
+_KINDS = {
+    ColumnType.DATE: "date",
+    ColumnType.DURATION: "duration",
+    ColumnType.TIME: "time",
+    ColumnType.TIME_OF_DAY: "time",
+}
 
 
 def _of_rows(section: ColumnPolicy) -> ColumnPolicy:
