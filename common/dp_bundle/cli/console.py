@@ -24,7 +24,7 @@ from click.core import ParameterSource
 
 from dp_bundle.base import launch
 from dp_bundle.base.errors import DpGraphError, ParameterError
-from dp_bundle.base.machine import parse_size
+from dp_bundle.base.machine import memory_limited, parse_size
 from dp_bundle.base.quoting import escape, quote_path
 from dp_bundle.cli.steps import clear_line, step
 from dp_bundle.files.places import RemotePath, is_uri, located
@@ -227,10 +227,17 @@ def _memory_size(text: str) -> int:
         raise click.BadParameter(f"{text!r} is not {error.allowed}") from error
 
 
+def _limit_memory(context: click.Context, _: click.Parameter, limit: int | None) -> int | None:
+    """Let the limit hold for the command from its first file on."""
+    context.with_resource(memory_limited(limit))
+    return limit
+
+
 memory_option = option(
     "--max-memory",
     applies=ALWAYS,
     type=_memory_size,
+    callback=_limit_memory,
     metavar="SIZE",
     help="Refuse, before it begins, work that may need more memory than this, such as 4GB; by default than this "
     "machine can give.",

@@ -4,11 +4,16 @@ A sheet has no types but those of cells, so that it is read as the text file wou
 columns are `UNKNOWN` until the policy names a kind, and each cell is a word, whatever the others are. Numbers are
 written with all their digits, and dates and times like 2026-01-31 12:30:00. Rows without any cell are no rows before
 the first one and behind the last; between others they have no value, so that their number does not tell of values.
+
+calamine makes a grid of all that is between a sheet's cells, so that one stray cell may take all memory: how far cells
+go is read from the file before.
 """
 
 from __future__ import annotations
 
 import datetime
+import re
+import struct
 import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,7 +21,7 @@ from functools import reduce
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -30,8 +35,13 @@ from dp_publish.data.foreign import reader_missing
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ROWS = 2**13  # that are made words of at a time
 _PARTS = ("xl/workbook.xml", "xl/_rels/workbook.xml.rels")
-_HIDDEN = {"row": "hidden row", "col": "hidden column"}
 _PER_BYTE = 4  # of memory while a sheet is read, for one byte of the file, unpacked
+_PER_CELL = 32  # bytes of the grid
+_LARGE = 2**24  # cells of a grid that has to be filled
+_PLACE = re.compile(r"([A-Za-z]*)(\d*)")
+_YES = ("1", "true")
+_START = 2**12  # bytes of a part of .xlsb, in which the extent of its cells is
+_EXTENT = b"\x94\x01\x10"  # of the cells in a part of .xlsb, before four numbers
 
 
 class Sheet:
@@ -68,31 +78,38 @@ class Sheet:
         except ImportError as error:
             raise reader_missing(path, "python-calamine>=0.4") from error
         self._path = path
-        require_memory(_PER_BYTE * _unpacked_size(path), None, f"reading {path}")
+        needed, suffix = _PER_BYTE * _unpacked_size(path), path.suffix.lower()
+        require_memory(needed, None, f"reading {path}")
         try:
+            if suffix in _WHOLE:
+                _require_grid(path, needed, _WHOLE[suffix](path))
             with calamine.CalamineWorkbook.from_path(str(path)) as book:
-                self.remark, sheet = _first_sheet(path, book, calamine)
+                self.remark, name = _first_sheet(path, book, calamine)
+                behind = _behind(path, name) if suffix in (".xlsx", ".xlsm") else None
+                if behind is not None:
+                    _require_grid(path, needed, behind.n_cells)
+                sheet = book.get_sheet_by_name(name)
                 rows = _to_the_last(enumerate(sheet.iter_rows(), start=1))
                 first: tuple[int, list[Any]] = next(rows, (0, []))
                 self.layout = _layout_of(path, [_word(cell) for cell in first[1]], dialect)
                 rest = rows if self.layout.has_header else chain([first], rows)
                 self.words, self._lines = _in_memory(self.layout.names, rest)
-                if path.suffix.lower() in (".xlsx", ".xlsm"):
-                    self._look_behind(sheet)
+                if behind is not None:
+                    self._look_behind(sheet, behind)
         except calamine.PasswordError as error:
             raise SchemaError(f"{path} is locked by a password: save it without one") from error
-        except (calamine.CalamineError, ElementTree.ParseError, LookupError, StopIteration) as error:
+        except (calamine.CalamineError, ElementTree.ParseError, LookupError, StopIteration, ValueError) as error:
             raise SchemaError(f"{path} cannot be read as a table: it is damaged, or not what its name says") from error
 
-    def _look_behind(self, sheet: Any) -> None:
+    def _look_behind(self, sheet: Any, behind: _Behind) -> None:
         """Say what the sheet hides, and refuse a column of formulas without results, which would be one of gaps."""
         width = range(sheet.start[1], sheet.start[1] + len(self.layout.names))
-        hidden, bare = _behind(self._path, sheet.name, {*self._lines}, width)
-        shown = " and ".join(counted(number, what) for what, number in hidden.items() if number)
+        hidden = {"row": {*self._lines} & {*behind.rows}, "column": {*width} & {*behind.columns}}
+        shown = " and ".join(counted(len(found), f"hidden {what}") for what, found in hidden.items() if found)
         remark = shown and f"the sheet has {shown}, which are read like all others"
         self.remark = "; ".join(filter(None, [self.remark, remark]))
         for name, column, cells in zip(self.layout.names, width, self.words.columns, strict=True):
-            if bare[column] and not any(cells.to_pylist()):
+            if behind.bare[column] and not any(cells.to_pylist()):
                 raise SchemaError(
                     f"no cell of column {name!r} of {self._path} has a stored value, as its formulas were never "
                     "computed: open the file in a spreadsheet program, and save it"
@@ -111,8 +128,17 @@ def _unpacked_size(path: Path) -> int:
         return path.stat().st_size
 
 
-def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, Any]:
-    """Return a remark, if there are several sheets, and the first that is shown."""
+def _require_grid(path: Path, needed: int, n_cells: int) -> None:
+    """Refuse a sheet whose grid is nearly empty, or takes more memory than there is, beside what its cells take."""
+    remedy = "clear the cells that are far from the others, or save the table alone as .csv"
+    work = f"reading {path}, in which {n_cells:,} cells are between the first and the last,"
+    if n_cells > max(_LARGE, needed):
+        raise SchemaError(f"{work} would take memory for nothing: {remedy}")
+    require_memory(needed + _PER_CELL * n_cells, None, work, remedy)
+
+
+def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, str]:
+    """Return a remark, if there are several sheets, and the name of the first that is shown."""
     shown = [
         sheet.name
         for sheet in book.sheets_metadata
@@ -121,12 +147,23 @@ def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, Any]:
     if not shown:
         raise SchemaError(f"{path} has no sheet with cells that is shown")
     remark = f"of {len(shown)} sheets, the first is read: {shown[0]!r}" if len(shown) > 1 else ""
-    return remark, book.get_sheet_by_name(shown[0])
+    return remark, shown[0]
 
 
-def _behind(path: Path, name: str, lines: set[int], width: range) -> tuple[Counter[str], Counter[int]]:
-    """Return how many rows and columns of a table its sheet hides, and the formulas without a result in each column."""
-    hidden, bare = Counter[str](), Counter[int]()
+class _Behind(NamedTuple):
+    """What a file says of a sheet: its hidden rows and columns, formulas without a result by column, and its grid."""
+
+    rows: list[int]
+    columns: list[int]
+    bare: Counter[int]
+    n_cells: int
+
+
+def _behind(path: Path, name: str) -> _Behind:
+    """Read what is behind a sheet, and how far its cells go; a cell or a row without a place is the next one."""
+    rows, columns, bare = list[int](), list[int](), Counter[int]()
+    filled, across, down = set[int](), set[int](), set[int]()
+    row, column = 0, -1
     with zipfile.ZipFile(path) as packed:
         book, links = (ElementTree.parse(packed.open(part)).getroot() for part in _PARTS)  # noqa: S314
         sheets = {each.get("name"): [*each.attrib.values()] for each in book.findall(".//{*}sheet")}
@@ -134,19 +171,74 @@ def _behind(path: Path, name: str, lines: set[int], width: range) -> tuple[Count
         with packed.open(target.lstrip("/") if target.startswith("/") else f"xl/{target}") as file:
             for _, each in ElementTree.iterparse(file):  # noqa: S314
                 kind = each.tag.rpartition("}")[2]
-                if kind == "c" and each.find("{*}f") is not None and not each.findtext("{*}v"):
-                    bare[_column(each.get("r", ""))] += 1
-                if kind in _HIDDEN and each.get("hidden") in ("1", "true"):
-                    places = range(int(each.get("min", 1)) - 1, int(each.get("max", 0)))
-                    hidden[_HIDDEN[kind]] += len({*places} & {*width}) + (int(each.get("r", 0)) in lines)
-                if kind in ("row", "col"):
+                if kind == "c":
+                    letters, digits = _PLACE.findall(each.get("r", ""))[0]
+                    column = _column(letters) if letters else column + 1
+                    if len(each):
+                        across.add(column)
+                        filled.add(int(digits or 0))
+                    if each.find("{*}f") is not None and not each.findtext("{*}v"):
+                        bare[column] += 1
+                elif kind == "row":
+                    row, column = int(each.get("r", row + 1)), -1
+                    down = _ends({*down, *(number or row for number in filled)})
+                    filled.clear()
+                    rows += [row] if each.get("hidden") in _YES else []
                     each.clear()
-    return hidden, bare
+                elif kind == "col":
+                    columns += (
+                        range(int(each.get("min", 1)) - 1, int(each.get("max", 0)))
+                        if each.get("hidden") in _YES
+                        else []
+                    )
+    return _Behind(rows, columns, bare, _span(across) * _span(down))
 
 
-def _column(place: str) -> int:
-    """Return the number, from 0, of a column in a place like AB12."""
-    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, place.rstrip("0123456789"), 0) - 1
+def _grid_of_ods(path: Path) -> int:
+    """Return the number of cells in the grid of the largest sheet, all of which are read when a book is opened."""
+    most = width = right = rows = bottom = last = 0
+    with zipfile.ZipFile(path) as packed, packed.open("content.xml") as file:
+        for _, each in ElementTree.iterparse(file):  # noqa: S314
+            kind, said = each.tag.rpartition("}")[2], {name.rpartition("}")[2]: text for name, text in each.items()}
+            if kind in ("table-cell", "covered-table-cell"):
+                width += int(said.get("number-columns-repeated", 1))
+                last = width if len(each) or "value-type" in said else last
+            elif kind == "table-row":
+                rows += int(said.get("number-rows-repeated", 1))
+                right, bottom = max(right, last), rows if last else bottom
+                width = last = 0
+                each.clear()
+            elif kind == "table":
+                most, right, rows, bottom = max(most, right * bottom), 0, 0, 0
+    return most
+
+
+def _grid_of_xlsb(path: Path) -> int:
+    """Return the number of cells in the grid of the largest sheet, as the file states it."""
+    most = 0
+    with zipfile.ZipFile(path) as packed:
+        for part in packed.namelist():
+            start = packed.open(part).read(_START) if part.endswith(".bin") and "/worksheets/" in part else b""
+            if (at := start.find(_EXTENT)) >= 0:
+                top, bottom, left, right = struct.unpack_from("<4I", start, at + len(_EXTENT))
+                most = max(most, (bottom - top + 1) * (right - left + 1))
+    return most
+
+
+_WHOLE = {".ods": _grid_of_ods, ".xlsb": _grid_of_xlsb}
+
+
+def _ends(numbers: set[int]) -> set[int]:
+    return {min(numbers), max(numbers)} if numbers else numbers
+
+
+def _span(numbers: set[int]) -> int:
+    return max(numbers) - min(numbers) + 1 if numbers else 0
+
+
+def _column(letters: str) -> int:
+    """Return the number, from 0, of a column like AB."""
+    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters.upper(), 0) - 1
 
 
 def _to_the_last(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
