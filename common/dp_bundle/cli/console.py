@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -340,6 +341,8 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
     try:
         launch.begin()
         _escape_unprintable()
+        if arguments is None and not sys.warnoptions:
+            warnings.simplefilter("ignore", RuntimeWarning)  # of numpy, whose numbers are looked at where it matters
         code = command.main(arguments, standalone_mode=False)
     except (KeyboardInterrupt, click.Abort) as interruption:
         _leave_interrupted(interruption)
