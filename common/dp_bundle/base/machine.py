@@ -45,7 +45,7 @@ def cache_folder() -> Path:
 
 
 _WORTH_TELLING = 2 * 10**9  # bytes
-_limit: ContextVar[int | None] = ContextVar("limit", default=None)
+LIMIT: ContextVar[int | None] = ContextVar("LIMIT", default=None)  # bytes that a command's work may take
 _SIZE = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*([kmgt])(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 _CONTROLLERS = {  # of control groups: where their folders are, and the file with the limit, in versions 2 and 1
@@ -89,7 +89,7 @@ def require_memory(needed: int, limit: int | None, work: str, remedy: str = "use
     needed : int
         Bytes.
     limit : int, optional
-        Bytes; by default those of `memory_limited`, or what the machine can give.
+        Bytes; by default `LIMIT`, or what the machine can give.
     work : str
         What it is for, and how large that is, as the beginning of a sentence: "learning from 8,000 columns".
     remedy : str
@@ -100,21 +100,11 @@ def require_memory(needed: int, limit: int | None, work: str, remedy: str = "use
     MemoryLimitError
         It needs more.
     """
-    limit = _limit.get() if limit is None else limit
+    limit = LIMIT.get() if limit is None else limit
     allowed = usable_memory() if limit is None else limit
     if needed > allowed:
         raise MemoryLimitError(work, needed, allowed, from_machine=limit is None, remedy=remedy)
     return needed
-
-
-@contextlib.contextmanager
-def memory_limited(limit: int | None) -> Iterator[None]:
-    """Allow work so many bytes where nothing else is said."""
-    before = _limit.set(limit)
-    try:
-        yield
-    finally:
-        _limit.reset(before)
 
 
 def describe_need(needed: int) -> list[str]:

@@ -232,6 +232,7 @@ class _Quiet(SimpleHTTPRequestHandler):
     Another name than this machine's may have been made to lead here by a page of somebody else.
     """
 
+    server: ThreadingHTTPServer
     extensions_map = {  # noqa: RUF012  as the standard library has it
         **SimpleHTTPRequestHandler.extensions_map,
         ".jsonld": "application/ld+json",
@@ -240,8 +241,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 
     def send_head(self):  # type: ignore[no-untyped-def]
         name, site = unquote(self.path), os.path.realpath(self.directory)
-        port = self.server.server_address[1]
-        if self.headers["Host"] not in (f"{_LOOPBACK}:{port}", f"localhost:{port}"):
+        if self.headers["Host"] not in [f"{host}:{self.server.server_port}" for host in (_LOOPBACK, "localhost")]:
             self.send_error(403)
         elif "\0" in name or "/." in name or not Path(self.translate_path(self.path)).resolve().is_relative_to(site):
             self.send_error(404)

@@ -25,7 +25,7 @@ from click.core import ParameterSource
 
 from dp_bundle.base import launch
 from dp_bundle.base.errors import DpGraphError, ParameterError
-from dp_bundle.base.machine import memory_limited, parse_size
+from dp_bundle.base.machine import LIMIT, parse_size
 from dp_bundle.base.quoting import escape, quote_path
 from dp_bundle.cli.steps import clear_line, step
 from dp_bundle.files.places import RemotePath, is_uri, located
@@ -230,7 +230,7 @@ def _memory_size(text: str) -> int:
 
 def _limit_memory(context: click.Context, _: click.Parameter, limit: int | None) -> int | None:
     """Let the limit hold for the command from its first file on."""
-    context.with_resource(memory_limited(limit))
+    context.call_on_close(functools.partial(LIMIT.reset, LIMIT.set(limit)))
     return limit
 
 

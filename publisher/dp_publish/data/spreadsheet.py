@@ -11,6 +11,7 @@ go is read from the file before.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import re
 import struct
@@ -21,7 +22,7 @@ from functools import reduce
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -38,8 +39,9 @@ _PARTS = ("xl/workbook.xml", "xl/_rels/workbook.xml.rels")
 _PER_BYTE = 4  # of memory while a sheet is read, for one byte of the file, unpacked
 _PER_CELL = 32  # bytes of the grid
 _LARGE = 2**24  # cells of a grid that has to be filled
-_PLACE = re.compile(r"([A-Za-z]*)(\d*)")
-_YES = ("1", "true")
+_BLOCK = 2**20  # bytes of a part that are looked at together
+_FILLED = re.compile(rb"""<(?:\w+:)?c\b[^>]*?\sr=["']([A-Za-z]+)(\d+)["'](?:[^>]*[^/>])?>(?:[^<]|<[^/])""")
+_HIDDEN = {"row": "hidden row", "col": "hidden column"}
 _START = 2**12  # bytes of a part of .xlsb, in which the extent of its cells is
 _EXTENT = b"\x94\x01\x10"  # of the cells in a part of .xlsb, before four numbers
 
@@ -85,31 +87,31 @@ class Sheet:
                 _require_grid(path, needed, _WHOLE[suffix](path))
             with calamine.CalamineWorkbook.from_path(str(path)) as book:
                 self.remark, name = _first_sheet(path, book, calamine)
-                behind = _behind(path, name) if suffix in (".xlsx", ".xlsm") else None
-                if behind is not None:
-                    _require_grid(path, needed, behind.n_cells)
+                is_xlsx = suffix in (".xlsx", ".xlsm")
+                if is_xlsx:
+                    _require_grid(path, needed, _grid_of_xlsx(path, name))
                 sheet = book.get_sheet_by_name(name)
                 rows = _to_the_last(enumerate(sheet.iter_rows(), start=1))
                 first: tuple[int, list[Any]] = next(rows, (0, []))
                 self.layout = _layout_of(path, [_word(cell) for cell in first[1]], dialect)
                 rest = rows if self.layout.has_header else chain([first], rows)
                 self.words, self._lines = _in_memory(self.layout.names, rest)
-                if behind is not None:
-                    self._look_behind(sheet, behind)
+                if is_xlsx:
+                    self._look_behind(sheet)
         except calamine.PasswordError as error:
             raise SchemaError(f"{path} is locked by a password: save it without one") from error
         except (calamine.CalamineError, ElementTree.ParseError, LookupError, StopIteration, ValueError) as error:
             raise SchemaError(f"{path} cannot be read as a table: it is damaged, or not what its name says") from error
 
-    def _look_behind(self, sheet: Any, behind: _Behind) -> None:
+    def _look_behind(self, sheet: Any) -> None:
         """Say what the sheet hides, and refuse a column of formulas without results, which would be one of gaps."""
         width = range(sheet.start[1], sheet.start[1] + len(self.layout.names))
-        hidden = {"row": {*self._lines} & {*behind.rows}, "column": {*width} & {*behind.columns}}
-        shown = " and ".join(counted(len(found), f"hidden {what}") for what, found in hidden.items() if found)
+        hidden, bare = _behind(self._path, sheet.name, {*self._lines}, width)
+        shown = " and ".join(counted(number, what) for what, number in hidden.items() if number)
         remark = shown and f"the sheet has {shown}, which are read like all others"
         self.remark = "; ".join(filter(None, [self.remark, remark]))
         for name, column, cells in zip(self.layout.names, width, self.words.columns, strict=True):
-            if behind.bare[column] and not any(cells.to_pylist()):
+            if bare[column] and not any(cells.to_pylist()):
                 raise SchemaError(
                     f"no cell of column {name!r} of {self._path} has a stored value, as its formulas were never "
                     "computed: open the file in a spreadsheet program, and save it"
@@ -150,48 +152,45 @@ def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, str]:
     return remark, shown[0]
 
 
-class _Behind(NamedTuple):
-    """What a file says of a sheet: its hidden rows and columns, formulas without a result by column, and its grid."""
+def _behind(path: Path, name: str, lines: set[int], width: range) -> tuple[Counter[str], Counter[int]]:
+    """Return how many rows and columns of a table its sheet hides, and the formulas without a result in each column."""
+    hidden, bare = Counter[str](), Counter[int]()
+    with _opened(path, name) as file:
+        for _, each in ElementTree.iterparse(file):  # noqa: S314
+            kind = each.tag.rpartition("}")[2]
+            if kind == "c" and each.find("{*}f") is not None and not each.findtext("{*}v"):
+                bare[_column(each.get("r", "").rstrip("0123456789"))] += 1
+            if kind in _HIDDEN and each.get("hidden") in ("1", "true"):
+                places = range(int(each.get("min", 1)) - 1, int(each.get("max", 0)))
+                hidden[_HIDDEN[kind]] += len({*places} & {*width}) + (int(each.get("r", 0)) in lines)
+            if kind in ("row", "col"):
+                each.clear()
+    return hidden, bare
 
-    rows: list[int]
-    columns: list[int]
-    bare: Counter[int]
-    n_cells: int
 
-
-def _behind(path: Path, name: str) -> _Behind:
-    """Read what is behind a sheet, and how far its cells go; a cell or a row without a place is the next one."""
-    rows, columns, bare = list[int](), list[int](), Counter[int]()
-    filled, across, down = set[int](), set[int](), set[int]()
-    row, column = 0, -1
+@contextlib.contextmanager
+def _opened(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open the part of a file that has a sheet."""
     with zipfile.ZipFile(path) as packed:
         book, links = (ElementTree.parse(packed.open(part)).getroot() for part in _PARTS)  # noqa: S314
         sheets = {each.get("name"): [*each.attrib.values()] for each in book.findall(".//{*}sheet")}
         target = next(each.get("Target", "") for each in links if each.get("Id") in sheets[name])
         with packed.open(target.lstrip("/") if target.startswith("/") else f"xl/{target}") as file:
-            for _, each in ElementTree.iterparse(file):  # noqa: S314
-                kind = each.tag.rpartition("}")[2]
-                if kind == "c":
-                    letters, digits = _PLACE.findall(each.get("r", ""))[0]
-                    column = _column(letters) if letters else column + 1
-                    if len(each):
-                        across.add(column)
-                        filled.add(int(digits or 0))
-                    if each.find("{*}f") is not None and not each.findtext("{*}v"):
-                        bare[column] += 1
-                elif kind == "row":
-                    row, column = int(each.get("r", row + 1)), -1
-                    down = _ends({*down, *(number or row for number in filled)})
-                    filled.clear()
-                    rows += [row] if each.get("hidden") in _YES else []
-                    each.clear()
-                elif kind == "col":
-                    columns += (
-                        range(int(each.get("min", 1)) - 1, int(each.get("max", 0)))
-                        if each.get("hidden") in _YES
-                        else []
-                    )
-    return _Behind(rows, columns, bare, _span(across) * _span(down))
+            yield file
+
+
+def _grid_of_xlsx(path: Path, name: str) -> int:
+    """Return the number of cells between the first and the last that hold something; those without a place follow."""
+    columns, rows, rest = set[bytes](), set[int](), b""
+    with _opened(path, name) as file:
+        while block := file.read(_BLOCK):
+            whole, mark, rest = (rest + block).rpartition(b"</")
+            found = _FILLED.findall(whole)
+            columns.update(letters for letters, _ in found)
+            numbers = [*rows, *(int(digits) for _, digits in found)]
+            rows, rest = {*numbers} & {min(numbers, default=0), max(numbers, default=0)}, mark + rest
+    places = [_column(letters.decode()) for letters in columns]
+    return (max(rows) - min(rows) + 1) * (max(places) - min(places) + 1) if places else 0
 
 
 def _grid_of_ods(path: Path) -> int:
@@ -226,14 +225,6 @@ def _grid_of_xlsb(path: Path) -> int:
 
 
 _WHOLE = {".ods": _grid_of_ods, ".xlsb": _grid_of_xlsb}
-
-
-def _ends(numbers: set[int]) -> set[int]:
-    return {min(numbers), max(numbers)} if numbers else numbers
-
-
-def _span(numbers: set[int]) -> int:
-    return max(numbers) - min(numbers) + 1 if numbers else 0
 
 
 def _column(letters: str) -> int:

@@ -44,12 +44,6 @@ def test_a_place_without_a_ledger_is_refused(people: Path, call: Call) -> None:
         assert (refused.code, "no text in UTF-8" in refused.err) == (2, True)
 
 
-def test_a_file_that_is_no_key_is_told_so(people: Path, call: Call) -> None:
-    """Whoever may read it: nobody is told to change the mode of /etc/passwd."""
-    refused = call("people.parquet", "--key", "/etc/passwd")
-    assert refused.err.endswith("/etc/passwd is not a PEM key: name one of your keys, or a file that holds one\n")
-
-
 def test_the_price_of_add_remove_neighbours_is_explained(people: Path, call: Call) -> None:
     """At mu = 3 such a release is booked as mu = 4.24, and both the receipt and a refusal say why."""
     privacy = 'mu = 3\nbudget_mu = 5\nrelease = "covariance"\nneighbours = "add-remove"'
