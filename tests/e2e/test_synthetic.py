@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from tests.conftest import Run
 
+from dp_bundle.cli import main
+
 POLICY = """
 [dataset]
 name = "visits"
@@ -33,7 +35,9 @@ def table(tmp_path: Path) -> pd.DataFrame:
     return frame
 
 
-def test_rows_come_out_of_a_bundle(table: pd.DataFrame, command: Run, tmp_path: Path) -> None:
+def test_rows_come_out_of_a_bundle(
+    table: pd.DataFrame, command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From a table to a release to as many synthetic rows, with the same columns."""
     command("dp-bundle", "keys", "new")
     done = command("dp-publish", "visits.parquet", "--policy", "visits.toml", "--out", "visits.bundle.tar")
@@ -51,3 +55,7 @@ def test_rows_come_out_of_a_bundle(table: pd.DataFrame, command: Run, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["seed"] == 4
     assert len(pd.read_csv(tmp_path / "s.csv")) == 100
+
+    monkeypatch.setattr(main, "_MANY_ROWS", 2999)  # as if the release stated more than a disk holds
+    done = command("dp-bundle", "synthesize", "visits.bundle.tar", "--out", "t.csv")
+    assert (done.returncode, "--rows must be given, as the release states 3,000" in done.stderr) == (2, True)

@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 
 from dp_bundle.base.errors import MemoryLimitError, ParameterError
@@ -44,6 +45,7 @@ def cache_folder() -> Path:
 
 
 _WORTH_TELLING = 2 * 10**9  # bytes
+LIMIT: ContextVar[int | None] = ContextVar("LIMIT", default=None)  # bytes that a command's work may take
 _SIZE = re.compile(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*([kmgt])(i?)b?\s*", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 _CONTROLLERS = {  # of control groups: where their folders are, and the file with the limit, in versions 2 and 1
@@ -87,7 +89,7 @@ def require_memory(needed: int, limit: int | None, work: str, remedy: str = "use
     needed : int
         Bytes.
     limit : int, optional
-        Bytes; by default what the machine can give.
+        Bytes; by default `LIMIT`, or what the machine can give.
     work : str
         What it is for, and how large that is, as the beginning of a sentence: "learning from 8,000 columns".
     remedy : str
@@ -98,6 +100,7 @@ def require_memory(needed: int, limit: int | None, work: str, remedy: str = "use
     MemoryLimitError
         It needs more.
     """
+    limit = LIMIT.get() if limit is None else limit
     allowed = usable_memory() if limit is None else limit
     if needed > allowed:
         raise MemoryLimitError(work, needed, allowed, from_machine=limit is None, remedy=remedy)

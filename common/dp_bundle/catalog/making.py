@@ -31,7 +31,7 @@ from dp_bundle.bundle.companions import belongs, minisig_path, read_minisig
 from dp_bundle.bundle.reading import find_bundles, open_bundle
 from dp_bundle.catalog.pages import Facts, Refused, brief, list_page, release_page
 from dp_bundle.catalog.site import Output, Site
-from dp_bundle.catalog.survey import digest_bundle, survey
+from dp_bundle.catalog.survey import digest_bundle, may_be_bundle, survey
 from dp_bundle.files.new_files import locked_folder
 from dp_bundle.files.tar import packed_path
 from dp_bundle.portals.dcat import DCAT_CONTEXT
@@ -111,13 +111,14 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
     code = _key(_code_version(), lines)
     site = Site.open(out, _key(code, settings.address))
 
-    # 1. Every bundle is read for its digest; only those not seen before are verified and surveyed.
+    # 1. Every bundle is read for its digest, and what is none for its beginning alone; only those not seen before are
+    # verified and surveyed.
     paths: dict[str, Path] = {}
     kept: dict[str, Facts] = {}
     fresh = 0
     for path in files:
         try:
-            key = digest_bundle(path)
+            key = digest_bundle(path) if may_be_bundle(path) else f"{path!a} {path.stat().st_size}"
         except OSError as error:
             raise DpGraphError(f"{quote_path(path)} cannot be read: {error.strerror}") from error
         known = site.kept.get(key)

@@ -227,8 +227,12 @@ _LOOPBACK = "127.0.0.1"
 
 
 class _Quiet(SimpleHTTPRequestHandler):
-    """Files of the site without a word; nothing is kept by the browser, and no hidden file is shown."""
+    """Files of the site without a word; nothing is kept by the browser, and no hidden file is shown, nor one outside.
 
+    Another name than this machine's may have been made to lead here by a page of somebody else.
+    """
+
+    server: ThreadingHTTPServer
     extensions_map = {  # noqa: RUF012  as the standard library has it
         **SimpleHTTPRequestHandler.extensions_map,
         ".jsonld": "application/ld+json",
@@ -236,10 +240,14 @@ class _Quiet(SimpleHTTPRequestHandler):
     }
 
     def send_head(self):  # type: ignore[no-untyped-def]
-        if "/." in unquote(self.path):
+        name, site = unquote(self.path), os.path.realpath(self.directory)
+        if self.headers["Host"] not in [f"{host}:{self.server.server_port}" for host in (_LOOPBACK, "localhost")]:
+            self.send_error(403)
+        elif "\0" in name or "/." in name or not Path(self.translate_path(self.path)).resolve().is_relative_to(site):
             self.send_error(404)
-            return None
-        return super().send_head()
+        else:
+            return super().send_head()
+        return None
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-store")

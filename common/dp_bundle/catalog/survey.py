@@ -23,7 +23,7 @@ from dp_bundle.base.quoting import quote_path
 from dp_bundle.bundle.companions import published_files
 from dp_bundle.bundle.opened import Bundle
 from dp_bundle.bundle.reading import open_bundle
-from dp_bundle.bundle.writing import sha256_of
+from dp_bundle.bundle.writing import MANIFEST_NAME, sha256_of
 from dp_bundle.catalog.label import SHOWN_COLUMNS, worded_label
 from dp_bundle.catalog.moments import survey_moments
 from dp_bundle.data.margin_summary import share_interval
@@ -52,6 +52,14 @@ def digest_bundle(path: Path) -> str:
         content = digest_bundle(each) if each.is_file() and not each.is_symlink() else "no file"
         whole.update(f"{each.relative_to(path).as_posix()!a} {content}\n".encode())
     return whole.hexdigest()
+
+
+def may_be_bundle(path: Path) -> bool:
+    """Return whether a tar begins with a manifest, or it is a folder."""
+    if path.is_dir():
+        return True
+    with path.open("rb") as file:
+        return file.read(len(MANIFEST_NAME)) == MANIFEST_NAME.encode()
 
 
 def survey(path: Path, key: str, address: str, entries: Entries) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from click.core import ParameterSource
 
 from dp_bundle.base import launch
 from dp_bundle.base.errors import DpGraphError, ParameterError
-from dp_bundle.base.machine import parse_size
+from dp_bundle.base.machine import LIMIT, parse_size
 from dp_bundle.base.quoting import escape, quote_path
 from dp_bundle.cli.steps import clear_line, step
 from dp_bundle.files.places import RemotePath, is_uri, located
@@ -227,10 +228,17 @@ def _memory_size(text: str) -> int:
         raise click.BadParameter(f"{text!r} is not {error.allowed}") from error
 
 
+def _limit_memory(context: click.Context, _: click.Parameter, limit: int | None) -> int | None:
+    """Let the limit hold for the command from its first file on."""
+    context.call_on_close(functools.partial(LIMIT.reset, LIMIT.set(limit)))
+    return limit
+
+
 memory_option = option(
     "--max-memory",
     applies=ALWAYS,
     type=_memory_size,
+    callback=_limit_memory,
     metavar="SIZE",
     help="Refuse, before it begins, work that may need more memory than this, such as 4GB; by default than this "
     "machine can give.",
@@ -333,6 +341,8 @@ def run(command: click.Command, arguments: Sequence[str] | None = None) -> NoRet
     try:
         launch.begin()
         _escape_unprintable()
+        if arguments is None and not sys.warnoptions:
+            warnings.simplefilter("ignore", RuntimeWarning)  # of numpy, whose numbers are looked at where it matters
         code = command.main(arguments, standalone_mode=False)
     except (KeyboardInterrupt, click.Abort) as interruption:
         _leave_interrupted(interruption)

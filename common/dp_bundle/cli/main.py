@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, quote_name, quote_path
 from dp_bundle.cli.console import (
     ALWAYS,
@@ -32,6 +33,8 @@ from dp_bundle.cli.steps import step
 from dp_bundle.files.places import RemotePath
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, own_key_name
 from dp_bundle.trust.store import TrustStore
+
+_MANY_ROWS = 10**8  # that are drawn for nobody who did not say how many
 
 BUNDLE, LOCAL_BUNDLE = BundlePath(), BundlePath(remote=False)
 
@@ -218,8 +221,11 @@ def synthesize(
         name = bundle.tar_path.name.removesuffix(".tar").removesuffix(".bundle")
         target = out or Path(f"{name}.synthetic.parquet")
         note([*bundle.notes, *describe_copies(bundle)], quiet=quiet)
+        n_rows = rows or bundle.release.n_rows
+        if rows is None and n_rows > _MANY_ROWS:
+            raise ParameterError("--rows", f"given, as the release states {n_rows:,} rows")
         step("drawing rows", quiet=quiet)
-        document = write_synthetic(bundle, target, rows or bundle.release.n_rows, seed)
+        document = write_synthetic(bundle, target, n_rows, seed)
     said = f"wrote {quote_path(target)}, {counted(document['n_rows'], 'synthetic row')}: {describe_kept(document)}"
     answer(f"{said}; see {quote_path(side_path(target))}", document, as_json=as_json, quiet=quiet)
 

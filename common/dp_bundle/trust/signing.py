@@ -36,11 +36,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from dp_bundle.base.errors import BadSignatureError, BundleFormatError, KeyStoreError, ParameterError
 from dp_bundle.files.new_files import write_whole
-from dp_bundle.files.ownership import read_own
+from dp_bundle.files.ownership import read_own, read_regular
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 MOST_OF_A_KEY = 10_000  # bytes of its file
 _PREFIX = "ed25519:"
+_PRIVATE = b"PRIVATE KEY-----"
 _START = b'{"payload":"'
 _MIDDLE = b'","payloadType":"%s","signatures":['
 _ENTRY, _LAST = b'{"keyid":"%s","sig":"%s"}', b"]}\n"
@@ -269,6 +270,8 @@ def load_private_key(path: Path, passphrase: str | None = None) -> Ed25519Privat
         The file is missing, is no Ed25519 key, others may read or write it, or the passphrase is missing or wrong.
     """
     try:
+        if _PRIVATE not in read_regular(path, MOST_OF_A_KEY):  # of another file, who may read it is no concern of ours
+            raise KeyStoreError(f"{path} is not a PEM key: name one of your keys, or a file that holds one")
         key = serialization.load_pem_private_key(
             read_own(path, MOST_OF_A_KEY, private=True), passphrase.encode() if passphrase else None
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_bundle.base.errors import ParameterError, PrivacyError
+from dp_bundle.base.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.base.kernels import before_compiling
 from dp_bundle.base.machine import count_cores
 from dp_bundle.cli.console import (
@@ -39,7 +39,7 @@ from dp_bundle.cli.console import (
 )
 from dp_bundle.cli.steps import announce_compiling, step
 from dp_bundle.files.new_files import write_whole
-from dp_bundle.files.places import Place, RemotePath
+from dp_bundle.files.places import Place, RemotePath, is_uri
 from dp_bundle.trust.keys import DEFAULT_KEY, load_key, public_key_path, signing_key
 from dp_bundle.trust.signing import public_key_of
 from dp_publish.cli.options import (
@@ -48,6 +48,7 @@ from dp_publish.cli.options import (
     header_option,
     ledger_option,
     log_option,
+    plain_text,
     policy_options,
     typed_options,
     writing_new,
@@ -57,6 +58,7 @@ from dp_publish.policy.choices import DEFAULT_SPREAD
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from dp_publish.ledger.ledger import Ledger
     from dp_publish.policy.model import Policy
     from dp_publish.release.publishing import Receipt
 
@@ -89,6 +91,8 @@ def cli() -> None:
 @option(
     "--partition",
     applies=ALWAYS,
+    type=plain_text,
+    metavar="TEXT",
     help="The name of the part of the rows in DATA, such as a month; parts must not overlap.",
 )
 @option(
@@ -445,10 +449,9 @@ def ledger_group() -> None:
 def ledger_show(dataset: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show what the releases of each dataset have cost, or those of DATASET; `show` may be left out."""
     from dp_publish.cli.messages.ledger import describe_ledger, ledger_document, require_known
-    from dp_publish.ledger.ledger import open_ledger
     from dp_publish.release.begun import take_back
 
-    ledger = open_ledger(ledger_place)
+    ledger = _known_ledger(ledger_place)
     take_back(ledger)
     books = ledger.books()
     require_known(books, dataset)
@@ -484,10 +487,8 @@ def ledger_backup(file: Path, ledger_place: str | None, quiet: bool) -> None:
 
     If you ever put the copy back, the ledger lacks all later releases: run `ledger restore` then.
     """
-    from dp_publish.ledger.ledger import open_ledger
-
     with writing_new(file, "file", "name another one"):
-        open_ledger(ledger_place).backup(file)
+        _known_ledger(ledger_place, own=True).backup(file)
     answer(f"wrote {file}", None, as_json=False, quiet=quiet)
 
 
@@ -516,6 +517,17 @@ def ledger_restore(places: tuple[Path, ...], ledger_place: str | None, as_json: 
     for sentence in describe_surprises(done):
         tell(f"note: {sentence}", quiet=quiet)
     answer(describe_restoration(done), restoration_document(done), as_json=as_json, quiet=quiet)
+
+
+def _known_ledger(place: str | None, *, own: bool = False) -> Ledger:
+    """Return a ledger that is there; the user's own may be still to come, unless it is asked for, too."""
+    from dp_publish.ledger.ledger import open_ledger
+
+    ledger = open_ledger(place)
+    is_there = is_uri(place) or Path(place).exists() if place else ledger.path.exists() or not own
+    if not is_there or (place and not Path(place).is_file() and not ledger.books().entries):
+        raise DpGraphError(f"there is no ledger at {ledger.place}: correct its place, or make it with ledger restore")
+    return ledger
 
 
 def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -101,12 +102,20 @@ def policy_options(command: F) -> F:
     return _with([file, header_option, release, mechanism, neighbours, unit, *strengths], command)
 
 
+def plain_text(value: str) -> str:
+    """Refuse bytes of a command line that are no text, which no ledger can keep."""
+    if not value.isascii() and os.fsencode(value).decode("utf-8", "replace") != value:
+        raise click.BadParameter("it has bytes that are no text in UTF-8: give another name")
+    return value
+
+
 def ledger_option(applies: Sequence[Condition] = ALWAYS) -> Callable[[F], F]:
     """Return a decorator that adds the option that names the ledger."""
     return option(
         "--ledger",
         "ledger_place",
         applies=applies,
+        type=plain_text,
         metavar="PLACE",
         envvar="DPGRAPH_LEDGER",
         show_envvar=True,

@@ -10,8 +10,9 @@ Rows are read in pieces, so that memory is constant, but for formats that tell n
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_bundle.base.errors import SchemaError
+from dp_bundle.base.errors import DpGraphError, SchemaError
 from dp_publish.data.frames import as_word
 from dp_publish.data.row_ranges import RowRanges, memory_ranges
 from dp_publish.data.typed import with_words
@@ -113,13 +114,12 @@ class ForeignFile:
         self._family, self._reader = FOREIGN[path.suffix.lower()]
         self._given: dict[str, Any] = {} if encoding is None or self._reader == "read_por" else {"encoding": encoding}
         has_gaps = self._reader not in ("read_por", "read_xport")
-        book = self._parse(metadataonly=True, **({"user_missing": True} if has_gaps else {}))[1]
-
-        self._book = book
-        self._gaps: dict[str, list[dict[str, Any]]] = book.missing_ranges
-        self._labels = {name: self._labels_of(name, labels) for name, labels in book.variable_value_labels.items()}
-        self.described = {name: self._describe(name) for name in book.column_names}
-        self.schema = pa.schema([(name, self._type_of(name)) for name in book.column_names])
+        with self._reading():
+            self._book = book = self._parse(metadataonly=True, **({"user_missing": True} if has_gaps else {}))[1]
+            self._gaps: dict[str, list[dict[str, Any]]] = book.missing_ranges
+            self._labels = {name: self._labels_of(name, labels) for name, labels in book.variable_value_labels.items()}
+            self.described = {name: self._describe(name) for name in book.column_names}
+            self.schema = pa.schema([(name, self._type_of(name)) for name in book.column_names])
 
     def ranges(self) -> RowRanges:
         """Return the rows by pieces; all of them are in memory from here on where there are none."""
@@ -144,25 +144,33 @@ class ForeignFile:
             yield from table.to_batches(max_chunksize=rows)
 
     def _read(self, names: list[str], **place: int) -> pa.Table:
-        found, _ = self._parse(usecols=names, disable_datetime_conversion=True, output_format="dict", **place)
-        return pa.table({name: self._column(name, found[name]) for name in names})
+        with self._reading():
+            found, _ = self._parse(usecols=names, disable_datetime_conversion=True, output_format="dict", **place)
+            return pa.table({name: self._column(name, found[name]) for name in names})
 
     def _parse(self, **options: Any) -> tuple[Any, Any]:
         try:
             pyreadstat = import_module("pyreadstat")
         except ImportError as error:
             raise reader_missing(self._path, "pyreadstat>=1.3.7") from error
+        found: tuple[Any, Any] = getattr(pyreadstat, self._reader)(
+            str(self._path.absolute()),  # it takes ~ for a home
+            **{**self._given, **options},
+        )
+        return found
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn whatever comes of a damaged file into one sentence."""
         try:
-            found: tuple[Any, Any] = getattr(pyreadstat, self._reader)(
-                str(self._path.absolute()),  # it takes ~ for a home
-                **{**self._given, **options},
-            )
-        except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, LookupError, ValueError) as error:
+            yield
+        except (DpGraphError, MemoryError):
+            raise
+        except Exception as error:
             raise SchemaError(
                 f"{self._path} cannot be read as a table: it is damaged, or not what its name says, or not in its "
                 "encoding (encoding under [table] in the policy)"
             ) from error
-        return found
 
     def _labels_of(self, name: str, labels: Mapping[Any, str]) -> dict[Any, str]:
         """Return the labels of values that are no gaps, each one line, by their codes; no two are the same."""

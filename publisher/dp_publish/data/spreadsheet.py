@@ -4,11 +4,17 @@ A sheet has no types but those of cells, so that it is read as the text file wou
 columns are `UNKNOWN` until the policy names a kind, and each cell is a word, whatever the others are. Numbers are
 written with all their digits, and dates and times like 2026-01-31 12:30:00. Rows without any cell are no rows before
 the first one and behind the last; between others they have no value, so that their number does not tell of values.
+
+calamine makes a grid of all that is between a sheet's cells, so that one stray cell may take all memory: how far cells
+go is read from the file before.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import re
+import struct
 import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,7 +22,7 @@ from functools import reduce
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from xml.etree import ElementTree
 
 import pyarrow as pa
@@ -31,8 +37,14 @@ from dp_publish.data.frames import as_word
 SPREADSHEETS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _ROWS = 2**13  # that are made words of at a time
 _PARTS = ("xl/workbook.xml", "xl/_rels/workbook.xml.rels")
-_HIDDEN = {"row": "hidden row", "col": "hidden column"}
 _PER_BYTE = 4  # of memory while a sheet is read, for one byte of the file, unpacked
+_PER_CELL = 32  # bytes of the grid
+_LARGE = 2**24  # cells of a grid that has to be filled
+_BLOCK = 2**20  # bytes of a part that are looked at together
+_FILLED = re.compile(rb"""<(?:\w+:)?c\b[^>]*?\sr=["']([A-Za-z]+)(\d+)["'](?:[^>]*[^/>])?>(?:[^<]|<[^/])""")
+_HIDDEN = {"row": "hidden row", "col": "hidden column"}
+_START = 2**12  # bytes of a part of .xlsb, in which the extent of its cells is
+_EXTENT = b"\x94\x01\x10"  # of the cells in a part of .xlsb, before four numbers
 
 
 class Sheet:
@@ -69,20 +81,27 @@ class Sheet:
         except ImportError as error:
             raise reader_missing(path, "python-calamine>=0.4") from error
         self._path = path
-        require_memory(_PER_BYTE * _unpacked_size(path), None, f"reading {path}")
+        needed, suffix = _PER_BYTE * _unpacked_size(path), path.suffix.lower()
+        require_memory(needed, None, f"reading {path}")
         try:
+            if suffix in _WHOLE:
+                _require_grid(path, needed, _WHOLE[suffix](path))
             with calamine.CalamineWorkbook.from_path(str(path)) as book:
-                self.remark, sheet = _first_sheet(path, book, calamine)
+                self.remark, name = _first_sheet(path, book, calamine)
+                is_xlsx = suffix in (".xlsx", ".xlsm")
+                if is_xlsx:
+                    _require_grid(path, needed, _grid_of_xlsx(path, name))
+                sheet = book.get_sheet_by_name(name)
                 rows = _to_the_last(enumerate(sheet.iter_rows(), start=1))
                 first: tuple[int, list[Any]] = next(rows, (0, []))
                 self.layout = layout_of(path, [_word(cell) for cell in first[1]], dialect)
                 rest = rows if self.layout.has_header else chain([first], rows)
                 self.words, self._lines = _in_memory(self.layout.names, rest)
-                if path.suffix.lower() in (".xlsx", ".xlsm"):
+                if is_xlsx:
                     self._look_behind(sheet)
         except calamine.PasswordError as error:
             raise SchemaError(f"{path} is locked by a password: save it without one") from error
-        except (calamine.CalamineError, ElementTree.ParseError, LookupError, StopIteration) as error:
+        except (calamine.CalamineError, ElementTree.ParseError, LookupError, StopIteration, ValueError) as error:
             raise SchemaError(f"{path} cannot be read as a table: it is damaged, or not what its name says") from error
 
     def _look_behind(self, sheet: Any) -> None:
@@ -112,8 +131,17 @@ def _unpacked_size(path: Path) -> int:
         return path.stat().st_size
 
 
-def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, Any]:
-    """Return a remark, if there are several sheets, and the first that is shown."""
+def _require_grid(path: Path, needed: int, n_cells: int) -> None:
+    """Refuse a sheet whose grid is nearly empty, or takes more memory than there is, beside what its cells take."""
+    remedy = "clear the cells that are far from the others, or save the table alone as .csv"
+    work = f"reading {path}, in which {n_cells:,} cells are between the first and the last,"
+    if n_cells > max(_LARGE, needed):
+        raise SchemaError(f"{work} would take memory for nothing: {remedy}")
+    require_memory(needed + _PER_CELL * n_cells, None, work, remedy)
+
+
+def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, str]:
+    """Return a remark, if there are several sheets, and the name of the first that is shown."""
     shown = [
         sheet.name
         for sheet in book.sheets_metadata
@@ -122,32 +150,87 @@ def _first_sheet(path: Path, book: Any, calamine: Any) -> tuple[str, Any]:
     if not shown:
         raise SchemaError(f"{path} has no sheet with cells that is shown")
     remark = f"of {len(shown)} sheets, the first is read: {shown[0]!r}" if len(shown) > 1 else ""
-    return remark, book.get_sheet_by_name(shown[0])
+    return remark, shown[0]
 
 
 def _behind(path: Path, name: str, lines: set[int], width: range) -> tuple[Counter[str], Counter[int]]:
     """Return how many rows and columns of a table its sheet hides, and the formulas without a result in each column."""
     hidden, bare = Counter[str](), Counter[int]()
+    with _opened(path, name) as file:
+        for _, each in ElementTree.iterparse(file):  # noqa: S314
+            kind = each.tag.rpartition("}")[2]
+            if kind == "c" and each.find("{*}f") is not None and not each.findtext("{*}v"):
+                bare[_column(each.get("r", "").rstrip("0123456789"))] += 1
+            if kind in _HIDDEN and each.get("hidden") in ("1", "true"):
+                places = range(int(each.get("min", 1)) - 1, int(each.get("max", 0)))
+                hidden[_HIDDEN[kind]] += len({*places} & {*width}) + (int(each.get("r", 0)) in lines)
+            if kind in ("row", "col"):
+                each.clear()
+    return hidden, bare
+
+
+@contextlib.contextmanager
+def _opened(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open the part of a file that has a sheet."""
     with zipfile.ZipFile(path) as packed:
         book, links = (ElementTree.parse(packed.open(part)).getroot() for part in _PARTS)  # noqa: S314
         sheets = {each.get("name"): [*each.attrib.values()] for each in book.findall(".//{*}sheet")}
         target = next(each.get("Target", "") for each in links if each.get("Id") in sheets[name])
         with packed.open(target.lstrip("/") if target.startswith("/") else f"xl/{target}") as file:
-            for _, each in ElementTree.iterparse(file):  # noqa: S314
-                kind = each.tag.rpartition("}")[2]
-                if kind == "c" and each.find("{*}f") is not None and not each.findtext("{*}v"):
-                    bare[_column(each.get("r", ""))] += 1
-                if kind in _HIDDEN and each.get("hidden") in ("1", "true"):
-                    places = range(int(each.get("min", 1)) - 1, int(each.get("max", 0)))
-                    hidden[_HIDDEN[kind]] += len({*places} & {*width}) + (int(each.get("r", 0)) in lines)
-                if kind in ("row", "col"):
-                    each.clear()
-    return hidden, bare
+            yield file
 
 
-def _column(place: str) -> int:
-    """Return the number, from 0, of a column in a place like AB12."""
-    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, place.rstrip("0123456789"), 0) - 1
+def _grid_of_xlsx(path: Path, name: str) -> int:
+    """Return the number of cells between the first and the last that hold something; those without a place follow."""
+    columns, rows, rest = set[bytes](), set[int](), b""
+    with _opened(path, name) as file:
+        while block := file.read(_BLOCK):
+            whole, mark, rest = (rest + block).rpartition(b"</")
+            found = _FILLED.findall(whole)
+            columns.update(letters for letters, _ in found)
+            numbers = [*rows, *(int(digits) for _, digits in found)]
+            rows, rest = {*numbers} & {min(numbers, default=0), max(numbers, default=0)}, mark + rest
+    places = [_column(letters.decode()) for letters in columns]
+    return (max(rows) - min(rows) + 1) * (max(places) - min(places) + 1) if places else 0
+
+
+def _grid_of_ods(path: Path) -> int:
+    """Return the number of cells in the grid of the largest sheet, all of which are read when a book is opened."""
+    most = width = right = rows = bottom = last = 0
+    with zipfile.ZipFile(path) as packed, packed.open("content.xml") as file:
+        for _, each in ElementTree.iterparse(file):  # noqa: S314
+            kind, said = each.tag.rpartition("}")[2], {name.rpartition("}")[2]: text for name, text in each.items()}
+            if kind in ("table-cell", "covered-table-cell"):
+                width += int(said.get("number-columns-repeated", 1))
+                last = width if len(each) or "value-type" in said else last
+            elif kind == "table-row":
+                rows += int(said.get("number-rows-repeated", 1))
+                right, bottom = max(right, last), rows if last else bottom
+                width = last = 0
+                each.clear()
+            elif kind == "table":
+                most, right, rows, bottom = max(most, right * bottom), 0, 0, 0
+    return most
+
+
+def _grid_of_xlsb(path: Path) -> int:
+    """Return the number of cells in the grid of the largest sheet, as the file states it."""
+    most = 0
+    with zipfile.ZipFile(path) as packed:
+        for part in packed.namelist():
+            start = packed.open(part).read(_START) if part.endswith(".bin") and "/worksheets/" in part else b""
+            if (at := start.find(_EXTENT)) >= 0:
+                top, bottom, left, right = struct.unpack_from("<4I", start, at + len(_EXTENT))
+                most = max(most, (bottom - top + 1) * (right - left + 1))
+    return most
+
+
+_WHOLE = {".ods": _grid_of_ods, ".xlsb": _grid_of_xlsb}
+
+
+def _column(letters: str) -> int:
+    """Return the number, from 0, of a column like AB."""
+    return reduce(lambda number, letter: 26 * number + ord(letter) - 64, letters.upper(), 0) - 1
 
 
 def _to_the_last(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:

@@ -43,9 +43,8 @@ MOST = 2**22  # bytes of a request; a form of a thousand columns takes fewer
 IDLE = 3600.0  # seconds without a touch, after which the desk closes
 PATIENCE = 10.0  # seconds that a head, and a body, may take to be here
 STRANGERS = 2500  # connections that wait, where there are descriptors for them
-_SPARE = 256  # descriptors that are for other things
-_ADMITTED = 128  # strangers who are answered, or whose body is awaited
-_APART = 0.005  # seconds between two of them
+_SPARE = 1400  # descriptors for those who are let in, and for other things
+_APART = 0.01  # seconds between two strangers who are let in, and have `PATIENCE` for their bodies
 _AT_ONCE = 32  # connections that are taken before others are answered
 _HEAD = 2**15  # bytes of a head, which a browser sends in one piece
 _TOKEN = 2**10  # bytes of the request that has the token
@@ -74,7 +73,6 @@ class Guard:
     port: int
     token: str | None = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    strangers: list[IOStream] = field(default_factory=list, repr=False)
 
     @property
     def address(self) -> str:
@@ -165,12 +163,7 @@ class Door:
 
     def _let_in(self, connection: socket.socket) -> None:
         self._waiting.pop(connection).cancel()
-        strangers = [each for each in self._guard.strangers if not each.closed()]
-        for oldest in strangers[:-_ADMITTED]:
-            oldest.close()
-        stream = IOStream(connection, max_buffer_size=MOST)
-        self._guard.strangers = [*strangers[-_ADMITTED:], stream]
-        self._server.handle_stream(stream, ("127.0.0.1", 0))
+        self._server.handle_stream(IOStream(connection, max_buffer_size=MOST), ("127.0.0.1", 0))
 
     def _end(self, connection: socket.socket) -> None:
         self._waiting.pop(connection).cancel()
@@ -254,7 +247,6 @@ class _Ask(_Handler):
         if self._finished or self.path_args == ["enter"]:
             return
         if self.guard.knows(self.request.headers):
-            self.guard.strangers.remove(self.connection.stream)
             self.connection.set_max_body_size(MOST)
         else:
             self.refuse("this browser did not come by the desk's address")

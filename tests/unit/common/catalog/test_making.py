@@ -249,6 +249,14 @@ def test_what_a_killed_run_left_is_removed(
     assert contents(site).keys() == contents(whole).keys()
 
 
+def test_a_file_that_is_no_bundle_is_not_read_for_its_digest(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
+    """However large it is; it is refused as before."""
+    with (bundles / "huge.tar").open("wb") as file:
+        file.truncate(2**42)
+    summary = make_catalog(bundles, tmp_path / "site", store=store)
+    assert (summary.offered, summary.refused) == (3, 2)
+
+
 def test_two_runs_at_once_on_one_site_are_told_apart(bundles: Path, tmp_path: Path, store: TrustStore) -> None:
     """While one run holds the site, another is refused in one sentence, and writes nothing; afterwards it may."""
     site = tmp_path / "site"
@@ -305,19 +313,29 @@ def test_two_files_with_one_number_are_both_refused(
 
 
 def test_a_site_is_served_on_loopback_without_hidden_files(tmp_path: Path) -> None:
-    """The list is served with its type; what the next run remembers is not."""
-    (tmp_path / "index.html").write_text("<p>the list</p>")
-    (tmp_path / ".dpgraph-catalog.json").write_text("{}")
-    with serve_site(tmp_path, 0) as server:
+    """The list is served with its type; what the next run remembers is not, nor what links lead to outside of it.
+
+    Nor is it served under another name than this machine's.
+    """
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "index.html").write_text("<p>the list</p>")
+    (site / ".dpgraph-catalog.json").write_text("{}")
+    (tmp_path / "secret.txt").write_text("secret")
+    (site / "out.txt").symlink_to(tmp_path / "secret.txt")
+    (site / "up").symlink_to(tmp_path)
+    with serve_site(site, 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         where = f"http://127.0.0.1:{server.server_port}"
         try:
             with urllib.request.urlopen(f"{where}/") as answer:  # noqa: S310  our own
                 assert (answer.headers["Content-Type"], answer.read()) == ("text/html", b"<p>the list</p>")
-            for hidden in ("/.dpgraph-catalog.json", "/%2edpgraph-catalog.json"):
-                with pytest.raises(urllib.error.HTTPError, match="404") as error:
-                    urllib.request.urlopen(f"{where}{hidden}")  # noqa: S310  our own
+            hidden = ["/.dpgraph-catalog.json", "/%2edpgraph-catalog.json", "/%00", "/out.txt", "/up/secret.txt"]
+            evil = urllib.request.Request(f"{where}/", headers={"Host": "evil.example"})  # noqa: S310  our own
+            for asked, status in (*((f"{where}{name}", "404") for name in hidden), (evil, "403")):
+                with pytest.raises(urllib.error.HTTPError, match=status) as error:
+                    urllib.request.urlopen(asked)  # noqa: S310  our own
                 error.value.close()
         finally:
             server.shutdown()

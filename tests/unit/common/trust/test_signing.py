@@ -108,7 +108,10 @@ def test_private_keys_round_trip(passphrase: str | None, tmp_path: Path) -> None
 
 
 def test_wrong_missing_and_needless_passphrases_are_refused(tmp_path: Path) -> None:
-    """Each mistake with a passphrase has its own sentence, as have no file, noise and another kind of key."""
+    """Each mistake with a passphrase has its own sentence, as have no file, noise and another kind of key.
+
+    Of what is no key, nobody is told to change the mode.
+    """
     save_private_key(Ed25519PrivateKey.generate(), tmp_path / "locked", "right")
     save_private_key(Ed25519PrivateKey.generate(), tmp_path / "open")
     pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()

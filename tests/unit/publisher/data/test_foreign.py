@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyreadstat
 import pytest
+from tests.conftest import Run
 
 from dp_bundle.base.errors import CellError, SchemaError
 from dp_publish.data import foreign
@@ -117,6 +120,15 @@ def test_how_long_something_took_is_no_time_of_the_day(tmp_path: Path) -> None:
     assert "90" not in str(caught.value)
 
 
+def test_whatever_a_reader_makes_of_damage_is_a_sentence(tmp_path: Path) -> None:
+    """A name that is no text is none to the reader, and its file is refused."""
+    _write(tmp_path / "a.sav")
+    whole = (tmp_path / "a.sav").read_bytes()
+    (tmp_path / "a.sav").write_bytes(whole.replace(b"TWICE", b"\xffWICE", 1))
+    with pytest.raises(SchemaError, match="it is damaged"):
+        open_table(tmp_path / "a.sav")
+
+
 def _sheet(path: Path, *rows: list[Any]) -> None:
     book = openpyxl.Workbook()
     first = book.active
@@ -155,3 +167,38 @@ def test_a_sheet_is_read_as_the_text_file_that_it_can_be_saved_as(tmp_path: Path
         _read(table, "continuous", "day", "word")
     with pytest.raises(SchemaError, match="header"):
         open_table(tmp_path / "a.xlsx", Dialect(delimiter=";"))
+
+
+def _stray(path: Path, place: str, *, is_styled: bool = False) -> None:
+    """Write a small table, and one cell far from it."""
+    _sheet(path, ["a", "b"], *[[number, -number] for number in range(30)])
+    book = openpyxl.load_workbook(path)
+    cell = book["Grades"][place]
+    cell.value, cell.number_format = None if is_styled else 1, "0.00"
+    book.save(path)
+
+
+STRAY_ODS = """<document xmlns="o" xmlns:table="t" xmlns:office="f"><table:table table:name="a"><table:table-row>
+<table:table-cell office:value-type="string"><p>x</p></table:table-cell></table:table-row>
+<table:table-row table:number-rows-repeated="1048574"><table:table-cell table:number-columns-repeated="16384"/>
+</table:table-row><table:table-row><table:table-cell table:number-columns-repeated="16383"/>
+<table:table-cell office:value-type="float" office:value="1"/></table:table-row></table:table></document>"""
+
+
+def test_a_sheet_is_measured_before_it_is_opened(tmp_path: Path, command: Run) -> None:
+    """One cell in the last row and column would take half a terabyte; one that only looks in some way takes nothing."""
+    _stray(tmp_path / "a.xlsx", "XFD1048576")
+    with zipfile.ZipFile(tmp_path / "a.ods", "w") as packed:
+        packed.writestr("content.xml", STRAY_ODS)
+    with zipfile.ZipFile(tmp_path / "a.xlsb", "w") as packed:
+        extent = struct.pack("<4I", 0, 2**20 - 1, 0, 2**14 - 1)
+        packed.writestr("xl/worksheets/sheet1.bin", b"\x81\x01\x00\x94\x01\x10" + extent)
+    for name in ("a.xlsx", "a.ods", "a.xlsb"):
+        with pytest.raises(SchemaError, match=r"17,179,869,184 cells are between.*clear the cells that are far"):
+            open_table(tmp_path / name)
+
+    _stray(tmp_path / "styled.xlsx", "XFD1048576", is_styled=True)
+    assert open_table(tmp_path / "styled.xlsx").count_rows() == 30
+    _stray(tmp_path / "b.xlsx", "KN9000")
+    limited = command("dp-publish", "policy", "b.xlsx", "--max-memory", "50MB")
+    assert (limited.returncode, "may need" in limited.stderr, "the limit is 50MB" in limited.stderr) == (1, True, True)
