@@ -217,17 +217,14 @@ def _codes(values: pa.Array, source: Source) -> Read:
     """Return the places of levels, from 0; a whole number is the level listed as such, however it is written."""
     words, levels = _as_words(values), pa.array(source.levels, pa.string())
     codes = pc.index_in(words, levels, skip_nulls=True)
-    empty = words.null_count
-    if codes.null_count > empty:
-        codes = pc.coalesce(codes, pc.index_in(without_point(words), without_point(levels), skip_nulls=True))
     fits = None
-    if codes.null_count > empty and source.other is None:
+    if codes.null_count > words.null_count:
+        codes = pc.coalesce(codes, pc.index_in(without_point(words), without_point(levels), skip_nulls=True))
         fits = pc.or_(pc.is_valid(codes), pc.is_null(words))
-    elif codes.null_count > empty:
-        other = pa.scalar(source.levels.index(source.other), pa.int32())
-        codes = pc.if_else(pc.and_(pc.is_null(codes), pc.is_valid(words)), other, codes)
-    if empty and source.gaps is not None:
-        codes = pc.fill_null(codes, source.levels.index(source.gaps))
+        if source.other is not None:
+            codes, fits = pc.if_else(fits, codes, pa.scalar(source.levels.index(source.other), codes.type)), None
+    if words.null_count and source.gaps is not None:
+        codes = pc.if_else(pc.is_null(words), pa.scalar(source.levels.index(source.gaps), codes.type), codes)
     return Read(pc.cast(codes, pa.int64()), fits)
 
 
@@ -244,11 +241,7 @@ def _as_words(values: pa.Array) -> pa.Array:
 
 def _indicators(codes: pa.Array, source: Source) -> list[pa.Array]:
     """Return one column for each level: 1 where it is the cell's, else 0."""
-    n_levels = len(source.levels)
-    if codes.null_count:
-        return [pc.cast(pc.equal(codes, level), pa.int64()) for level in range(n_levels)]
-    places = codes.to_numpy()
-    return [pa.array((places == level).view(np.int8).astype(np.int64)) for level in range(n_levels)]
+    return [pc.cast(pc.equal(codes, level), pa.int64()) for level in range(len(source.levels))]
 
 
 def _with_gaps(numbers: pa.Array, source: Source) -> list[pa.Array]:

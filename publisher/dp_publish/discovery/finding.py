@@ -243,10 +243,8 @@ def _by_column(counts: Sequence[int], found: Sought) -> dict[str, Counter[Look]]
 
 
 def _decide_looks(counted: Mapping[str, Counter[Look]], found: Sought, sigma: float) -> dict[str, Look]:
-    """Return what each column of text is; digits of which some begin with a zero are words."""
-    looks = {name: best_look(counted[name]) for name in found.looked}
-    codes = {name for name in looks if counted[name][Look.CODE] > _SURE * sigma}
-    return {name: Look.WORD if look is Look.WHOLE and name in codes else look for name, look in looks.items()}
+    """Return what each column of text is."""
+    return {name: best_look(counted[name], _SURE * sigma) for name in found.looked}
 
 
 def _words_of(looks: Mapping[str, Look], policy: Policy) -> list[str]:

@@ -7,6 +7,7 @@ fit is no value.
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -173,8 +174,11 @@ def decimal_mark(noisy: Sequence[Mapping[Look, float]], *, grouped: bool) -> str
     return "," if sum(each[look] for each in noisy for look in WITH_COMMA) > points else "."
 
 
-def best_look(noisy: Mapping[Look, float]) -> Look:
-    """Return what a column is, by noisy counts of its cells: what most of them are, whatever the others are."""
+def best_look(noisy: Mapping[Look, float], most_codes: float = math.inf) -> Look:
+    """Return what a column is, by noisy counts of its cells: what most of them are, whatever the others are.
+
+    Digits of which more than so many begin with a zero are words.
+    """
     slashed = [noisy[Look.DAY_FIRST], noisy[Look.MONTH_FIRST], noisy[Look.SLASHED]]
     groups = {
         Look.TRUTH: noisy[Look.TRUTH],
@@ -185,4 +189,5 @@ def best_look(noisy: Mapping[Look, float]) -> Look:
         Look.DAY_FIRST if slashed[0] >= slashed[1] else Look.MONTH_FIRST: sum(slashed),
         Look.WORD: noisy[Look.WORD] + noisy[Look.CODE],
     }
-    return max(groups, key=groups.__getitem__)
+    look = max(groups, key=groups.__getitem__)
+    return Look.WORD if look is Look.WHOLE and noisy[Look.CODE] > most_codes else look
