@@ -76,17 +76,6 @@ def require_own(path: Path, *, private: bool = False, holds: str = "your keys or
     _require(target, _ANY if private else _WRITE, holds)
 
 
-def require_private(place: Path, holds: str) -> None:
-    """Refuse a file or folder that others have any right to, wherever it lies; a missing one passes.
-
-    Raises
-    ------
-    KeyStoreError
-        They have; the message has the command that takes it from them.
-    """
-    _require(place, _ANY, holds)
-
-
 def _require(place: Path, forbidden: int, holds: str, *, is_near: bool = True) -> None:
     """Refuse a file or folder by its mode and owner."""
     try:

@@ -158,6 +158,7 @@ def publish_command(
     """
     begun_at = datetime.datetime.now(datetime.UTC)
     from dp_publish.cli.messages.following import logged_to, shown_as_lines, shown_on_terminal, warnings_told
+    from dp_publish.cli.messages.release import describe_receipt, receipt_document
     from dp_publish.data.table import open_table
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.refusal import check_in_advance
@@ -195,6 +196,7 @@ def publish_command(
     signing_key = _signing_key(key, quiet=quiet)
     target = out or Path(f"{_plain_name(data)}.bundle.tar")
     require_no_minisig(target)
+    beside: list[Any] = []
     with contextlib.ExitStack() as meanwhile:
         meanwhile.enter_context(warnings_told(partial(tell, quiet=quiet)))
         meanwhile.enter_context(logged_to(log, data, target, f"{target}.minisig", staging))
@@ -212,10 +214,14 @@ def publish_command(
             cluster=cluster,
             prepared=prepared,
             begun_at=begun_at,
+            then=lambda receipt: beside.extend(_write_beside(receipt, prepared.policy, signing_key, quiet=quiet)),
         )
     if why:
         tell(why, quiet=quiet)
-    _finish(receipt, prepared.policy, signing_key, as_json=as_json, quiet=quiet)
+    with already(_done(receipt)):
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        text = describe_receipt(receipt, prepared.policy, *beside, width=width)
+        answer(text, receipt_document(receipt, *beside), as_json=as_json, quiet=quiet)
 
 
 @cli.command("policy")
@@ -530,18 +536,22 @@ def _known_ledger(place: str | None, *, own: bool = False) -> Ledger:
     return ledger
 
 
-def _finish(receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, as_json: bool, quiet: bool) -> None:
-    """Write signature and page beside a release that was published, and print the receipt."""
-    from dp_publish.cli.messages.release import describe_receipt, receipt_document, write_page
+def _write_beside(
+    receipt: Receipt, resolved: Policy, key: Ed25519PrivateKey, *, quiet: bool
+) -> tuple[Path | RemotePath | None, Path | None]:
+    """Write signature and page beside a release that was published, and return where they are."""
+    from dp_publish.cli.messages.release import write_page
     from dp_publish.release.publishing import sign_beside
 
-    with already(f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"):
+    with already(_done(receipt)):
         minisig, unsigned = sign_beside(receipt, key)
         page, unwritten = write_page(receipt, resolved, key)
         note(filter(None, (unsigned, unwritten)), quiet=quiet)
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        text = describe_receipt(receipt, resolved, minisig, page, width=width)
-        answer(text, receipt_document(receipt, minisig, page), as_json=as_json, quiet=quiet)
+    return minisig, page
+
+
+def _done(receipt: Receipt) -> str:
+    return f"release {receipt.release.lineage.number} is published at {receipt.path} and booked as spent"
 
 
 def _signing_key(key: str, *, quiet: bool) -> Ed25519PrivateKey:

@@ -301,8 +301,10 @@ def _is_over(ledger: Ledger, begun: Begun, *, ours: bool) -> bool:
         return True  # it came to nothing
     found, sealed = ledger.find(dataset, begun.mark), begun.sealed()
     entry = None if found is None else ledger.entry(found)
-    if found is None or entry is None or entry.state in ("cancelled", "published"):
+    if found is None or entry is None or entry.state == "cancelled":
         return True
+    if entry.state == "published":  # and something beside it may be missing
+        return not (ours and sealed is not None and choose_target(sealed.out).holds(sealed.manifest_sha256))
     if sealed is None and entry.state == "sealed":
         return True  # what was drawn is lost, and must not be drawn again
     if not begun.why_spent:

@@ -59,7 +59,7 @@ class Order:
         The publisher's.
     ledger : Ledger
         Where it is booked.
-    begun_at : datetime
+    begun_at, then : datetime, callable
         As of `publish`.
     progress : callable, optional
         Called with the number of rows done.
@@ -76,6 +76,7 @@ class Order:
     key: Ed25519PrivateKey
     ledger: Ledger
     begun_at: datetime.datetime
+    then: Callable[[Any], None]
     progress: Callable[[int], None] | None = None
     keystream: Keystream | None = None
 

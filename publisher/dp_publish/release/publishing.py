@@ -90,6 +90,7 @@ def publish(
     cluster: Cluster | None = None,
     prepared: Prepared | None = None,
     begun_at: datetime.datetime | None = None,
+    then: Callable[[Receipt], None] = lambda _: None,
 ) -> Receipt:
     """Add calibrated noise to a table and write it as one signed bundle, or go on with a release that ended early.
 
@@ -121,6 +122,8 @@ def publish(
     begun_at : datetime, optional
         When the release was begun, by UTC, which it states: before the table was read, as how long that takes tells of
         it. By default when this is called.
+    then : callable, optional
+        Writes what goes beside the bundle. If the process ends before it is through, the same command calls it.
 
     Returns
     -------
@@ -146,7 +149,7 @@ def publish(
     if policy.privacy.neighbours.n_rows_public:
         table.count_rows()  # refuses a table without rows before anything is booked
     columns = kinds, prepared.left_out, prepared.withheld
-    order = Order(policy, *columns, partition, target, key, ledger, begun_at, progress, keystream)
+    order = Order(policy, *columns, partition, target, key, ledger, begun_at, then, progress, keystream)
     if cluster is not None and policy.sought is not None:
         raise PolicyError(
             "workers cannot find out what columns hold: write a policy that says so with `dp-publish policy DATA`, or "
@@ -209,8 +212,7 @@ def _carry_out(order: Order, maker: Maker, begun: Begun) -> Receipt:
         except BaseException as error:
             _take_back_or_explain(order, maker, begun, reservation, step, error)
             raise
-        begun.remove()
-        return _receipt(order, reservation, sealed)
+        return _receipt(order, reservation, sealed, begun)
 
 
 def _go_on(order: Order, begun: Begun, sealed: Sealed) -> Receipt:
@@ -236,17 +238,20 @@ def _go_on(order: Order, begun: Begun, sealed: Sealed) -> Receipt:
                 f"{_name(reservation)} was signed, and is gone: it may have been seen, and stays on the books as "
                 "spent; publish anew"
             )
-        ledger.commit(reservation, sealed.manifest_sha256, _recorded(target))
-    begun.remove()
-    return _receipt(replace(order, target=target), reservation, sealed)
+        if entry.state != "published":
+            ledger.commit(reservation, sealed.manifest_sha256, _recorded(target))
+    return _receipt(replace(order, target=target), reservation, sealed, begun)
 
 
-def _receipt(order: Order, reservation: Reservation, sealed: Sealed) -> Receipt:
-    """Return what its publisher is told of a release in its place."""
+def _receipt(order: Order, reservation: Reservation, sealed: Sealed, begun: Begun) -> Receipt:
+    """Return what its publisher is told of a release in its place, after all that goes beside it is there."""
     digests, spent = (sealed.manifest_sha256, sealed.blake2b), (reservation.budgets, reservation.spent)
     release, report, remark = sealed.release, sealed.report, sealed.remark
     left_out = order.left_out if sealed.left_out is None else sealed.left_out
-    return Receipt(order.target.path, release, *digests, left_out, report, remark, order.withheld, *spent)
+    receipt = Receipt(order.target.path, release, *digests, left_out, report, remark, order.withheld, *spent)
+    order.then(receipt)
+    begun.remove()
+    return receipt
 
 
 def _recorded(target: Target) -> str:

@@ -84,12 +84,11 @@ def test_the_same_command_finishes_a_release(
     with killed(stop):
         publish_here(path, policy, out=out)
     first = place.read_bytes() if place.is_file() else b""
-    if stop == "published":
-        with pytest.raises(DpGraphError, match="already"):
-            publish_here(path, policy, out=out)
-    else:
-        receipt = publish_here(path, policy, out=out)
-        assert receipt.path == place
+    beside: list[Receipt] = []
+    receipt = publish_here(path, policy, out=out, then=beside.append)
+    assert (receipt.path, beside) == (place, [receipt])
+    with pytest.raises(DpGraphError, match="already"):
+        publish_here(path, policy, out=out)
 
     (entry,) = Ledger().entries()
     with open_bundle(place, allow_older=True) as opened:
