@@ -321,10 +321,11 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def decoded(values: pa.Array) -> pa.Array:
-    """Return values one by one, of a dictionary or of runs; half floats, of which Arrow has few kernels, as floats."""
+    """Return values one by one, of a dictionary or of runs, in a type that Arrow computes with."""
     values = pc.run_end_decode(values) if pa.types.is_run_end_encoded(values.type) else values
     values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-    return pc.cast(values, pa.float32()) if pa.types.is_float16(values.type) else values
+    plain = {pa.float16(): pa.float32(), pa.string_view(): pa.string()}.get(values.type)
+    return values if plain is None else pc.cast(values, plain)
 
 
 def _convert(values: pa.Array, field: pa.Field) -> pa.Array:

@@ -91,8 +91,9 @@ def _see(cells: pa.Array, written: Written) -> _Seen:
     cells = decoded(cells)
     if not is_text(cells.type):
         return _Seen(cells, cells, not pa.types.is_nested(cells.type), np.zeros(len(cells), dtype=bool))
+    cells = pc.fill_null(pc.cast(cells, pa.string()), "")
     look, values = as_they_look(cells, written)
-    is_gap_there = pc.fill_null(is_gap(trim(cells), written.missing), True)
+    is_gap_there = is_gap(trim(cells), written.missing)
     odd = pc.and_not(pc.is_null(values), is_gap_there).to_numpy(zero_copy_only=False)
     return _Seen(cells, values, look not in (Look.WORD, Look.TRUTH), odd)
 

@@ -279,3 +279,9 @@ def test_columns_without_two_different_values_are_pointed_out() -> None:
     cells = {"same": [1, None, 1] * 50, "text": ["a", "", None] * 50, "two": [1, 2, 1] * 50}
     (said,) = point_out_oddities(open_table(pa.table(cells)), [*cells])
     assert "150 rows: 'same', 'text'." in said
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_a_null_among_numbers_in_text_is_no_word(kind: pa.DataType) -> None:
+    """It is a gap, as an empty cell of a text file is, and nothing is said of it."""
+    assert point_out_oddities(open_table(pa.table({"x": pa.array(["1.5", "2", None] * 20, kind)})), ["x"]) == []
