@@ -117,7 +117,10 @@ bounds = [0, 100]
         assert "sex (m)" in (tmp_path / "graph" / name).read_text()
 
     words = ("dp-learn", "one.tar", "--estimator", "regression", "--target")
-    assert '"sex (m)"' in command(*words, "pay", "--out", "by-sex").stdout
+    assert re.search(
+        r'\+\S+ \(\+\S+, \+8\S* to \+9\S*\)  "sex \(m\)"', command(*words, "pay", "--out", "by-sex").stdout
+    )
+    assert "unpenalised,standard_error,ci_low,ci_high" in (tmp_path / "by-sex" / "coefficients.csv").read_text()
     assert all(command(*words, name, "--out", "of-sex").returncode == 0 for name in ("sex", "sex (m)"))
     refused = command("dp-learn", "one.tar", "two.tar").stderr
     assert "column 'sex' stands for 0 = m, 1 = f in two.tar and for 0 = f, 1 = m in one.tar" in refused
