@@ -294,7 +294,7 @@ class InferenceFit:
         of 0.1, 85 to 90 % up to 0.3, and 65 to 75 % beyond, where false discoveries were above the stated rate too.
     misfit : float
         The share of pairs whose estimate would be off by more than half a standard error because the graph does not
-        explain S^; see `_misfit`.
+        explain S^; see `misfit_of`.
     """
 
     precision: FloatArray
@@ -374,7 +374,7 @@ def _fit_on_chosen(pooled: PooledCovariance, chosen: Solution, penalty: FloatArr
     d = pooled.deviations
     precision, share = _refit(pooled.correlation, chosen.precision, penalty)
     precision = precision / np.outer(d, d)
-    return InferenceFit(precision, share, _misfit(pooled, precision))
+    return InferenceFit(precision, share, misfit_of(pooled, precision))
 
 
 def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray) -> tuple[FloatArray, float]:
@@ -383,7 +383,7 @@ def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray) -> 
     return (refitted.precision, refitted.share) if refitted else (chosen, 1.0)
 
 
-def _misfit(pooled: PooledCovariance, precision: FloatArray) -> float:
+def misfit_of(pooled: PooledCovariance, precision: FloatArray) -> float:
     """Return the share of pairs for which the second-order error left in T exceeds half a standard error.
 
     That error is ``D Sigma D`` with D the error of Theta. Of D, what Theta - Theta S^ Theta shows beyond sqrt(2 log p)
@@ -434,7 +434,8 @@ def infer_coefficients(
     coefficients = inverse @ pooled.covariance[others, target]
     forms = np.zeros((len(others) + 1, len(others) + 1))
     forms[:-1, others], forms[-1, others], forms[-1, target] = inverse, -coefficients, 1.0
-    return coefficients, np.sqrt(np.maximum(errors_of(forms).products[:-1, -1], 0.0))
+    fitted = pooled.n_rows / max(pooled.n_rows - len(forms), 1)  # coefficients make residuals smaller
+    return coefficients, np.sqrt(errors_of(forms).products[:-1, -1] * fitted)
 
 
 def well_determined_inverse(pooled: PooledCovariance) -> FloatArray | None:

@@ -234,9 +234,10 @@ def _strongest_coefficients(table: pd.DataFrame) -> list[str]:
     if "standard_error" in table:
         size = (table["unpenalised"] / table["standard_error"]).abs()
     lines = []
-    for each in table.loc[size.sort_values(ascending=False, kind="stable").index[:_SHOWN]].to_dict("records"):
-        ends = [f"{each[name]:+.4g}" for name in ("unpenalised", "ci_low", "ci_high") if name in each]
-        told = f" ({ends[0]}, {ends[1]} to {ends[2]})" if ends else ""
+    for each in table.loc[size.nlargest(_SHOWN).index].to_dict("records"):
+        told = ""
+        if "ci_low" in each:
+            told = f" ({each['unpenalised']:+.4g}, {each['ci_low']:+.4g} to {each['ci_high']:+.4g})"
         lines.append(f"    {each['coefficient']:+.4g}{told}  {quote_name(str(each['column']))}")
     return lines
 
