@@ -481,10 +481,10 @@ def _require_same_columns(
     for name, column in mine.items():
         its, said = other[name], ""
         ours, theirs = (each.get(name, []) for each in levels)
-        if ours != theirs:
+        if ours != theirs and ours and theirs:
             said = (
-                f"stands for the levels {listed(ours) or 'of none'} in {here} and {listed(theirs) or 'of none'} in "
-                f"{there}, so they cannot be {done}: {policies}"
+                f"stands for the levels {listed(ours)} in {here} and {listed(theirs)} in {there}, so they cannot be "
+                f"{done}: {policies}"
             )
         elif column.block != its.block:
             said = f"is a level in only one of {here} and {there}, so they cannot be {done}: {policies}"
