@@ -243,9 +243,9 @@ class _Histogram:
         about = {"low": self.low, "high": self.high, "least": self.least, "most": self.most}
         found = {**about, "mean": self.total / self.n, "counts": [int(count) for count in self.counts]}
         if self.response is not None:
-            seen = np.array([self.total / self.n])
+            seen = np.asarray(self.total / self.n)
             share = np.clip(self.response.share_before(seen), 0.0, 1.0)
-            found["share"] = [float(each[0]) for each in (share, *share_interval(seen, self.n, response=self.response))]
+            found["share"] = [*map(float, (share, *share_interval(seen, self.n, response=self.response)))]
         return found
 
 

@@ -232,14 +232,15 @@ def rare_gaps(pooled: PooledCovariance, levels: Levels) -> list[str]:
     pairs = {name: levels.blocks[name] for name in levels.fills}
     clear = clear_variances(pooled)
     told = {name: place for name, (_, place) in pairs.items() if len(_usable_pair(pairs[name], clear, pooled)) == 2}
+    rare = [name for name in pairs if name not in told]
     if told and pooled.has_errors:
         kept = np.flatnonzero(clear)
         own, gaps = keep_columns(pooled, kept), np.searchsorted(kept, list(told.values()))
         others = np.flatnonzero(~np.isin(kept, [place for _, place in pairs.values()]))
         errors = np.median(null_standard_errors(own)[np.ix_(gaps, others)], axis=1)
         seen = _SHIFT * own.deviations[gaps] >= _ERRORS * errors
-        told = {name: told[name] for name, is_seen in zip(list(told), seen, strict=True) if is_seen}
-    return [name for name in pairs if name not in told]
+        rare += [name for name, is_seen in zip(told, seen, strict=True) if not is_seen]
+    return rare
 
 
 def _usable(places: npt.NDArray[np.intp], pooled: PooledCovariance, location: FloatArray) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -167,20 +168,16 @@ def _draw_errors(pooled: PooledCovariance, count: int) -> list[FloatArray]:
 
 
 def read_samples(
-    bundles: Sequence[Bundle],
-    make: Callable[[list[RowSource | CovarianceSource]], list[Sample]],
-    *,
-    done: str = "pooled",
-    gaps: bool = True,
+    bundles: Sequence[Bundle], make: Callable[[list[RowSource | CovarianceSource]], list[Sample]], **options: Any
 ) -> tuple[list[Sample], list[str]]:
     """Return the samples made of the sources of bundles without gaps too few to inform, and sentences on those.
 
-    The parameters are those of `bundle_sources`.
+    The options are those of `bundle_sources`.
     """
-    sources, notes = bundle_sources(bundles, done=done, gaps=gaps)
+    sources, notes = bundle_sources(bundles, **options)
     samples = make(sources)
     if rare := dict.fromkeys(name for each in samples for name in rare_gaps(each.pooled, each.levels)):
-        sources, notes = bundle_sources(bundles, done=done, gaps=gaps, rare=rare)
+        sources, notes = bundle_sources(bundles, rare=rare, **options)
         samples = make(sources)
     return samples, notes
 

@@ -161,7 +161,7 @@ def bundle_sources(
     """
     fills = [_fills_of(bundle).items() for bundle in bundles]
     shared = [name for name, _ in set.intersection(*map(set, fills))] if gaps else []
-    told = [name for name in shared if shown_names(bundles[0]).get(name, name) not in rare]
+    told = [name for name in shared if name not in rare]
     for bundle in bundles[1:]:
         _require_same_columns(bundle, bundles[0], told, done)
     as_scores, notes = _require_one_scale(bundles, done)
@@ -189,10 +189,9 @@ def shown_names(bundle: Bundle) -> dict[str, str]:
     """Return the names by which results call columns of two levels: with the level that is 1, which a sign is about."""
     taken = {column.name for column in bundle.release.columns}
     shown = {
-        name: f"{source.name} ({source.levels[1]})"
+        source.columns[0]: f"{source.name} ({source.levels[1]})"
         for source in bundle.release.sources
-        if len(source.levels) == 2
-        for name in (source.name, source.columns[0])
+        if len(source.levels) == 2 and not source.is_block
     }
     return {name: said for name, said in shown.items() if said not in taken}
 
@@ -200,8 +199,7 @@ def shown_names(bundle: Bundle) -> dict[str, str]:
 def _with_names(source: RowSource | CovarianceSource, shown: Mapping[str, str]) -> RowSource | CovarianceSource:
     """Return a source whose columns and nodes have other names."""
     columns, nodes = (tuple(shown.get(name, name) for name in own) for own in (source.columns, source.levels.nodes))
-    fills = {shown.get(name, name): fill for name, fill in source.levels.fills.items()}
-    return replace(source, columns=columns, levels=replace(source.levels, nodes=nodes, fills=fills))
+    return replace(source, columns=columns, levels=replace(source.levels, nodes=nodes))
 
 
 def bundle_source(
@@ -475,16 +473,17 @@ def _require_same_columns(
             f"{here} and {there} do not have the same columns, so they cannot be {done}: only one has "
             f"{and_more([*map(quote_name, differing)], 5)}; {policies}"
         )
-    levels, its_levels = (
-        {each.columns[0]: each.levels for each in one.release.sources if not each.has_level_columns}
+    levels = [
+        {each.columns[0]: [*each.levels] for each in one.release.sources if not each.has_level_columns}
         for one in (bundle, like)
-    )
+    ]
     for name, column in mine.items():
         its, said = other[name], ""
-        if levels.get(name) != its_levels.get(name) and {name} & levels.keys() & its_levels.keys():
+        ours, theirs = (each.get(name, []) for each in levels)
+        if ours != theirs and ours and theirs:
             said = (
-                f"stands for {_order(levels[name])} in {here} and for {_order(its_levels[name])} in {there}, so they "
-                f"cannot be {done}: {policies}"
+                f"stands for the levels {listed(ours)} in {here} and {listed(theirs)} in {there}, so they cannot be "
+                f"{done}: {policies}"
             )
         elif column.block != its.block:
             said = f"is a level in only one of {here} and {there}, so they cannot be {done}: {policies}"
@@ -506,10 +505,6 @@ def _require_same_columns(
         if said:
             raise SchemaError(f"column {name!r} {said}")
     return mine, other
-
-
-def _order(levels: Sequence[str]) -> str:
-    return ", ".join(f"{place} = {quote_name(level)}" for place, level in enumerate(levels)) or "a number"
 
 
 def _scale(column: Column) -> str:

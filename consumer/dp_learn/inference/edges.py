@@ -33,7 +33,7 @@ SURE estimates for a heteroscedastic hierarchical model, JASA 107(500).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from dp_bundle.base.errors import EstimationError, NotConvergedError, ParameterError
 from dp_bundle.privacy.normal import normal_quantile
-from dp_learn.covariance.estimate import FormErrors, PooledCovariance
+from dp_learn.covariance.estimate import FormErrors, PooledCovariance, keep_columns
 from dp_learn.covariance.standard_errors import form_errors, form_variances, mechanism_variances, universal_penalty
 from dp_learn.glasso.feasibility import smallest_solvable_alpha
 from dp_learn.glasso.graph_fit import find_start, fit_on_graph
@@ -294,7 +294,7 @@ class InferenceFit:
         of 0.1, 85 to 90 % up to 0.3, and 65 to 75 % beyond, where false discoveries were above the stated rate too.
     misfit : float
         The share of pairs whose estimate would be off by more than half a standard error because the graph does not
-        explain S^; see `_misfit`.
+        explain S^; see `misfit_of`.
     """
 
     precision: FloatArray
@@ -328,7 +328,7 @@ def fit_for_inference(pooled: PooledCovariance) -> InferenceFit:
     usual = _fit(pooled)
     if usual.misfit <= MISFIT:
         return usual
-    if (inverse := _well_determined_inverse(pooled)) is not None:
+    if (inverse := well_determined_inverse(pooled)) is not None:
         return InferenceFit(inverse, 0.0)
     for factor in _DENSER:
         denser = _fit_denser(pooled, factor)
@@ -374,7 +374,7 @@ def _fit_on_chosen(pooled: PooledCovariance, chosen: Solution, penalty: FloatArr
     d = pooled.deviations
     precision, share = _refit(pooled.correlation, chosen.precision, penalty)
     precision = precision / np.outer(d, d)
-    return InferenceFit(precision, share, _misfit(pooled, precision))
+    return InferenceFit(precision, share, misfit_of(pooled, precision))
 
 
 def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray) -> tuple[FloatArray, float]:
@@ -383,7 +383,7 @@ def _refit(correlation: FloatArray, chosen: FloatArray, penalty: FloatArray) -> 
     return (refitted.precision, refitted.share) if refitted else (chosen, 1.0)
 
 
-def _misfit(pooled: PooledCovariance, precision: FloatArray) -> float:
+def misfit_of(pooled: PooledCovariance, precision: FloatArray) -> float:
     """Return the share of pairs for which the second-order error left in T exceeds half a standard error.
 
     That error is ``D Sigma D`` with D the error of Theta. Of D, what Theta - Theta S^ Theta shows beyond sqrt(2 log p)
@@ -405,7 +405,40 @@ def _misfit(pooled: PooledCovariance, precision: FloatArray) -> float:
     return n_off / (len(s) * (len(s) - 1) / 2)
 
 
-def _well_determined_inverse(pooled: PooledCovariance) -> FloatArray | None:
+def infer_coefficients(
+    pooled: PooledCovariance, target: int, errors_of: Callable[[FloatArray], FormErrors]
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return the coefficients of a column on all others without a penalty, and their standard errors.
+
+    With the error E of the covariance, u = (-w, 1) and A the inverse of the predictors' covariance, the error of the
+    coefficients w is ``A E_o u`` to first order: those of forms of S^, noise included.
+
+    Parameters
+    ----------
+    pooled : PooledCovariance
+        The debiased covariance of predictors and target.
+    target : int
+        The position of the target.
+    errors_of : callable
+        As in `infer_nodes`.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n_features - 1,), or None
+        In data units; None where errors have no known law, or the inverse is not well determined.
+    """
+    others = np.flatnonzero(np.arange(len(pooled.columns)) != target)
+    inverse = well_determined_inverse(keep_columns(pooled, others)) if pooled.has_error_law else None
+    if inverse is None:
+        return None
+    coefficients = inverse @ pooled.covariance[others, target]
+    forms = np.zeros((len(others) + 1, len(others) + 1))
+    forms[:-1, others], forms[-1, others], forms[-1, target] = inverse, -coefficients, 1.0
+    fitted = pooled.n_rows / max(pooled.n_rows - len(forms), 1)  # coefficients make residuals smaller
+    return coefficients, np.sqrt(errors_of(forms).products[:-1, -1] * fitted)
+
+
+def well_determined_inverse(pooled: PooledCovariance) -> FloatArray | None:
     """Return the inverse of S^, unless S^ is indefinite or leaves any diagonal entry of it uncertain."""
     if not is_positive_definite(pooled.correlation):
         return None

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from dp_learn.covariance.estimate import FormErrors, NoisyCovariance, PooledCovariance
 from dp_learn.covariance.standard_errors import form_variances
-from dp_learn.inference.edges import Pairs, desparsify, pair_q_values
+from dp_learn.inference.edges import EdgeInference, Pairs, desparsify, pair_q_values
 from dp_learn.matrices.linalg import SMALLEST_P, FloatArray, is_positive_definite, sandwich
 
 _LEAST = 1e-12  # of the largest eigenvalue of a node's residuals
@@ -48,6 +48,8 @@ class NodeInference:
         Wald's, chi-squared where there is no edge; 0 on the diagonal.
     degrees : ndarray of int, shape (G, G)
         Its degrees of freedom, at most the product of the nodes' columns.
+    bars : tuple of EdgeInference and ndarray of int, or None
+        Those of all pairs of columns, and the first column of each node: intervals of pairs of one column each.
     """
 
     nodes: tuple[Any, ...]
@@ -55,6 +57,7 @@ class NodeInference:
     strength: FloatArray
     statistic: FloatArray
     degrees: npt.NDArray[np.intp]
+    bars: tuple[EdgeInference, npt.NDArray[np.intp]] | None = None
 
     @cached_property
     def p_values(self) -> FloatArray:
@@ -75,13 +78,18 @@ class NodeInference:
         return normal_scores(self.statistic, self.degrees)
 
     def at(self, pairs: Pairs) -> dict[str, Any]:
-        """Return the tests of some pairs, given by the positions of their nodes."""
-        return {
+        """Return the tests of some pairs, given by the positions of their nodes, and intervals of single columns."""
+        told = {
             "statistic": self.statistic[pairs],
             "degrees_of_freedom": self.degrees[pairs],
             "p_value": self.p_values[pairs],
             "q_value": self.q_values[pairs],
         }
+        if self.bars is None:
+            return told
+        bars, ends = self.bars[0], tuple(self.bars[1][end] for end in pairs)
+        found = {"desparsified": bars.partial_correlation[ends], **bars.error_bars_at(ends)}
+        return {name: np.where(self.degrees[pairs] == 1, each, np.nan) for name, each in found.items()} | told
 
 
 def infer_nodes(

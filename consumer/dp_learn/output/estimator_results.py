@@ -16,7 +16,7 @@ import pandas as pd
 from dp_bundle import Bundle
 from dp_bundle.base.errors import ParameterError
 from dp_bundle.base.quoting import counted, listed, quote_name
-from dp_bundle.manifest.columns import Asinh
+from dp_bundle.manifest.columns import Asinh, Scores
 from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.consistency import find_bundle_contradictions
 from dp_learn.covariance.estimate import PooledCovariance, keep_columns
@@ -29,6 +29,7 @@ from dp_learn.estimators.lda import DebiasedLDA
 from dp_learn.estimators.ridge import DebiasedRidgePrecision, DebiasedRidgeRegression
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
 from dp_learn.glasso.graph_fit import fit_on_graph
+from dp_learn.inference.edges import infer_coefficients
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.messages import NOISE, PENALTY, describe_edges, describe_number
@@ -41,6 +42,7 @@ REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a gra
 PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
 _NAMED = 8  # columns
 _SHOWN = 10  # edges and coefficients
+_NORMAL = 1.959964
 
 
 def learn_alternative(
@@ -78,6 +80,10 @@ def learn_alternative(
 
     kept, notes = _usable_columns(sample, target)
     notes = [*of_gaps, *notes]
+    if name in PREDICTING and any(isinstance(column.transform, Scores) for column in bundles[0].release.columns):
+        notes.append(
+            "coefficients are of normal scores, about standard deviations of a column's ranks, and not of its units"
+        )
     pooled, location = keep_columns(pooled, kept), location[kept]
     drowned: tuple[str, ...] = ()
     options: dict[str, Any] = {"alpha": alpha}
@@ -105,7 +111,7 @@ def learn_alternative(
     }
 
     if name in _TOLD:
-        own, tables, lines = _TOLD[name](fitted, pooled)
+        own, tables, lines = _TOLD[name](fitted, sample, kept)
         return Result(bundles, {**summary, **own}, tables=tables, lines=lines)
     precision, share = refit_estimate(fitted, pooled) if refit and name in REFITTED else (fitted.precision_, 1.0)
     with few_threads(len(kept)):  # any estimate is judged by the same tests and evidence
@@ -156,7 +162,8 @@ def refit_estimate(fitted: Any, pooled: PooledCovariance) -> tuple[FloatArray, f
 _Told = tuple[Summary, dict[str, pd.DataFrame], list[str]]
 
 
-def _tell_thresholded(fitted: Any, pooled: PooledCovariance) -> _Told:
+def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
+    pooled = keep_columns(sample.pooled, kept)
     names, edges = list(pooled.columns), fitted.edges_
     tables = {
         "edges.csv": edges,
@@ -173,9 +180,22 @@ def _tell_thresholded(fitted: Any, pooled: PooledCovariance) -> _Told:
     return {"n_edges": len(edges)}, tables, lines
 
 
-def _tell_regression(fitted: Any, _: PooledCovariance) -> _Told:
+def _tell_regression(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
     table = pd.DataFrame({"column": list(fitted.feature_names_in_), "coefficient": np.ravel(fitted.coef_)})
     table = table[~table["column"].isin(fitted.drowned_)].reset_index(drop=True)
+    own = np.array([place for place in kept if sample.pooled.columns[place] not in fitted.drowned_])
+    pooled = keep_columns(sample.pooled, own)
+    place = pooled.columns.index(fitted.target)
+    found = infer_coefficients(pooled, place, lambda forms: sample.row_errors(pooled, own, forms))
+    told = (
+        "coefficients of the largest; they have no intervals, as rows and noise leave too little to tell their errors"
+    )
+    if found is not None:
+        w, error = found
+        table = table.assign(
+            unpenalised=w, standard_error=error, ci_low=w - _NORMAL * error, ci_high=w + _NORMAL * error
+        )
+        told = "coefficients of the surest, with unpenalised ones and 95 % intervals, noise included, in brackets"
     intercept, r_squared, bound = float(fitted.intercept_), float(fitted.r_squared_), float(fitted.excess_bound_)
     is_bounded = math.isfinite(bound)
 
@@ -184,13 +204,14 @@ def _tell_regression(fitted: Any, _: PooledCovariance) -> _Told:
     lines = [
         f"  {quote_name(fitted.target)} = {intercept:.5g} + sum of coefficients times columns; {known}",
         f"  {exceeds if is_bounded else 'no bound is known on the accuracy lost to the noise'}",
+        f"  {told}:",
         *_strongest_coefficients(table),
     ]
     summary = {"target": fitted.target, "intercept": intercept, "r_squared": r_squared}
     return {**summary, "excess_bound": bound if is_bounded else None}, {"coefficients.csv": table}, lines
 
 
-def _tell_discriminant(fitted: Any, _: PooledCovariance) -> _Told:
+def _tell_discriminant(fitted: Any, _: Sample, __: npt.NDArray[np.int64]) -> _Told:
     names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
     table = pd.DataFrame({"column": names, "coefficient": fitted.coef_[1] - fitted.coef_[0]})
     means = pd.DataFrame(fitted.means_, classes, names)
@@ -209,9 +230,16 @@ def _tell_discriminant(fitted: Any, _: PooledCovariance) -> _Told:
 
 
 def _strongest_coefficients(table: pd.DataFrame) -> list[str]:
-    strongest = table.sort_values("coefficient", key=abs, ascending=False, kind="stable").head(_SHOWN)
-    named = zip(strongest["column"], strongest["coefficient"], strict=True)
-    return [f"    {coefficient:+.4g}  {quote_name(str(name))}" for name, coefficient in named]
+    size = table["coefficient"].abs()
+    if "standard_error" in table:
+        size = (table["unpenalised"] / table["standard_error"]).abs()
+    lines = []
+    for each in table.loc[size.nlargest(_SHOWN).index].to_dict("records"):
+        told = ""
+        if "ci_low" in each:
+            told = f" ({each['unpenalised']:+.4g}, {each['ci_low']:+.4g} to {each['ci_high']:+.4g})"
+        lines.append(f"    {each['coefficient']:+.4g}{told}  {quote_name(str(each['column']))}")
+    return lines
 
 
 _TOLD = {"thresholded-covariance": _tell_thresholded, "regression": _tell_regression, "lda": _tell_discriminant}

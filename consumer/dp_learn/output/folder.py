@@ -13,6 +13,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -360,7 +361,8 @@ def write_graphml(
         named = "".join(f'<data key="{name}">{node.translate(_ESCAPES)}</data>' for name in _NAMES_OF_NODES)
         lines.append(f"    <node id={spelled}>{named}</node>")
     for source, target, *values in zip(sources, targets, *(each.tolist() for each in numbers.values()), strict=True):
-        data = "".join(f'<data key="d{index}">{value!r}</data>' for index, value in enumerate(values))
+        known = (each for each in enumerate(values) if not math.isnan(each[1]))
+        data = "".join(f'<data key="d{index}">{value!r}</data>' for index, value in known)
         lines.append(f"    <edge source={ends[source]} target={ends[target]}>{data}</edge>")
     path.write_text("\n".join([*lines, "  </graph>", "</graphml>", ""]), encoding="utf-8")
 

@@ -200,7 +200,8 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
         ranked += f", ranked by {'the tests' if fdr else 'evidence'}; there are no intervals"
     shown = [{name: values[place] for name, values in edges.items()} for place in sure[:_SHOWN]]
     lines = [line for edge in shown for line in (_describe_edge(edge), *_describe_levels(graph, edge))]
-    if with_intervals and not all(edge["ci_low"] <= edge["partial_correlation"] <= edge["ci_high"] for edge in shown):
+    weights = [(edge["partial_correlation"], edge["ci_low"], edge["ci_high"]) for edge in shown if with_intervals]
+    if any(weight < low or weight > high for weight, low, high in weights):
         penalty = ", and the penalty shrinks it" if shrunk else ""
         why = f"it assumes that pairs without an edge are unrelated{penalty}"
         why = "it is shrunk for the noise" if for_noise else why
@@ -242,10 +243,13 @@ def describe_number(value: float) -> str:
 
 
 def has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the edges whose interval has the sign of their weight, or whose test or evidence is clear."""
+    """Return a mask of the edges whose interval has the sign of their weight, and whose test or evidence is clear."""
     weight = np.asarray(edges["partial_correlation"])
     if "ci_low" in edges:
-        return np.asarray(np.where(weight > 0.0, edges["ci_low"] > 0.0, edges["ci_high"] < 0.0))
+        doubtful = np.where(
+            weight > 0.0, edges["ci_low"] <= 0.0, edges["ci_high"] >= 0.0
+        )  # nothing where there is none
+        return np.asarray(~doubtful & (edges.get("p_value", 0.0) < _LEVEL))
     if "p_value" in edges:
         return np.asarray(edges["p_value"] < _LEVEL)
     if "evidence" in edges:
@@ -255,7 +259,7 @@ def has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
 
 def _judged_by(edges: dict[str, Any]) -> str:
     if "ci_low" in edges:
-        return "judging by the 95 % intervals"
+        return f"judging by the {'tests and ' * ('statistic' in edges)}95 % intervals"
     return "judging by the tests" if "p_value" in edges else "as noise alone could account for the evidence"
 
 
@@ -272,7 +276,7 @@ def _describe_edge(edge: dict[str, Any]) -> str:
     text = describe_number(edge["partial_correlation"])
     if edge.get("degrees_of_freedom", 1) > 1:
         text = f" {text.lstrip('+')}"
-    if "ci_low" in edge:
+    if not math.isnan(edge.get("ci_low", math.nan)):
         bracket = [describe_number(edge[name]) for name in ("desparsified", "ci_low", "ci_high")]
         text += f" ({bracket[0]}, {bracket[1]} to {bracket[2]})"
     return f"    {text}  {quote_name(edge['source'])} -- {quote_name(edge['target'])}"

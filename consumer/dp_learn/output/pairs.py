@@ -127,5 +127,5 @@ def margin_tables(margins: Sequence[Margin], release: Release) -> dict[str, pd.D
         for each in summarize_margin(margin, n_rows, variance, bounds.get(margin.name))
     ]
     columns = ["column", "quantity", "estimate", "ci_low", "ci_high"]
-    quantiles = {"quantiles.csv": pd.DataFrame(estimates, columns=columns)}
-    return {"margins.csv": cells, **({} if release.margins is None else quantiles)}
+    quantiles = pd.DataFrame(estimates, columns=columns)
+    return {"margins.csv": cells} if release.margins is None else {"margins.csv": cells, "quantiles.csv": quantiles}

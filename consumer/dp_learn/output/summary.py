@@ -67,13 +67,12 @@ class Result:
 
 def read_histograms(bundles: Sequence[Bundle], sample: Sample) -> tuple[Margin, ...]:
     """Return the histograms of a release learned from alone: by normal scores, or of levels replaced at random."""
-    bundle, *others = bundles
-    if bundle.release.margins is not None and not others:
-        return bundle.margins()
-    if others or not sample.levels.responses:
+    release, (shift, factor) = bundles[0].release, sample.levels.change
+    if len(bundles) > 1:
         return ()
-    shift, factor = sample.levels.change
-    return response_margins(bundle.release, sample.location / factor + shift)
+    if release.margins is not None:
+        return bundles[0].margins()
+    return response_margins(release, sample.location / factor + shift) if sample.levels.responses else ()
 
 
 def summarize(learned: Learned, bundles: Sequence[Bundle], stability: Stability | None = None) -> Summary:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.standard_errors import CHANCE_EDGES, mechanism_entry_variances
 from dp_learn.glasso.graph_fit import solve_on_graph
 from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.inference.edges import require_testable
+from dp_learn.inference.edges import MISFIT, error_forms, infer_edges, misfit_of, require_testable
 from dp_learn.inference.evidence import FACTOR
 from dp_learn.inference.nodes import NodeInference, block_statistics, infer_nodes, normal_scores
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
@@ -168,13 +169,18 @@ def infer_node_pairs(sample: Sample, fit: Fit) -> tuple[NodeInference, list[str]
     """
     require_testable(fit.pooled)
     start, share = start_of_tests(fit.pooled, fit.nodes, fit.debiased)
+    precision, pooled = fit.nodes.rescale(start), fit.pooled
     tests = infer_nodes(
-        fit.pooled,
-        fit.nodes.rescale(start),
+        pooled,
+        precision,
         fit.nodes.labels,
         fit.nodes.names,
-        lambda b: sample.row_errors(fit.pooled, fit.kept, b, at_least=False),
+        lambda b: sample.row_errors(pooled, fit.kept, b, at_least=False),
     )
+    if not share and misfit_of(pooled, precision) <= MISFIT:
+        errors = sample.row_errors(pooled, fit.kept, error_forms(pooled, precision))
+        first = np.unique(fit.nodes.labels, return_index=True)[1]
+        tests = replace(tests, bars=(infer_edges(pooled, precision, errors), first))
     doubt = (
         "the debiased covariance is so indefinite that it has no unpenalised fit: tests rest on one with "
         f"{share:.0%} of the usual penalty, and p-values are approximate"

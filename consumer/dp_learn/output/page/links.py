@@ -194,14 +194,13 @@ def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> Page
 def draw_forest(graph: GraphEstimate) -> Figure | None:
     """Return the figure of the surest links, None without links or without intervals."""
     edges = graph.edge_columns
-    n_edges = len(edges["source"])
-    if not n_edges or "ci_low" not in edges:
+    known = np.flatnonzero(~np.isnan(edges.get("ci_low", np.empty(0))))[:_MOST]
+    if not len(known):
         return None
 
-    shown = min(n_edges, _MOST)
-    value, low, high = (edges[name][:shown] for name in ("desparsified", "ci_low", "ci_high"))
-    fitted, q_value = edges["partial_correlation"][:shown], edges["q_value"][:shown]
-    pairs = list(zip(edges["source"][:shown], edges["target"][:shown], strict=True))
+    shown, numbers = len(known), ("desparsified", "ci_low", "ci_high", "partial_correlation", "q_value")
+    value, low, high, fitted, q_value = (edges[name][known] for name in numbers)
+    pairs = [(edges["source"][place], edges["target"][place]) for place in known]
     ends, long_ends = (
         [" – ".join(figure_text(name, longest) for name in pair) for pair in pairs] for longest in (_LONGEST_NAME, 80)
     )
@@ -263,5 +262,5 @@ def draw_forest(graph: GraphEstimate) -> Figure | None:
         f"{whole} zero; the first link is between “{first}” and “{second}”, {spelled[0][0]}, from {spelled[1][0]} to "
         f"{spelled[2][0]}. All numbers are in the table of links."
     )
-    title = f"The {shown} surest links" if shown < n_edges else f"{shown} link{'' if shown == 1 else 's'}"
+    title = f"The {shown} surest links" if shown < len(edges["source"]) else f"{shown} link{'' if shown == 1 else 's'}"
     return Figure("forest", f"{title}, with intervals", caption, told, plot)

@@ -153,7 +153,8 @@ TEMPLATES = Path(__file__).with_name("templates")
 _SCRIPTS = {"graph": "graph.js", "forest": "forest.js", "heat": "heat_maps.js"}
 _CAPTIONS = {
     "edges.csv": "The pairs of columns whose correlation exceeds the threshold, surest first.",
-    "coefficients.csv": "The coefficient of every column.",
+    "coefficients.csv": "The coefficient of every column; also without the penalty, with its 95 % interval, noise "
+    "included, where errors are known.",
     "means.csv": "The mean of every column in each class.",
 }
 

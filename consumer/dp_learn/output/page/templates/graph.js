@@ -33,7 +33,8 @@
     (state.chosen < 0 || edges.source[edge] === state.chosen || edges.target[edge] === state.chosen);
 
   function interval_of(edge) {
-    if (!edges.ci_low) return edges.evidence ? `evidence ${edges.evidence[edge].toFixed(1)}` : "";
+    const known = edges.ci_low && edges.ci_low[edge] !== null;
+    if (!known) return edges.evidence ? `evidence ${edges.evidence[edge].toFixed(1)}` : "";
     const bounds = `${signed(edges.ci_low[edge], 3)} to ${signed(edges.ci_high[edge], 3)}`;
     return `without a graph ${signed(edges.desparsified[edge], 3)}, 95 % interval ${bounds}`;
   }
