@@ -2,13 +2,18 @@
 
 import numpy as np
 import pytest
+from tests.contract.test_solvers import EVERY, autoregressive, random_sparse
 from tests.unit.consumer.selection.chains import P, count_edges, debias, noisy_rows
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn import graphical_lasso
+from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import alpha_grid, solve_path
 
 NODES = [0, 0, 1, 2, 2, 2, 3, 4]
+SIZES = np.geomspace(30, 300, 50).astype(int)  # columns of a graph by its number
+SLOW = (12, 21, 28, 33)
+LONG = set(range(50)) - {0, 4, *SLOW}
 EITHER = pytest.mark.parametrize("groups", [None, NODES])
 
 
@@ -56,6 +61,34 @@ def test_no_correlation_at_all_is_named(weights: np.ndarray | None) -> None:
         matrix[0, 1] = matrix[1, 0] = 0.5
     with pytest.raises(EstimationError, match="no two columns"):
         alpha_grid(matrix, weights=weights)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        0,
+        4,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW),
+        *(pytest.param(each, marks=pytest.mark.long) for each in sorted(LONG)),
+    ],
+)
+@pytest.mark.parametrize("solver", [*EVERY, "of blocks"])
+def test_edges_along_the_path_are_those_of_the_optimum(solver: str, number: int) -> None:
+    """As far as EBIC walks they equal those at a tolerance of 1e-8 from nothing, whichever solver finds these."""
+    p, n_rows = SIZES[number], SIZES[number] * (2, 4, 10)[number % 3]
+    noisy = autoregressive(p, n_rows, number, noise=0.6 * (number % 2)) if number % 4 < 2 else random_sparse(p, n_rows)
+    unit = np.sqrt(np.diagonal(noisy))
+    matrix, options, judge = noisy / np.outer(unit, unit), {"solver": solver}, {"solver": "cd"}
+    if solver == "of blocks":
+        options = judge = {"groups": np.arange(p) // 3}
+    alphas = alpha_grid(matrix, groups=options.get("groups"))
+    chosen = select_ebic(matrix, n_rows, alphas, **options)
+    walked = alphas[: np.count_nonzero(np.isfinite(chosen.n_edges))]
+
+    assert len(walked) > 3
+    for alpha, (_, found) in zip(walked, solve_path(matrix, walked, **options), strict=True):
+        exact = graphical_lasso(matrix, alpha, tol=1e-8, **judge).precision
+        np.testing.assert_array_equal(found.precision != 0.0, exact != 0.0)
 
 
 def test_path_ends_where_the_solver_gives_up() -> None:
