@@ -14,6 +14,7 @@ from dp_bundle.catalog import moments
 from dp_bundle.catalog.making import make_catalog
 from dp_bundle.catalog.moments import survey_moments
 from dp_bundle.cli.main import cli
+from dp_bundle.portals.datacite import datacite_document
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -28,6 +29,18 @@ def path(tmp_path: Path, key: Ed25519PrivateKey) -> Path:
     (tmp_path / "bundles").mkdir()
     names = [HOSTILE, "hdl", "glucose", "age"]
     return write_rounds(tmp_path / "bundles" / "t.tar", release_in_two_rounds(values, 3.0, rng), names, key)
+
+
+def test_rotated_columns_have_numbers_portals_words_of_their_own_and_feeds_names(path: Path, tmp_path: Path) -> None:
+    """No row of the second matrix is called a column of the table, nobody counts in scales, and a signer has a name."""
+    with open_bundle(path) as bundle:
+        frame, said = bundle.to_pandas(), str(datacite_document(bundle.release, []))
+    assert frame.index.tolist()[:4] == [*frame][:4] == [f"rotated {number}" for number in range(1, 5)]
+    assert "clipped to a range about their column's center" in said
+    make_catalog(path.parent, tmp_path / "site")
+    (page,) = (tmp_path / "site").glob("datasets/*/release-1.html")
+    assert "rotated 4" in page.read_text()
+    assert "<author><name>publisher (own key)</name>" in (tmp_path / "site" / "feed.xml").read_text()
 
 
 def test_the_page_has_a_map_a_graph_and_their_numbers(path: Path, tmp_path: Path) -> None:
