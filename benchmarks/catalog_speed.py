@@ -1,6 +1,7 @@
-"""The time that a site of 1000 bundles takes, and a second run: `python benchmarks/catalog_speed.py [BUNDLES]`.
+"""The time that a site of bundles takes, and a second run: `python benchmarks/catalog_speed.py [BUNDLES] [RELEASE]`.
 
-Each bundle holds 178 rows of 13 columns, like the wine table, and is a dataset of its own.
+Each bundle is a release of 2,000 rows of 13 columns, each related to the one before it, as second moments, by
+default, or as rows, and is a dataset of its own.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from dp_bundle.trust.keys import new_key_pair
 from dp_publish import Policy, load_key, publish
 
 
-def main(n_bundles: int) -> None:
+def main(n_bundles: int, release: str) -> None:
     """Write the bundles, make their site twice, add one bundle, and make it again."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         os.environ["DPGRAPH_HOME"] = str(folder / "home")
         new_key_pair()
-        _write_bundles(folder, n_bundles)
+        _write_bundles(folder, n_bundles, release)
         for what in ("all are new", "none changed"):
             _measure(what, folder)
         (folder / "bundles" / "0.tar").unlink()
@@ -38,11 +39,14 @@ def main(n_bundles: int) -> None:
         print(f"the site takes {size / 1e6:.0f} MB")
 
 
-def _write_bundles(folder: Path, n_bundles: int) -> None:
-    """Write bundles of the same noisy rows, each under another name."""
-    table = pd.DataFrame(np.random.default_rng(1).normal(size=(178, 13)), columns=[f"c{place}" for place in range(13)])
+def _write_bundles(folder: Path, n_bundles: int, kind: str) -> None:
+    """Write bundles of the same noisy numbers, each under another name."""
+    rows = np.random.default_rng(1).normal(size=(2000, 13))
+    rows[:, 1:] += 0.7 * rows[:, :-1]
+    table = pd.DataFrame(rows, columns=[f"c{place}" for place in range(13)])
     columns = {name: {"bounds": [-4, 4]} for name in table}
-    policy = Policy.model_validate({"dataset": {"name": "first"}, "privacy": {"mu": 5.0}, "columns": columns})
+    privacy = {"mu": 5.0, "release": kind}
+    policy = Policy.model_validate({"dataset": {"name": "first"}, "privacy": privacy, "columns": columns})
     publish(table, policy, out=folder / "first.tar", key=load_key())
     (folder / "bundles").mkdir()
     with open_bundle(folder / "first.tar") as bundle:
@@ -64,4 +68,5 @@ def _measure(what: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    given = sys.argv[1:]
+    main(int(given[0]) if given else 100, given[1] if len(given) > 1 else "covariance")

@@ -160,8 +160,8 @@ class Bundle:
         -------
         DataFrame
             The noisy rows, all in memory; or the noisy matrix of second moments, labelled both ways, of two rounds that
-            of the second, whose labels stand for rotated columns (see `second_moments` and `transform`). What both hold
-            without the noise is for `dp_learn`.
+            of the second, whose columns are rotated and labelled so (see `second_moments` and `transform`). What both
+            hold without the noise is for `dp_learn`.
 
         Raises
         ------
@@ -173,7 +173,8 @@ class Bundle:
         if self.release.kind == "rows":
             frames: list[pd.DataFrame] = [batch.to_pandas() for batch in self.batches()]
             return pd.concat(frames, ignore_index=True)
-        return pd.DataFrame(self.second_moments(), self.release.labels, self.release.labels)
+        labels = self.release.matrix_labels
+        return pd.DataFrame(self.second_moments(), labels, labels)
 
     def row_groups(self) -> Iterator[RowGroup]:
         """Yield the batches of `batches` as row groups, which any thread may read.

@@ -281,7 +281,7 @@ def _lists(
     made_from = _key(code, *everything, title, address, [tuple(each) for each in refused], names)
     makers = {
         "catalog.jsonld": partial(catalog_document, title, address, ordered),
-        "feed.xml": partial(atom_feed, title, address, ordered),
+        "feed.xml": partial(atom_feed, title, address, ordered, names),
         "SHA256SUMS": partial(checksums, ordered),
     }
     if address:
@@ -328,8 +328,8 @@ def catalog_document(title: str, address: str, offered: Sequence[Facts]) -> str:
     return json.dumps(catalog, indent=1, ensure_ascii=False) + "\n"
 
 
-def atom_feed(title: str, address: str, offered: Sequence[Facts]) -> str:
-    """Return the newest releases as an Atom feed."""
+def atom_feed(title: str, address: str, offered: Sequence[Facts], names: Mapping[str, str]) -> str:
+    """Return the newest releases as an Atom feed; `names` are what the portal calls signers, by their keys."""
     newest = sorted(offered, key=lambda facts: (facts["created"], facts["manifest_sha256"]), reverse=True)[:_NEWEST]
     updated = newest[0]["created"] if newest else _EPOCH
     name = address or f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, title)}"
@@ -341,13 +341,13 @@ def atom_feed(title: str, address: str, offered: Sequence[Facts]) -> str:
         '<feed xmlns="http://www.w3.org/2005/Atom">',
         f"<title>{_text(title)}</title><id>{_text(name)}</id><updated>{updated}</updated>{''.join(links)}",
     ]
-    return "\n".join([*head, *(_entry(address, facts) for facts in newest), "</feed>", ""])
+    return "\n".join([*head, *(_entry(address, facts, names) for facts in newest), "</feed>", ""])
 
 
-def _entry(address: str, facts: Facts) -> str:
+def _entry(address: str, facts: Facts, names: Mapping[str, str]) -> str:
     about, label = facts["about"], facts["label"]
     name = uuid.uuid5(uuid.NAMESPACE_URL, f"sha256:{facts['manifest_sha256']}")
-    by = about["creators"] or [about["publisher"] or facts["signer"]]
+    by = about["creators"] or [about["publisher"] or names.get(facts["signer"]) or facts["signer"]]
     authors = "".join(f"<author><name>{_text(each)}</name></author>" for each in by)
     summary = " ".join([label["who"], *label["strength"]])
     link = f"{address}{facts['folder']}/{facts['page']}"

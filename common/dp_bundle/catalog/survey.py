@@ -215,7 +215,7 @@ def _show_values(bundle: Bundle) -> dict[str, Any]:
 
 
 def _first_entries(bundle: Bundle) -> dict[str, Any]:
-    matrix, labels = bundle.second_moments(), bundle.release.labels
+    matrix, labels = bundle.second_moments(), bundle.release.matrix_labels
     places = list(islice(combinations_with_replacement(range(len(labels)), 2), _ROWS))
     lines = [[labels[row] for row, _ in places], [labels[column] for _, column in places]]
     return {"heads": ["row", "column", "value"], "lines": [*lines, [float(matrix[place]) for place in places]]}

@@ -230,7 +230,7 @@ def _about(release: Release, member: str) -> dict[str, str]:
 
 def _value(moments: SecondMoments, columns: Sequence[Column], member: str) -> str:
     """Return what the entries of a matrix are."""
-    of_matrices = describe_moments(moments, columns)[len(describe_margins(moments.margins, columns)) :]
+    of_matrices = describe_moments(moments, columns, in_file=True)[len(describe_margins(moments.margins, columns)) :]
     value = " ".join(["The noisy sum of products over rows.", *of_matrices])
     if moments.first_round is None:
         return value

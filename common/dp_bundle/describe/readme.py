@@ -109,7 +109,7 @@ def _noise(release: Release) -> list[str]:
         return ["Every value carries random noise; the table below says how much."]
     rounds = _TWO_ROUNDS if release.margins is None else _WITH_MARGINS
     held = _ONE_MATRIX if release.second_moments.first_round is None else rounds
-    return [*held, *map(_inactive, describe_moments(release.second_moments, release.columns))]
+    return [*held, *map(_inactive, describe_moments(release.second_moments, release.columns, in_file=True))]
 
 
 def _where_the_software_is(release: Release) -> list[str]:

@@ -171,7 +171,7 @@ def _named(names: list[str]) -> str:
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
-def describe_moments(moments: SecondMoments | None, columns: Sequence[Column]) -> list[str]:
+def describe_moments(moments: SecondMoments | None, columns: Sequence[Column], *, in_file: bool = False) -> list[str]:
     """Return sentences that say what the matrix of a covariance release is, and which noise is on it; none of rows.
 
     Parameters
@@ -180,11 +180,13 @@ def describe_moments(moments: SecondMoments | None, columns: Sequence[Column]) -
         What the manifest says of the matrix.
     columns : sequence of Column
         The release's, which may be on a scale of their own.
+    in_file : bool
+        As of `describe_size`.
     """
     if moments is None:
         return []
     if moments.first_round is not None:
-        rounds = _describe_rounds(moments, moments.first_round)
+        rounds = _describe_rounds(moments, moments.first_round, in_file=in_file)
         return [*describe_margins(moments.margins, columns), *describe_scale(columns), *rounds]
     held = (
         "A row is (z, c) with z_j = (x_j - center_j) / half_width_j from its column's bounds, shortened to a length "
@@ -214,13 +216,15 @@ def describe_margins(margins: Margins | None, columns: Sequence[Column]) -> list
     ]
 
 
-def _describe_rounds(moments: SecondMoments, first: NoisyMatrix) -> list[str]:
+def _describe_rounds(moments: SecondMoments, first: NoisyMatrix, *, in_file: bool) -> list[str]:
     """Return the sentences of a release of two rounds."""
-    what = "values" if moments.margins is None else "scores"
+    what, made = ("values", "release was") if moments.margins is None else ("scores", "matrices were")
+    clipped = f"{moments.column_clip:.6g} scales of round 1 on either side of their column's center"
+    if not in_file:
+        clipped = f"a range about their column's center, which is {moments.column_clip:.6g} times the scale of round 1"
+        clipped += " on either side"
     return [
-        f"{what.capitalize()} were clipped to {moments.column_clip:.6g} scales of round 1 on either side of their "
-        f"column's center. The {'release was' if moments.margins is None else 'matrices were'} made in two rounds, "
-        "which learning combines.",
+        f"{what.capitalize()} were clipped to {clipped}. The {made} made in two rounds, which learning combines.",
         "Round 1: a row is (u, c) with u_j = (x_j - center_j) / scale_j, shortened to a length of "
         f"{first.radius:.6g} where it is longer, and the constant c = {first.constant:g}; "
         f"{first.noise.label} noise of {_size_of_noise(first)}.",

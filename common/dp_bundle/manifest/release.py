@@ -207,6 +207,15 @@ class Release(Model):
         return [*names, CONSTANT_LABEL] if self.second_moments and self.second_moments.constant else names
 
     @property
+    def matrix_labels(self) -> list[str]:
+        """What the rows of `second_moments` stand for: of two rounds columns that are rotated, which have numbers."""
+        labels, moments = self.labels, self.second_moments
+        if moments is None or moments.first_round is None:
+            return labels
+        n_columns = len(self.columns)
+        return [*(f"rotated {number}" for number in range(1, n_columns + 1)), *labels[n_columns:]]
+
+    @property
     def moment_names(self) -> list[str]:
         """The data members of a covariance release: its matrices, and histograms if it has them."""
         return [*self.matrix_names, *([MARGINS_NAME] if self.margins is not None else [])]

@@ -7,6 +7,7 @@ No number is estimated in this package. Whoever estimates offers a module by an 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,6 +100,7 @@ class Reader(Protocol):
         """Return the graph that is learned by default."""
 
 
+@cache
 def find_reader() -> Reader | None:
     """Return who learns from releases on this machine, if anybody does."""
     return next((cast(Reader, each.load()) for each in entry_points(group=_GROUP)), None)

@@ -128,6 +128,11 @@ class Problem:
         variances: FloatArray = self.covariance.diagonal() + self.penalty.diagonal()
         return variances
 
+    @property
+    def has_choice(self) -> bool:
+        """True if the penalty decides which entries are zero, as any of it is neither zero nor infinite."""
+        return bool(((self.penalty > 0.0) & np.isfinite(self.penalty)).any())
+
     def norms(self, matrix: FloatArray) -> FloatArray:
         """Return the Frobenius norms of a matrix's blocks."""
         return np.abs(matrix)

@@ -27,7 +27,7 @@ PENALTY = "the penalty removes them all; give a smaller --alpha, or leave it out
 _NAMED = 10
 _SHOWN = 10
 _LEVELS = 3
-_LEVEL = 0.05  # of a test, where there is one and no interval
+_LEVEL = 0.05  # the false discovery rate at which an edge counts as sure
 _ERRORS = 1.96  # of its standard error, what a 95 % interval without zero takes where there is no interval
 _CLOSE = 3.0  # standard deviations from a center, where clipping is worth a line
 _TAILS = 1.02  # a factor of variances that is worth a line
@@ -57,9 +57,8 @@ def title_of(summary: Summary, bundles: Sequence[Bundle]) -> str:
 def describe_result(found: Result, folder: Path) -> str:
     """Return the lines that dp-learn prints of a result in a folder."""
     summary, learned = found.summary, found.learned
-    lines = _describe_origin(summary, found.bundles)
-    indefinite = _describe_definiteness(summary, with_cost=learned is not None)
-    lines += [f"  {sentence}" for sentence in (*indefinite, *summary["notes"])]
+    lines = [*_describe_bundles(found.bundles), *_describe_pooling(summary)]
+    lines += [f"  {sentence}" for sentence in _describe_reading(found)]
     if learned is not None:
         tests = " (the edges below are found by tests, which do not use alpha)" if summary["fdr"] else ""
         lines.append(
@@ -87,8 +86,13 @@ def _why_none(summary: Summary) -> str:
     return PENALTY if summary["alpha_chosen_by"] == "the user" else NOISE
 
 
-def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
-    """Return the lines on the bundles, their rows and noise, the error that these leave, and the columns left out."""
+def describe_notes(found: Result) -> list[str]:
+    """Return what a page says of how a result is to be read: the sentences of the terminal, each as a whole one."""
+    said = [*_describe_pooling(found.summary), *_describe_reading(found)]
+    return [f"{each[0].upper()}{each[1:].removesuffix('.')}." for each in said]
+
+
+def _describe_bundles(bundles: Sequence[Bundle]) -> list[str]:
     guarantees = [describe_guarantee(bundle.release)[0] for bundle in bundles]
     alike = len(set(guarantees)) == 1
     lines = []
@@ -99,16 +103,25 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
         )
         if not alike or bundle is bundles[-1]:
             lines += [f"  {sentence}" for sentence in (guarantee, *describe_several(bundle.release.guarantee))]
-    gaps = dict.fromkeys(gap for bundle in summary["bundles"] for gap in bundle["gaps"])
-    lines += [f"  {sentence}" for sentence in (*gaps, *describe_scale(bundles[0].release.columns))]
+    return lines
 
-    if len(bundles) > 1:
-        weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
-        rows = "releases of the same rows" if summary["same_rows"] else "releases of different rows"
-        lines.append(f"pooled as {rows}, with the weights of least variance: {weights}")
+
+def _describe_pooling(summary: Summary) -> list[str]:
+    if len(summary["bundles"]) == 1:
+        return []
+    weights = ", ".join(f"{bundle['weight']:.3g}" for bundle in summary["bundles"])
+    rows = "releases of the same rows" if summary["same_rows"] else "releases of different rows"
+    return [f"pooled as {rows}, with the weights of least variance: {weights}"]
+
+
+def _describe_reading(found: Result) -> list[str]:
+    """Return sentences on gaps and scales, rows and noise, the error that these leave, columns left out, and more."""
+    summary, bundles = found.summary, found.bundles
+    gaps = dict.fromkeys(gap for bundle in summary["bundles"] for gap in bundle["gaps"])
+    lines = [*gaps, *describe_scale(bundles[0].release.columns)]
 
     about = "" if all(map(counts_rows, bundles)) else "about "
-    counted = f"  {about}{summary['n_rows']} rows"
+    counted = f"{about}{summary['n_rows']} rows"
     if (shares := summary["noise_share_of_variance"]) is not None:
         percents = [100.0 * share for share in shares.values()]
         least, middle, most = min(percents), median(percents), max(percents)
@@ -122,15 +135,15 @@ def _describe_origin(summary: Summary, bundles: Sequence[Bundle]) -> list[str]:
     lines.append(counted)
     if summary["kurtosis_factor"] > _TAILS:
         times = math.sqrt(summary["kurtosis_factor"])
-        lines.append(f"  sampling errors count as {times:.3g} times those of Gaussian rows, for the rows' tails")
+        lines.append(f"sampling errors count as {times:.3g} times those of Gaussian rows, for the rows' tails")
     moments = [bundle.release.second_moments for bundle in bundles]
     if any(each is not None and each.first_round is not None for each in moments):
         lines.append(_describe_clips(summary))
     if summary["drowned_columns"]:
         lines.append(
-            f"  drowned by the noise, and left out: {and_more([*map(quote_name, summary['drowned_columns'])], _NAMED)}"
+            f"drowned by the noise, and left out: {and_more([*map(quote_name, summary['drowned_columns'])], _NAMED)}"
         )
-    return lines
+    return [*lines, *_describe_definiteness(summary, with_cost=found.learned is not None), *summary["notes"]]
 
 
 def _describe_clips(summary: Summary) -> str:
@@ -143,7 +156,7 @@ def _describe_clips(summary: Summary) -> str:
     shown = ", ".join(f"{away:.2g} (in {quote_name(name)})" for away, name in close[:_LEVELS]) or f"{_CLOSE:g} or more"
     more = f", and below {_CLOSE:g} in {counted(len(close) - _LEVELS, 'more column')}" * (len(close) > _LEVELS)
     return (
-        f"  both rounds are combined; values were clipped where they lie further from the center than {shown} "
+        f"both rounds are combined; values were clipped where they lie further from the center than {shown} "
         f"standard deviations, as estimated afterwards{more}; rows beyond the radius were shortened, so that "
         "variances may be low"
     )
@@ -184,7 +197,7 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
         return [f"{found}: {why_none}"]
 
     sure = np.flatnonzero(has_sure_sign(edges))
-    unsure = f"may be absent or have the opposite sign, {_judged_by(edges)}"
+    unsure = f"may be absent or have the opposite sign, {judged_by(edges)}"
     if not len(sure):
         return [f"{found}, {'which' if n_edges == 1 else 'all of which'} {unsure}"]
 
@@ -243,24 +256,26 @@ def describe_number(value: float) -> str:
 
 
 def has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
-    """Return a mask of the edges whose interval has the sign of their weight, and whose test or evidence is clear."""
+    """Return a mask of the edges that tests of all pairs find, and whose interval has their sign; else by evidence."""
     weight = np.asarray(edges["partial_correlation"])
+    sure = np.ones(len(weight), dtype=bool)
     if "ci_low" in edges:
         doubtful = np.where(
             weight > 0.0, edges["ci_low"] <= 0.0, edges["ci_high"] >= 0.0
         )  # nothing where there is none
-        return np.asarray(~doubtful & (edges.get("p_value", 0.0) < _LEVEL))
-    if "p_value" in edges:
-        return np.asarray(edges["p_value"] < _LEVEL)
-    if "evidence" in edges:
-        return np.asarray(edges["evidence"] > _ERRORS)
-    return np.ones(len(weight), dtype=bool)
+        sure &= ~doubtful
+    if "q_value" in edges:
+        sure &= edges["q_value"] <= _LEVEL
+    elif "evidence" in edges and "ci_low" not in edges:
+        sure &= edges["evidence"] > _ERRORS
+    return sure
 
 
-def _judged_by(edges: dict[str, Any]) -> str:
-    if "ci_low" in edges:
-        return f"judging by the {'tests and ' * ('statistic' in edges)}95 % intervals"
-    return "judging by the tests" if "p_value" in edges else "as noise alone could account for the evidence"
+def judged_by(edges: dict[str, Any]) -> str:
+    """Return what `has_sure_sign` goes by."""
+    if "q_value" in edges:
+        return f"judging by the tests of all pairs at a false discovery rate of {_LEVEL:g}"
+    return "judging by the 95 % intervals" if "ci_low" in edges else "as noise alone could account for the evidence"
 
 
 def _describe_levels(graph: GraphEstimate, edge: dict[str, Any]) -> list[str]:

@@ -87,7 +87,7 @@ def network(bundle: Bundle) -> Network:
     MemoryLimitError
         It may need more memory than it may have.
     """
-    found = learn_graph(bundle).estimate
+    found = learn_graph(bundle, measures=False).estimate
     place_of = {name: place for place, name in enumerate(found.columns)}
     links = tuple(
         Link(

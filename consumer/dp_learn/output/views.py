@@ -163,13 +163,20 @@ def learn_graph(
     *,
     fdr: float | None = None,
     error_bars: bool = True,
+    measures: bool = True,
     progress: Callable[[str], None] | None = None,
     max_memory: int | None = None,
     **settings: Unpack[Options],
 ) -> Learned:
     """Learn a graph, and return it with its views."""
     learned = learn.learn_graph(
-        bundles, fdr=fdr, error_bars=error_bars, progress=progress, max_memory=max_memory, **settings
+        bundles,
+        fdr=fdr,
+        error_bars=error_bars,
+        measures=measures,
+        progress=progress,
+        max_memory=max_memory,
+        **settings,
     )
     opened = (bundles,) if isinstance(bundles, Bundle) else tuple(bundles)
     found = {each.name: getattr(learned, each.name) for each in fields(learned)}

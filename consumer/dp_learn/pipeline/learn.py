@@ -100,6 +100,7 @@ def learn_graph(
     *,
     fdr: float | None = None,
     error_bars: bool = True,
+    measures: bool = True,
     progress: Callable[[str], None] | None = None,
     max_memory: int | None = None,
     **settings: Unpack[Options],
@@ -115,6 +116,8 @@ def learn_graph(
         List the edges found at this false discovery rate, rather than those of the sparse estimate.
     error_bars : bool
         Whether to estimate them, which takes one more pass over the rows.
+    measures : bool
+        Whether to measure the nodes, too, which takes longest for few columns; without error bars there are none.
     progress : callable, optional
         Called with a few words on every step when it begins.
     max_memory : int, optional
@@ -148,7 +151,7 @@ def learn_graph(
         (sample,), notes = read_samples(opened, lambda each: [Sample(each, n_folds=n_folds, same_rows=same_rows)])
         contradictions = find_bundle_contradictions(opened, sample)
         sample.forget_products()
-        learned = learn_sample(sample, chosen, fdr, begin, contradictions, error_bars=error_bars)
+        learned = learn_sample(sample, chosen, fdr, begin, contradictions, error_bars=error_bars, measures=measures)
         return replace(learned, notes=[*notes, *learned.notes])
 
 
@@ -160,6 +163,7 @@ def learn_sample(
     contradictions: Sequence[str] = (),
     *,
     error_bars: bool = True,
+    measures: bool = True,
 ) -> Learned:
     """Learn from all rows; see `learn_graph`."""
     begin("choosing the graph")
@@ -184,11 +188,11 @@ def learn_sample(
     notes += _describe_share(share, settings)
 
     graph = _graph(sample, fit, precision, evidence, tests, fdr, shrinks=share < 1.0)
-    measures = None
-    if error_bars:
+    measured = None
+    if error_bars and measures:
         begin("measuring the nodes")
-        measures = measure_nodes(sample, fit, graph, settings)
-        notes += measures.notes
+        measured = measure_nodes(sample, fit, graph, settings)
+        notes += measured.notes
 
     nodes = fit.nodes
     names = () if nodes.are_numbers else [nodes.names[label] for label in nodes.labels]
@@ -207,7 +211,7 @@ def learn_sample(
         contradictions=list(contradictions),
         notes=[*notes, *describe_merged(nodes.columns, nodes.levels), *sentences],
         collinear=collinear,
-        measures=measures,
+        measures=measured,
     )
 
 

@@ -25,6 +25,7 @@ from dp_learn.matrices.linalg import FloatArray, is_positive_definite
 PATH_TOL = 1e-6  # as `graphical_lasso` by default, so that a rule judges the graph that the final fit will have
 PATH_MAX_ITER = 1000  # next to the smallest solvable alpha solvers crawl, and no rule chooses there
 SMALLEST = "the smallest alpha of the path was chosen: a smaller one might be better still"
+_ABOVE = 1e-9  # of the largest entry: so far above it solvers tell that the graph is empty
 _EMPTIEST = "the emptiest graph of the path was chosen"  # on a path from `alpha_grid` it has no edges
 
 
@@ -123,7 +124,7 @@ def alpha_grid(
     largest = float((np.abs(s[penalised]) / w[penalised]).max(initial=0.0))
     if not largest > 0.0:
         raise EstimationError("no two columns are correlated at all: there is no graph to select")
-    largest *= 1.0 + 4.0 * np.finfo(float).eps  # so that alpha * weight does not round to below the entry
+    largest *= 1.0 + _ABOVE
     return np.geomspace(largest, largest * ratio, n_alphas)
 
 

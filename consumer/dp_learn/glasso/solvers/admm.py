@@ -24,7 +24,7 @@ from dp_learn.matrices.linalg import Anderson, FloatArray, balancing_factor, eig
 
 RELAXATION = 1.6
 CHECK_EVERY = 5  # iterations between two certificates
-FEW_MORE = 20  # iterations
+FEW_MORE = 40  # iterations
 PATIENCE, LITTLE = 1000, 0.9  # so many iterations must lower the gap by a tenth: rounding stops what does not
 BALANCE_EVERY = 10  # iterations between two changes of rho
 FIRST_CHANGE_OF_UNITS = 10  # the next at twice as many iterations; blocks stay in those in which nodes are alike

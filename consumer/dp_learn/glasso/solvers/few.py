@@ -27,7 +27,7 @@ from dp_learn.glasso.solvers.answers import Answer, Incumbent, Start
 from dp_learn.matrices.linalg import FEW
 
 FEW_COLUMNS = 200  # of `FEW` nodes: with more, a path takes as long as compiling kernels
-CLOSE = 1e-3  # of the gap asked for, where a few more iterations come to it
+CLOSE = 1e-13  # of a gap for each column, which tells the edges, where a few more iterations come to it
 SEARCH_ITER = 500  # for a feasible matrix, where there is no answer
 NAME = "admm"
 
@@ -52,7 +52,7 @@ def solve_few(problem: Problem, *, tol: float, max_iter: int, start: Start | Non
     if not (problem.variances > 0.0).all():
         return None
     gap = tol * problem.n_features
-    answer = solve_at_once(problem, start, gap=gap, max_iter=max_iter, close=CLOSE * gap)
+    answer = solve_at_once(problem, start, gap=gap, max_iter=max_iter)
     if answer is None:
         return None
     status = Status.OPTIMAL if answer.duality_gap <= gap else answer.status
@@ -69,13 +69,8 @@ def solve_few(problem: Problem, *, tol: float, max_iter: int, start: Start | Non
     )
 
 
-def solve_at_once(
-    problem: Problem, start: Start | None, *, gap: float, max_iter: int, close: float = math.inf
-) -> Answer | None:
-    """Return the answer of ADMM in units in which nodes are alike; None where no dual matrix was found definite.
-
-    A few more iterations may bring the gap as `close`.
-    """
+def solve_at_once(problem: Problem, start: Start | None, *, gap: float, max_iter: int) -> Answer | None:
+    """Return the answer of ADMM in units in which nodes are alike; None where no dual matrix was found definite."""
     scaled, units = problem.in_even_units()
     outer = np.outer(units, units)
     known = solve_on_chordal_graph(scaled, gap=gap) if scaled.is_scalar else None
@@ -89,6 +84,7 @@ def solve_at_once(
         best.offer_w(scaled.project(start.w * outer))
         theta = theta if start.theta is None else start.theta / outer
 
+    close = CLOSE * scaled.n_features if scaled.has_choice else math.inf
     n_iter, status = improve(scaled, best, theta, gap=gap, max_iter=max_iter, close=close)
     if best.w is None and not best.unbounded:  # too few iterations, or no solution
         improve(scaled, best, best.theta, gap=0.0, max_iter=SEARCH_ITER, feasible_only=True)

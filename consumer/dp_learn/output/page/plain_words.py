@@ -12,7 +12,7 @@ from dp_bundle.base.quoting import counted, round_up
 from dp_bundle.manifest.guarantee import Guarantee
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import number
-from dp_learn.output.messages import has_sure_sign
+from dp_learn.output.messages import has_sure_sign, judged_by
 from dp_learn.output.page.network import Network
 from dp_learn.output.summary import Result
 
@@ -97,7 +97,7 @@ def _certainty(found: Result, network: Network | None) -> str:
     if not unsure:
         return f"{surest}, and no link listed is in doubt."
     others = f"{unsure:,} of the {network.n_edges:,} links" if network.n_edges > 1 else "it"
-    return f"{surest}; {others} may be absent, or have the opposite sign."
+    return f"{surest}; {others} may be absent or have the opposite sign, {judged_by(edges)}."
 
 
 def _not_listed(found: Result) -> str:

@@ -23,6 +23,7 @@ from dp_bundle.page.document import Page, render_page
 from dp_bundle.page.figures import figure_text
 from dp_bundle.page.tables import PageTable
 from dp_bundle.portals.histograms import draw_margins
+from dp_learn.output.messages import describe_notes
 from dp_learn.output.page import curves
 from dp_learn.output.page.heat_maps import draw_heat_maps, find_heat_maps, heat_map_data
 from dp_learn.output.page.links import columns_table, draw_forest, edges_table, frame_table, loadings_table, nodes_table
@@ -184,6 +185,7 @@ def make_report(found: Result, command: str) -> str:
         "names": list(dict.fromkeys(names)),
         "summary": found.summary,
         "sentences": summarize_plainly(found, network),
+        "notes": describe_notes(found),
         "key_figures": key_figures(found, network),
         "network": network,
         "figures": figures,

@@ -14,6 +14,7 @@ from dp_bundle.catalog import moments
 from dp_bundle.catalog.making import make_catalog
 from dp_bundle.catalog.moments import survey_moments
 from dp_bundle.cli.main import cli
+from dp_bundle.portals.datacite import datacite_document
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -31,7 +32,10 @@ def path(tmp_path: Path, key: Ed25519PrivateKey) -> Path:
 
 
 def test_the_page_has_a_map_a_graph_and_their_numbers(path: Path, tmp_path: Path) -> None:
-    """Pictures have a title and a description, names from strangers are text, and tables hold the strongest pair."""
+    """Pictures have a title and a description, names from strangers are text, and tables hold the strongest pair.
+
+    No row of the second matrix is called a column of the table, nobody counts in scales, and the signer has a name.
+    """
     make_catalog(path.parent, tmp_path / "site")
     (page,) = (tmp_path / "site").glob("datasets/*/release-1.html")
     text = page.read_text()
@@ -40,8 +44,12 @@ def test_the_page_has_a_map_a_graph_and_their_numbers(path: Path, tmp_path: Path
     for kind in ("heat", "network"):
         assert f'aria-labelledby="{kind}-t {kind}-d"' in text
         assert f'<title id="{kind}-t">' in text
+    assert "<author><name>publisher (own key)</name>" in (tmp_path / "site" / "feed.xml").read_text()
     with open_bundle(path) as bundle:
-        facts = survey_moments(bundle)
+        facts, said = survey_moments(bundle), str(datacite_document(bundle.release, []))
+        assert [*bundle.to_pandas()][:4] == [f"rotated {number}" for number in range(1, 5)]
+    assert "rotated 4" in text
+    assert "clipped to a range about their column's center" in said
     assert facts is not None
     assert {tuple(sorted(pair[:2])) for pair in facts["pairs"][:2]} == {(HOSTILE, "glucose"), (HOSTILE, "hdl")}
     assert {tuple(link[:2]) for link in facts["graph"]["links"]} >= {(0, 1), (0, 2)}

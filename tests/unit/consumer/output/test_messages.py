@@ -1,5 +1,6 @@
 """The lines that dp-learn prints of a graph."""
 
+import html
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.conftest import make_policy
 from dp_bundle import open_bundle
 from dp_learn.output.estimator_results import learn_alternative
 from dp_learn.output.messages import describe_edges, describe_nodes, describe_number, describe_result
+from dp_learn.output.page.report import make_report
 from dp_learn.pipeline.graph import GraphEstimate
 from dp_publish import publish
 
@@ -88,7 +90,10 @@ def test_a_small_number_does_not_lose_its_digits(value: float, text: str) -> Non
 
 @pytest.mark.parametrize("estimator", ["neighborhood", "ridge"])
 def test_every_estimator_says_what_the_noise_hides(estimator: str, tmp_path: Path, key: Ed25519PrivateKey) -> None:
-    """Strong edges that noise alone may have made are not listed, but counted."""
+    """Strong edges that noise or chance alone may have made are not listed, but counted; so says the page.
+
+    The page has each sentence that the terminal has before the edges.
+    """
     values = np.random.default_rng(1).normal(size=(3000, 8))
     values[:, 1:3] += values[:, :1]
     table = pd.DataFrame(values, columns=list("abcdefgh"))
@@ -98,8 +103,14 @@ def test_every_estimator_says_what_the_noise_hides(estimator: str, tmp_path: Pat
         text = describe_result(found, tmp_path)
     edges = found.graph.edges()
     sign = np.sign(edges["partial_correlation"])
-    hidden = int(((sign * edges["ci_low"] <= 0.0) | (sign * edges["ci_high"] <= 0.0)).sum())
+    intervals = (sign * edges["ci_low"] <= 0.0) | (sign * edges["ci_high"] <= 0.0)
+    hidden = int((intervals | (edges["q_value"] > 0.05)).sum())
 
-    assert hidden
+    assert hidden > intervals.sum() > 0
     assert f"{hidden} more may be absent" in text
+    page = html.unescape(make_report(found, ""))
+    assert f"{hidden} of the {len(edges)} links may be absent" in page
+    said = [line[3:].removesuffix(".") for line in text.partition("possible edges")[0].splitlines()[2:-1]]
+    assert len(said) > 1
+    assert all(sentence in page for sentence in said if not sentence.startswith(f"{estimator}, alpha"[1:]))
     assert text.count(" -- ") == min(10, len(edges) - hidden)

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.conftest import make_policy
 
 from dp_bundle import open_bundle
 from dp_bundle.portals.learned import Correlations, require_reader
+from dp_learn import learn_graph
 from dp_learn.output import reader
+from dp_learn.pipeline import learn
 from dp_publish import publish
 
 R = np.array([[1.0, 0.7, 0.0, -0.3], [0.7, 1.0, 0.2, 0.0], [0.0, 0.2, 1.0, 0.0], [-0.3, 0.0, 0.0, 1.0]])
@@ -32,6 +35,23 @@ def read(path: Path) -> Correlations:
 def test_the_reader_is_found_where_the_distribution_is_installed() -> None:
     """The entry point that the distribution declares leads to the module."""
     assert require_reader() is reader
+
+
+def test_a_network_is_that_of_dp_learn_and_no_node_is_measured(
+    tmp_path: Path, key: Ed25519PrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links and their intervals are those of the whole result, without what takes longest and no page shows."""
+    rows = draw(1500, np.random.default_rng(2))
+    receipt = publish(
+        rows, make_policy(BOUNDS, unit="row", mu=5.0, release="covariance"), out=tmp_path / "t.tar", key=key
+    )
+    with open_bundle(receipt.path) as bundle:
+        edges = learn_graph(bundle).estimate.edges()
+        monkeypatch.delattr(learn, "measure_nodes")
+        found = reader.network(bundle)
+    ends = [(found.nodes[link.source], found.nodes[link.target]) for link in found.links]
+    assert ends == [*zip(edges.source, edges.target, strict=True)] != []
+    assert [link.low for link in found.links] == edges.ci_low.to_list()
 
 
 def test_errors_of_rows_are_those_of_leaving_out_one_row_at_a_time(tmp_path: Path, key: Ed25519PrivateKey) -> None:

@@ -2,13 +2,21 @@
 
 import numpy as np
 import pytest
+from tests.contract.test_solvers import EVERY, autoregressive, random_sparse
 from tests.unit.consumer.selection.chains import P, count_edges, debias, noisy_rows
 
 from dp_bundle.base.errors import EstimationError
 from dp_learn import graphical_lasso
+from dp_learn.selection.ebic import select_ebic
 from dp_learn.selection.path import alpha_grid, solve_path
 
 NODES = [0, 0, 1, 2, 2, 2, 3, 4]
+SIZES = np.geomspace(30, 300, 50).astype(int)  # columns of a graph by its number
+QUICK, SLOW = (0, 4), (12, 21, 28, 33)
+GRAPHS = [
+    pytest.param(each, marks=() if each in QUICK else pytest.mark.slow if each in SLOW else pytest.mark.long)
+    for each in range(50)
+]
 EITHER = pytest.mark.parametrize("groups", [None, NODES])
 
 
@@ -56,6 +64,24 @@ def test_no_correlation_at_all_is_named(weights: np.ndarray | None) -> None:
         matrix[0, 1] = matrix[1, 0] = 0.5
     with pytest.raises(EstimationError, match="no two columns"):
         alpha_grid(matrix, weights=weights)
+
+
+@pytest.mark.parametrize("number", GRAPHS)
+@pytest.mark.parametrize("solver", [*EVERY, "of blocks"])
+def test_edges_along_the_path_are_those_of_the_optimum(solver: str, number: int) -> None:
+    """As far as EBIC walks they equal those at a tolerance of 1e-8 from nothing, whichever solver finds these."""
+    p, n_rows = SIZES[number], SIZES[number] * (2, 4, 10)[number % 3]
+    matrix = autoregressive(p, n_rows, number, noise=0.6 * (number % 2)) if number % 4 < 2 else random_sparse(p, n_rows)
+    options, judge, groups = {"solver": solver}, {"solver": "cd"}, None
+    if solver == "of blocks":
+        groups = np.arange(p) // 3
+        options = judge = {"groups": groups}
+    alphas = alpha_grid(matrix, groups=groups)
+    walked = alphas[np.isfinite(select_ebic(matrix, n_rows, alphas, **options).n_edges)]
+    assert len(walked) > 3
+    for alpha, (_, found) in zip(walked, solve_path(matrix, walked, **options), strict=True):
+        exact = graphical_lasso(matrix, alpha, tol=1e-8, **judge).precision
+        np.testing.assert_array_equal(found.precision != 0.0, exact != 0.0)
 
 
 def test_path_ends_where_the_solver_gives_up() -> None:
