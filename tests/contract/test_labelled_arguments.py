@@ -40,6 +40,7 @@ NOT_PER_COLUMN = {  # one value, text, a switch, a path of alphas, or an object 
     "kind",
     "max_iter",
     "max_memory",
+    "measures",
     "order",
     "penalize_diagonal",
     "period_weights",
