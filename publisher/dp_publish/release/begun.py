@@ -102,7 +102,7 @@ class Begun:
         path = folder / _OUTCOMES
         lines = path.read_text().split("\n")[:-1] if path.exists() else []  # one that was cut short was not used
         self._told: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        self._n_used, self._is_closed = 0, False
+        self._n_used, self._is_writing, self._is_closed = 0, False, False
 
     @property
     def has_told(self) -> bool:
@@ -141,7 +141,10 @@ class Begun:
             kept = {"array": found.tolist()} if isinstance(found, np.ndarray) else {"outcome": found}
             self._told.append({"name": name, **kept})
             self._n_used += 1
-            with (self.folder / _OUTCOMES).open("w" if self._n_used == 1 else "a") as file:
+            if not self._is_writing:  # and what an earlier process did not write to its end goes
+                self._write(_OUTCOMES, "".join(f"{json.dumps(each)}\n" for each in self._told[:-1]))
+            self._is_writing = True
+            with (self.folder / _OUTCOMES).open("a") as file:
                 file.write(f"{json.dumps(self._told[-1], default=int)}\n")
         return found
 

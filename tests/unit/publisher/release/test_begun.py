@@ -119,6 +119,19 @@ def test_another_command_takes_back_what_told_nothing(
     assert states() == [*state, "published", "published"]
 
 
+def test_an_outcome_that_was_not_written_to_its_end_is_drawn(path: Path, publish_here: Publish) -> None:
+    """Nothing had followed from it; and those before it stay, whatever ends the next process."""
+    for more in ("", '{"name": "half'):
+        with killed("drawn"):
+            publish_here(path, SEARCHED)
+        (begun,) = records.records(Ledger())
+        outcomes = begun.folder / "outcomes.jsonl"
+        whole = outcomes.read_text().splitlines()
+        outcomes.write_text("".join(f"{line}\n" for line in whole[:2]) + more)
+    publish_here(path, SEARCHED)
+    assert states() == ["published"]
+
+
 def test_a_living_process_keeps_its_release(path: Path, publish_here: Publish) -> None:
     """Two commands of one kind at once are two releases, each with its own record."""
     inner: list[Receipt] = []
