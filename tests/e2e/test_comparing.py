@@ -109,31 +109,6 @@ def test_parts_of_a_dataset_are_compared_with_a_warning(key: Ed25519PrivateKey, 
     assert "warning: several bundles are parts of people: if the same people are in more than one" in done.stderr
 
 
-@pytest.mark.slow
-def test_releases_without_a_policy_may_have_gaps_in_other_columns(command: Run, tmp_path: Path) -> None:
-    """Discovery publishes gaps of one table alone: all commands work, and files and page say what is left out."""
-    for seed, gaps in (("one", None), ("two", "v1")):
-        table = draw(BEFORE, 3000, len(seed) + (gaps is None))
-        if gaps:
-            table.loc[np.random.default_rng(1).random(3000) < 0.15, gaps] = np.nan
-        table.to_csv(tmp_path / f"{seed}.csv", index=False)
-        assert command("dp-publish", f"{seed}.csv").returncode == 0
-    said = "gaps of v1 (published by 1 of 2) are left out: where they are published, the column's covariances are those"
-    for words, folder in ((["compare"], "c"), (["joint"], "j"), ([], "p")):
-        done = command("dp-learn", *words, "one.bundle.tar", "two.bundle.tar", "--report", "--out", folder)
-        assert done.returncode == 0, done.stderr
-        assert said in done.stdout
-        assert any(
-            note.startswith(said) for note in json.loads((tmp_path / folder / "summary.json").read_text())["notes"]
-        )
-        page = (tmp_path / folder / "report.html").read_text()
-        assert "aps of v1 (published by 1 of 2) are left out" in page
-    summary = json.loads((tmp_path / "c" / "summary.json").read_text())
-    assert summary["columns"] == NAMES
-    assert summary["categories"] == []
-    assert summary["overall"]["n_different"] == 0
-
-
 def test_the_first_word_chooses_the_command() -> None:
     """As a process of its own, dp-learn compare has its own help, and dp-learn without it is as before."""
     for words, said in ((["compare", "--help"], "compare [OPTIONS] FILE FILE..."), (["--help"], "[OPTIONS] FILE...")):

@@ -65,18 +65,6 @@ def test_units_of_single_columns_are_weights(solver: str, p: int, seed: int) -> 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @quick
-@given(p=sizes, seed=seeds, factor=st.floats(0.1, 10))
-def test_alpha_and_weights_are_one_product(solver: str, p: int, seed: int, factor: float) -> None:
-    """Only alpha times weights matters."""
-    s, alpha = indefinite(p, seed)
-    weights = np.full((p, p), 1.0 / factor)
-    one = graphical_lasso(s, alpha, solver=solver, tol=TOL)
-    other = graphical_lasso(s, factor * alpha, weights=weights, solver=solver, tol=TOL)
-    close(other.precision, one.precision)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@quick
 @given(p=sizes, seed=seeds, factor=st.floats(0.9, 20))
 def test_warm_start_does_not_change_the_answer(solver: str, p: int, seed: int, factor: float) -> None:
     """Wherever the solver starts, even from another matrix's answer, it ends at the same optimum."""

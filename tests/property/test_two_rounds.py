@@ -50,17 +50,6 @@ def _scaling(frame: RoundMap, steps: NDArray[np.int64], chosen: int) -> Any:
     return scaling_around(frame.centers, frame.half_widths, int(steps[chosen]), 0.05)
 
 
-def _same(one: BinnedSums, other: BinnedSums, frame: RoundMap) -> bool:
-    """Return whether two sums are the same integers at every radius."""
-    for chosen in range(len(one.radii)):
-        scaling = _scaling(frame, one.radii, chosen)
-        if (one.moments(chosen, scaling).steps != other.moments(chosen, scaling).steps).any():
-            return False
-        if one.fourth_powers(chosen) != other.fourth_powers(chosen):
-            return False
-    return bool((one.counts == other.counts).all())
-
-
 @settings(deadline=None)
 @given(SEEDS, SIZES, TAILS)
 @pytest.mark.slow
@@ -133,24 +122,6 @@ def test_row_is_placed_whatever_is_around_it(seed: int, p: int, tails: float, st
     assert (frame.place(table[start:]) == placed[start:]).all()
     assert (frame.place(table[::-1])[::-1] == placed).all()
     assert (np.vstack([frame.place(row[None]) for row in table]) == placed).all()
-
-
-@settings(deadline=None)
-@given(SEEDS, SIZES, TAILS, st.lists(st.integers(0, 90), max_size=4))
-@pytest.mark.slow
-def test_sums_do_not_depend_on_order_or_batches(seed: int, p: int, tails: float, cuts: list[int]) -> None:
-    """Rows in another order, one by one or in other batches, give the same integers, added up or merged."""
-    rng = np.random.default_rng(seed)
-    frame, steps = _frame(p, rng), radii(SHORT / 256, p)
-    table = _rows(90, p, tails, rng)
-    whole, merged = _sums(table, frame, steps), BinnedSums(p, steps)
-    for part in np.split(rng.permutation(table), sorted(cuts)):
-        merged.merged(_sums(part, frame, steps))
-    one_by_one = BinnedSums(p, steps)
-    for row in table:
-        one_by_one.add(row[None], frame)
-    assert _same(whole, merged, frame)
-    assert _same(whole, one_by_one, frame)
 
 
 @settings(deadline=None, max_examples=40)

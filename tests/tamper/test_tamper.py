@@ -14,7 +14,6 @@ from dp_bundle.base.errors import BundleFormatError
 from dp_bundle.bundle.writing import write_bundle
 from dp_bundle.cli.console import run
 from dp_bundle.cli.main import cli as bundle_cli
-from dp_bundle.trust.store import TrustStore
 from dp_learn.cli.main import cli as learn_cli
 from dp_publish import Policy, Receipt, publish
 from dp_publish.policy.model import Privacy
@@ -62,21 +61,6 @@ def test_commands_refuse_with_exit_3_and_leave_nothing(
     assert printed.out == ""
     assert len(printed.err.splitlines()) == 20
     assert all(line.startswith("error: ") for line in printed.err.splitlines())
-
-
-def test_unknown_signer_is_refused_with_the_way_to_trust_it(
-    bundle: Receipt, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An unknown signer is refused with exit 3, and the message gives fingerprint and command."""
-    with open_bundle(bundle.path) as opened:
-        signer = opened.signer.key
-    TrustStore().remove(signer)
-
-    assert _exit_code(learn_cli, bundle.path) == 3
-    assert f"dp-bundle trust {signer.fingerprint}" in capsys.readouterr().err
-
-    assert _exit_code(bundle_cli, "trust", signer.fingerprint) == 0
-    assert _exit_code(bundle_cli, "verify", bundle.path) == 0
 
 
 @pytest.fixture

@@ -103,6 +103,8 @@ REFUSED: list[tuple[str, str, Changes]] = [
     ("no count within bounds", "changes", {f"{C}.bounds": None, f"{C}.bounds_obtained": "none"}),
     ("in no column", "found", {f"{P}.discovery.n_counted": 0}),
     ("exactly where there are any", "found", {f"{P}.discovery.levels_sigma": None}),
+    ("exactly where there are any", "found", {f"{P}.discovery.n_listed": 0}),
+    ("delta", "found", {f"{G}.excepted_delta": 0.0}),
     ("accounted for by mu", "covariance", {f"{P}.discovery": _DISCOVERY, f"{G}.discovery_mu": 1e-3}),
     ("rho is smaller", "mixed", {f"{G}.rho": LESS}),
     ("rho is smaller", "changes", {f"{G}.rho": LESS}),

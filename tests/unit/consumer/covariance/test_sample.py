@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from scipy.special import ndtri
 from tests.conftest import make_policy
 from tests.unit.common.trust.test_succession import KEYS, rotation
 
@@ -17,7 +16,6 @@ from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_bundle.trust.store import TrustStore, accept_statement
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import bundle_source, share_rows, table_rows
-from dp_learn.covariance.standard_errors import form_variances
 from dp_learn.pipeline.compare import require_different_rows
 from dp_publish import Policy, publish
 
@@ -119,14 +117,10 @@ def test_releases_are_told_from_other_rows(releases: dict[str, Path]) -> None:
             bundle_source(opened["metric"], like=opened["first"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n_rotations", [0, 1, 2])
-def test_pooled_errors_hold_whichever_keys_of_a_line_signed(n_rotations: int, home: Path) -> None:
-    """Of 200 pairs of noisy releases of the same rows, 95 % intervals hold 93 to 97 % of the covariances.
-
-    As of different rows they would hold fewer, and a comparison refuses the pair.
-    """
-    store, p, n_rows = TrustStore(), 6, 200
+def test_releases_share_rows_whichever_keys_of_a_line_signed(n_rotations: int, home: Path) -> None:
+    """Two releases of one line of keys are of the same rows, so that they are pooled as such, and not compared."""
+    store = TrustStore()
     for last in reversed(range(n_rotations + 1)):
         store.add(KEYS[last], "office")
         if last < n_rotations:
@@ -135,23 +129,9 @@ def test_pooled_errors_hold_whichever_keys_of_a_line_signed(n_rotations: int, ho
         pair = [stack.enter_context(open_bundle(ROWS, UnsafeTrustAnyone())) for _ in range(2)]
         for bundle, number in zip(pair, (0, n_rotations), strict=True):
             bundle.signer, bundle.manifest_sha256 = store.require(KEYS[number]), str(id(bundle))
-        same_rows = share_rows(pair)
+        assert share_rows(pair)
         with pytest.raises(SchemaError, match="the same rows"):
             require_different_rows(pair)
-
-    rng, upper = np.random.default_rng(n_rotations), np.triu_indices(p, 1)
-    clean = 0.4 + 0.6 * np.eye(p)
-    held = {same_rows: 0, False: 0}
-    for _ in range(200):
-        rows = rng.multivariate_normal(np.zeros(p), clean, n_rows)
-        noisy = [table_rows(rows + 0.5 * rng.normal(size=rows.shape), "abcdef", 0.25) for _ in range(2)]
-        for same in held:
-            pooled = Sample(noisy, same_rows=same).pooled
-            far = np.abs(pooled.covariance - clean) / np.sqrt(form_variances(pooled, np.eye(p)))
-            held[same] += np.count_nonzero(far[upper] < ndtri(0.975))
-    n_pairs = 200 * len(upper[0])
-    assert 0.93 * n_pairs <= held[True] <= 0.97 * n_pairs
-    assert held[False] < 0.90 * n_pairs
 
 
 @pytest.mark.parametrize(("scale", "privacy"), [(1e90, {"mu": 20.0}), (1e-90, {"mu": 2.0, "release": "covariance"})])

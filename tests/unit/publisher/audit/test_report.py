@@ -135,21 +135,3 @@ def test_command_says_in_one_sentence_what_it_found(
     assert "grid          FAIL" in finished.stdout
     assert finished.stderr.startswith("error: the audit failed: 100.0% of column 'height' is off its grid")
     assert len(finished.stderr.splitlines()) == 1
-
-
-@pytest.mark.slow
-def test_command_audits_every_covariance_mechanism(people: Path, command: Run) -> None:
-    """The command audits a covariance release, in mu or in epsilon, and spends nothing."""
-    words = ("dp-publish", "audit", "people.parquet", "--release", "covariance", "--mu", "1")
-    finished = command(*words, "--mechanism", "gaussian", "--canaries", "100", "--json")
-    document = json.loads(finished.stdout)
-    other = command(*words, "--mechanism", "eigenvectors", "--canaries", "1000")
-
-    assert finished.returncode == 0, finished.stderr
-    assert (document["mechanism"], document["stated_mu"], document["passed"]) == ("gaussian", pytest.approx(1.0), True)
-    assert document["n_canaries"] == 100
-    assert other.returncode == 0, other.stderr
-    assert "1000 covariance releases of made-up rows by the eigenvectors mechanism" in other.stdout
-    assert "  epsilon       " in other.stdout
-    assert command(*words, "--canaries", "10").returncode == 2
-    assert Ledger().entries() == []

@@ -20,22 +20,6 @@ from dp_bundle.trust.keys import new_key_pair
 from dp_publish.ledger.ledger import Ledger
 
 
-def test_publishing_needs_one_word(people: Path, call: Call, tmp_path: Path) -> None:
-    """The policy beside the file is used, the result is on stdout, the new key on stderr, and the bundle verifies."""
-    ended = call("people.parquet")
-
-    assert ended.code == 0
-    assert "wrote people.bundle.tar: release 1 of people, 400 rows, 3 columns" in ended.out
-    assert "left out: name (neither a number nor given a kind of its own)" in ended.out
-    assert (
-        "beside it:\n  people.bundle.html, a page that says this to others\n  people.bundle.tar.minisig, by"
-        in ended.out
-    )
-    assert "fingerprint" in ended.err
-    with open_bundle(tmp_path / "people.bundle.tar") as bundle:
-        assert bundle.release.dataset.name == "people"
-
-
 def test_without_a_policy_bounds_are_found_and_that_is_said(people: Path, call: Call, tmp_path: Path) -> None:
     """With no policy at all one row is protected at mu = 1, and the answer lists the bounds that were assumed."""
     (tmp_path / "people.policy.toml").unlink()

@@ -402,24 +402,3 @@ def test_formats_that_fit_are_advised(words: list[str], formats: list[str], tmp_
         assert advice in str(refused.value)
         assert ("line 2, column 'd'" in str(refused.value)) == (suffix == "csv")
         assert words[0] not in str(refused.value)
-
-
-def test_all_bad_columns_are_named_at_once(tmp_path: Path) -> None:
-    """With the first line of each, in the first rows or late, whatever is wrong: words, dates, and levels."""
-    rows = [f"{place},1,2,2024-01-31,a" for place in range(50)]
-    rows[10] = "10,x,2,2024-01-31,b"
-    rows[3] = "3,1,05.10.2024,31.1.2024,a"
-    rows[20] = "s3cr3t,1,2,2024-01-31,a"
-    said = {"d": {"kind": "date"}, "e": {"kind": "ordered", "levels": ["a", "c"]}}
-    (tmp_path / "t.csv").write_text("a,b,c,d,e\n" + "\n".join(rows))
-    with pytest.raises(CellError) as refused:
-        by_policy(tmp_path / "t.csv", **said)
-    assert (refused.value.line, refused.value.columns) == (5, ["a", "b", "c", "d", "e"])
-    for told in ("line 5, column 'c'", "line 5, column 'd'", "line 12, column 'b', line 22, column 'a'", "column 'e'"):
-        assert told in str(refused.value)
-    assert "s3cr3t" not in str(refused.value)
-
-    (tmp_path / "t.csv").write_text("a,b,c,d,e\n" + "1,1,2,2024-01-31,a\n" * 5000 + "1,1,2,2024-01-31,zz\n")
-    with pytest.raises(CellError) as refused:
-        by_policy(tmp_path / "t.csv", **said)
-    assert (refused.value.line, refused.value.columns) == (5002, ["e"])

@@ -138,17 +138,11 @@ def test_suspicious_columns_that_nobody_declared_are_refused(tmp_path: Path, com
     assert len(Ledger().entries()) == 1
 
 
-def test_a_plan_that_looks_tells_codes_and_gaps(tmp_path: Path, command: Command) -> None:
-    """Zeros before whole numbers, which would be lost, and gaps and dates that would end the release; all at once."""
-    rows = [f"{RNG.integers(100, 99_999):05},{RNG.normal():.2f},{'' if place % 9 == 0 else 1}" for place in range(300)]
-    (tmp_path / "a.csv").write_text("plz,x,gappy,day\n" + "".join(f"{row},5.10.2024\n" for row in ["01067,0,0", *rows]))
-    policy = '[columns.x]\nbounds = [-5, 5]\n[columns.plz]\n{}[columns.gappy]\nbounds = [0, 2]\nmissing = "{}"\n'
-    (tmp_path / "a.policy.toml").write_text(policy.format("bounds = [0, 100000]\n", "refuse"))
-    looked = command("dp-publish", "plan", "a.csv", "--look").stderr
-    assert "would be refused: line 2, column 'day': the value is a date: in the policy" in looked
-    assert "whole numbers that begin with zeros, as codes of places do, in the first rows: 'plz'." in looked
-    assert "would be refused: column 'gappy' has missing values: set missing = " in looked
-    (tmp_path / "a.policy.toml").write_text(policy.format("drop = true\n", "drop") + "[columns.day]\ndrop = true\n")
-    looked = command("dp-publish", "plan", "a.csv", "--look").stderr
-    assert "zeros" not in looked
-    assert "missing" not in looked
+def test_a_plan_that_looks_tells_codes(tmp_path: Path, command: Command) -> None:
+    """Zeros before whole numbers would be lost, unless the column is left out."""
+    rows = [f"{RNG.integers(100, 99_999):05},{RNG.normal():.2f}\n" for _ in range(300)]
+    (tmp_path / "a.csv").write_text("".join(["plz,x\n01067,0\n", *rows]))
+    for section, said in (("bounds = [0, 100000]", True), ("drop = true", False)):
+        (tmp_path / "a.policy.toml").write_text(f"[columns.x]\nbounds = [-5, 5]\n[columns.plz]\n{section}\n")
+        looked = command("dp-publish", "plan", "a.csv", "--look").stderr
+        assert ("begin with zeros, as codes of places do, in the first rows: 'plz'." in looked) == said

@@ -19,7 +19,7 @@ from dp_publish.data.table import Table, open_table
 from dp_publish.policy.columns import choose_columns, require_bounds, resolve
 from dp_publish.policy.file import load_policy, policy_path
 from dp_publish.policy.mistakes import SECTIONS, allowed_of
-from dp_publish.policy.model import ColumnPolicy, EntityUnit, Policy
+from dp_publish.policy.model import Policy
 from dp_publish.policy.template import describe_undecided, policy_template
 
 COVARIANCE = '[privacy]\nrelease = "covariance"\n'
@@ -50,27 +50,16 @@ def load(tmp_path: Path, text: str, **overrides: object) -> Policy:
     return load_policy(path, "data", overrides)
 
 
-def test_file_is_read_as_written(tmp_path: Path) -> None:
-    """Every entry arrives where it belongs, and what is left out has its default."""
-    policy = load(tmp_path, SOUND)
-
-    assert (policy.dataset.name, policy.dataset.title, policy.dataset.contact) == ("wine", "Wine", "")
-    assert (policy.privacy.unit, policy.privacy.mu, policy.privacy.epsilon) == ("cell", 1.5, None)
-    assert policy.columns["alcohol"].bounds == (10.0, 15.5)
-    assert policy.columns["alcohol"].missing == "midpoint"
-    assert policy.columns["name of wine"].drop is True
-    assert load(tmp_path, "[privacy]\nmu = 1").privacy.unit == "row"
-    assert load(tmp_path, "[privacy]\nmu = 1").dataset.name == "data"
-
-
 def test_options_override_the_file(tmp_path: Path) -> None:
-    """A strength on the command line replaces the file's, whole; other entries stay."""
+    """A strength on the command line replaces the file's, whole; other entries stay, unless rows have none."""
     assert load(tmp_path, SOUND, rho=0.5).privacy.model_dump(exclude_defaults=True) == {"unit": "cell", "rho": 0.5}
     assert load(tmp_path, SOUND, unit="row").privacy.mu == 1.5
     point = "[privacy]\nepsilon = 1.0\ndelta = 1e-6"
     assert load(tmp_path, point, mu=2.0).privacy.delta is None
     assert load(tmp_path, point, delta=1e-8).privacy.epsilon == 1.0
     assert load_policy(None, "data", {"mu": 2.0, "unit": None}).privacy.mu == 2.0
+    moments = f'{COVARIANCE}epsilon = 0.5\nmechanism = "laplace"\nneighbours = "add-remove"'
+    assert load(tmp_path, moments, release="rows", mu=1.0).privacy.neighbours == "replace-one"
 
 
 @pytest.mark.parametrize(
@@ -127,14 +116,6 @@ def test_every_entry_but_a_text_says_what_it_may_be(section: str) -> None:
         assert (allowed_of(where) == allowed_of(("dataset", "title"))) == is_text
 
 
-def test_unreadable_files_are_policy_errors(tmp_path: Path) -> None:
-    """A missing file, a folder, and what is not UTF-8 are named."""
-    (tmp_path / "latin").write_bytes(b"# \xff")
-    for path in (tmp_path / "missing", tmp_path, tmp_path / "latin"):
-        with pytest.raises(PolicyError, match=path.name):
-            load_policy(path, "data", {"mu": 1.0})
-
-
 @pytest.mark.parametrize("text", ["", "[privacy]", '[dataset]\nname = "d"', '[privacy]\nunit = "row"'])
 def test_without_a_strength_one_row_is_protected_at_mu_one(text: str, tmp_path: Path) -> None:
     """No policy, or one that leaves the strength out, means mu = 1 for a row, a tenth of rho for bounds, no budget."""
@@ -143,26 +124,6 @@ def test_without_a_strength_one_row_is_protected_at_mu_one(text: str, tmp_path: 
         kind = {"release": "rows", "mechanism": "auto", "neighbours": "replace-one"}
         assert found == {**kind, "unit": "row", "mu": 1.0, "bounds_share": 0.1}
     assert load(tmp_path, text, unit="cell").privacy.model_dump(exclude_defaults=True) == {"unit": "cell", "mu": 1.0}
-
-
-def test_entities_weights_and_budget_are_read(tmp_path: Path) -> None:
-    """What goes beyond bounds and a strength arrives where it belongs, and an account names its entity."""
-    text = """
-    [privacy]
-    unit = { entity = "customer", max_rows = 7 }
-    rho = 0.5
-    budget_mu = 3
-    [columns.a]
-    weight = 2
-    """
-    policy = load(tmp_path, text)
-    assert policy.privacy.unit == EntityUnit(entity="customer", max_rows=7)
-    assert (policy.privacy.unit_name, policy.privacy.account) == ("entity", "entity:customer")
-    assert policy.privacy.budget_mu == 3.0
-    assert policy.column("a").weight == 2.0
-    assert policy.column("b") == ColumnPolicy()
-    plain = load(tmp_path, text, unit="cell").privacy
-    assert (plain.unit_name, plain.account) == ("cell", "cell")
 
 
 def test_policy_is_expected_beside_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,15 +140,6 @@ def test_policy_is_expected_beside_the_data(tmp_path: Path, monkeypatch: pytest.
     assert policy_path(Path()) == policy_path(inner) == tmp_path / "table" / "part.policy.toml"
     assert policy_path(Path("..")) == tmp_path / "table.policy.toml"
     assert policy_path(Path("/")) == Path("/.policy.toml")
-
-
-def test_covariance_releases_are_read(tmp_path: Path) -> None:
-    """Epsilon alone is a strength, options replace entries, and asking for rows drops what rows have no use for."""
-    text = f'{COVARIANCE}epsilon = 0.5\nmechanism = "laplace"\nneighbours = "add-remove"\nl2_radius = 2.0'
-    privacy = load(tmp_path, text).privacy
-    assert (privacy.release, privacy.mechanism, privacy.neighbours) == ("covariance", "laplace", "add-remove")
-    assert (privacy.epsilon, privacy.delta, privacy.l2_radius) == (0.5, None, 2.0)
-    assert load(tmp_path, text, release="rows", mu=1.0).privacy.neighbours == "replace-one"
 
 
 def test_a_unit_in_place_of_an_entity_does_not_publish_the_entity(tmp_path: Path) -> None:

@@ -197,16 +197,3 @@ def test_clipping_is_counted_per_column_and_batch() -> None:
     noisy([-1, 0, 10, 11], column(kind="integer"), report=report)
     assert report.clipped == {"v": 8}
     assert report.n_rows == 16
-
-
-def test_noise_of_columns_is_independent() -> None:
-    """No pair of columns has noise that goes together, nor any column with the next row's of another."""
-    names = "abcd"
-    columns = tuple(column((0.0, 1.0), 1.0).model_copy(update={"name": name}) for name in names)
-    n = 20_000
-    batch = pa.RecordBatch.from_arrays([pa.array(np.full(n, 0.5))] * 4, names=list(names))
-    out = add_noise(batch, columns, insecure_keystream(5), RowReport())
-    added = np.stack([each.to_numpy() - 0.5 for each in out.columns])
-    for lag in range(3):
-        together = added[:, : n - lag] @ added[:, lag:].T / math.sqrt(n - lag)
-        assert np.abs(together[~np.eye(4, dtype=bool)]).max() < 5

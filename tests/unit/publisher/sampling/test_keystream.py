@@ -63,13 +63,6 @@ def test_key_and_counter_are_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _bytes(stream, 1) != b""
 
 
-def test_two_secure_streams_differ() -> None:
-    """Two instances share no block."""
-    first, second = (_bytes(SecureKeystream(), 1 << 16) for _ in range(2))
-    blocks = [{data[i : i + 16] for i in range(0, len(data), 16)} for data in (first, second)]
-    assert len(blocks[0] | blocks[1]) == 2 * (1 << 12)
-
-
 def _bits_of_parent_and_child(stream: keystream.Keystream) -> tuple[bytes, bytes]:
     """Fork, and return 64 bytes that the parent draws from its stream, and 64 that the child draws."""
     reading, writing = os.pipe()
