@@ -17,6 +17,7 @@ from dp_publish.ledger import log as ledger_log
 from dp_publish.ledger.books import chain, content_of, encode_line, entry_of, read_books
 from dp_publish.ledger.budget import Entry
 from dp_publish.ledger.ledger import Ledger
+from dp_publish.ledger.log import LocalLog
 from dp_publish.ledger.restoring import restore
 
 WHOLE = Cost("row", {"cell": 2.0, "row": 4.0}, continuous=False)
@@ -261,3 +262,14 @@ def test_older_lines_of_a_ledger_count_with_the_largest_mu_they_can_have() -> No
         assert entry.cost.rho == pytest.approx({"cell": 0.5 / sigma**2, "row": 4.5 / sigma**2})
         assert entry.cost.mu["cell"] == pytest.approx(exact_mu(1, sigma), rel=1e-9)  # as it may have been one bit
         assert entry_of({**content_of(entry), "event": "restored"}).cost == entry.cost
+
+
+def test_what_is_put_back_is_what_the_books_lack(tmp_path: Path) -> None:
+    """The first line of a log has a mark, and no other; what is known already is not written again."""
+    made = Ledger(tmp_path / "a.sqlite")
+    for _ in range(2):
+        made.reserve("wine", ROW)
+    with LocalLog(tmp_path / "b.sqlite", None).open() as log:
+        assert log.put_back(made.books())
+        assert log.put_back(made.books())
+        assert ["mark" in json.loads(line) for line in log.books.lines] == [True, False]

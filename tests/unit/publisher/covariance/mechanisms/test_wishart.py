@@ -149,3 +149,10 @@ def test_places_make_the_exception_as_small_as_stated(p: int, epsilon: float, ma
 
     assert sum(2.0 ** (chance - allowed) for chance in (normals, columns, rounding)) <= 1
     assert mechanism.spends(max_rows).excepted_delta == 2.0**-40
+
+
+def test_scale_of_a_difference_is_half_of_what_a_row_moves_over_its_epsilon() -> None:
+    """An entity's rows share epsilon."""
+    for max_rows in (1, 3):
+        mechanism = WishartDifference(scaling_for([(-1.0, 1.0)] * 2), REPLACE_ONE, PureDP(3.0), max_rows)
+        assert mechanism.scale == pytest.approx(max_rows * mechanism.sensitivity / 6)
