@@ -58,19 +58,14 @@ _N_CELLS = 6  # per feature
 _THRESHOLDS = 200
 
 
-def attack_from_outside(
-    mechanism: OneSum,
-    *,
-    n_runs: int | None = None,
-    confidence: float = 0.9999,
-) -> AuditReport:
+def attack_from_outside(mechanism: OneSum, n_runs: int | None, confidence: float) -> AuditReport:
     """Attack a covariance mechanism by its releases alone.
 
     Parameters
     ----------
     mechanism : Mechanism
         As a policy sets it. Of an entity, one row is attacked.
-    n_runs : int, optional
+    n_runs : int or None
         How many releases are attacked, from 1000 to 2^20; half of them of each table.
     confidence : float
         The chance that a sound mechanism passes every check, and that the lower bound holds.

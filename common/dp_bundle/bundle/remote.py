@@ -30,14 +30,14 @@ _MAGIC, _MAGIC_AT = b"ustar", 257  # of a header in a tar
 _HEAD, _HEADER = 2**16, 2**11  # bytes that are read of a tar at once: where it begins, and further on
 
 
-def open_members(path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> RemoteFolder:
+def open_members(path: RemotePath, signed: Mapping[str, str] | None, *, anew: bool) -> RemoteFolder:
     """Open a tar, if the name ends so or the first bytes are those of one, or else a folder, at a URI.
 
     Parameters
     ----------
     path : RemotePath
         The URI.
-    signed : mapping of str to str, optional
+    signed : mapping of str to str or None
         Names and signed SHA-256 of what will be read, if they are known; else `scan` is told them.
     anew : bool
         Whether data are fetched even if there are copies of earlier downloads.

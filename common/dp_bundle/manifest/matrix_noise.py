@@ -211,7 +211,9 @@ class WishartDifferenceNoise(_Wishart):
         check_pure_epsilon(guarantee, excepted=True)
         if self.degrees_of_freedom < n_features + bool(rows.constant) + 1:
             raise ValueError("the degrees of freedom are too few for a pure epsilon")
-        _check_least_epsilon(guarantee, _nuclear_movement(rows, n_features, guarantee.neighbours) / (2 * self.scale))
+        # (z, c) and (y, c) are orthogonal where z.y = -c^2; a single column has no such rows of full length
+        nuclear = guarantee.neighbours.nuclear if n_features > 1 else 1.0
+        _check_least_epsilon(guarantee, (rows.radius**2 + rows.constant**2) * nuclear / (2 * self.scale))
 
 
 _KINDS: dict[str | None, type[MatrixNoise]] = {
@@ -243,14 +245,6 @@ def _l1_movement(rows: NoisyMatrix, n_features: int, neighbours: Neighbours) -> 
     r, c = rows.radius, rows.constant
     corner = 0.0 if neighbours.n_rows_public else c * c
     return r * r * (n_features + 1) / 2 + c * r * math.sqrt(n_features) + corner
-
-
-def _nuclear_movement(rows: NoisyMatrix, n_features: int, neighbours: Neighbours) -> float:
-    """Return the nuclear norm by which a row of length R moves the sum, if one orthogonal to it goes, or none.
-
-    (z, c) and (y, c) are orthogonal where z.y = -c^2; a single column has no such rows of full length.
-    """
-    return (rows.radius**2 + rows.constant**2) * (neighbours.nuclear if n_features > 1 else 1.0)
 
 
 def _chi_squared_delta(degrees: float, shift: float, epsilon: float) -> float:

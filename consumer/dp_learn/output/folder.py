@@ -143,7 +143,7 @@ def write_graph(
     measures: NodeMeasures | None,
     folder: Path,
     title: str,
-    drowned: Sequence[str] = (),
+    drowned: Sequence[str],
     placed_by: Pairs | None = None,
 ) -> None:
     """Write all tables of a graph and its picture into a folder; see `draw_graph` for the last three."""

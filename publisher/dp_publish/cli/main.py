@@ -47,7 +47,6 @@ from dp_publish.cli.options import (
     dialect_options,
     header_option,
     ledger_option,
-    log_option,
     plain_text,
     policy_options,
     typed_options,
@@ -107,7 +106,12 @@ def cli() -> None:
     applies=[With("engine", ("dask",))],
     help="A private folder or URI where workers stage parts; a temporary one by default.",
 )
-@log_option
+@option(
+    "--log",
+    applies=ALWAYS,
+    type=NewPath(),
+    help="Also append what happens, with the time, to this file; it holds no value of DATA.",
+)
 @option(
     "--progress",
     applies=ALWAYS,
@@ -163,7 +167,7 @@ def publish_command(
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.ledger import open_ledger
-    from dp_publish.policy.file import find_policy
+    from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
     from dp_publish.release.workers.cluster import dask_cluster
@@ -172,9 +176,9 @@ def publish_command(
         place_for_workers(data)  # before anything is started or made
     shown = sys.stderr.isatty() and not quiet
     if shown:
-        before_compiling(_announce_compiling)
+        before_compiling(partial(announce_compiling, "a few seconds"))
         step("looking at the table")
-    policy = find_policy(data, policy_file, _plain_name(data), privacy)
+    policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
     opened, why = open_table(data, policy.table), ""
@@ -418,16 +422,13 @@ def audit_command(
     """
     from dp_audit.planned_release import audit_planned_release
     from dp_audit.report import audit_document, describe_audit, describe_failures
-    from dp_publish.policy.file import find_policy
+    from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.publishing import publish_aside
 
-    def announce(mechanism: str) -> None:
-        tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
-
     step("attacking what would be published", quiet=quiet)
-    policy = find_policy(data, policy_file, _plain_name(data), privacy)
+    policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
     report = audit_planned_release(
-        data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=announce
+        data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=partial(tell, quiet=quiet)
     )
     answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
@@ -577,10 +578,6 @@ def _plain_name(data: Place) -> str:
     name = Path(unpacked_name(data))
     plain = (name.stem if name.suffix else name.name) or (data.resolve().name if isinstance(data, Path) else data.name)
     return os.fsencode(plain).decode("utf-8", "replace")  # a dataset's name is text, whatever bytes the file's name has
-
-
-def _announce_compiling(kept: bool) -> None:
-    announce_compiling("a few seconds", kept=kept)
 
 
 def main() -> None:

@@ -186,12 +186,13 @@ def _weaker(column: Column) -> float:
 
 def _verbatim(columns: Sequence[Column], types: Mapping[str, ColumnType]) -> list[Column]:
     """Return the columns of whole numbers that would be published as they are."""
-    whole = [column for column in columns if not column.bounds_found and _holds_integers(column, types)]
-    return [column for column in whole if share_unchanged(column) > _VERBATIM]
-
-
-def _holds_integers(column: Column, types: Mapping[str, ColumnType]) -> bool:
-    return column.kind == "integer" or types[column.name] is ColumnType.INTEGER
+    return [
+        column
+        for column in columns
+        if not column.bounds_found
+        and (column.kind == "integer" or types[column.name] is ColumnType.INTEGER)
+        and share_unchanged(column) > _VERBATIM
+    ]
 
 
 def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> None:
@@ -252,19 +253,6 @@ def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:
         f"the bounds: leave {'it' if len(names) == 1 else 'them'} out, protect less, or {narrow} if public knowledge, "
         "not these rows, allows it"
     )
-
-
-def refuse_drowned(names: Sequence[str], policy: Policy, kinds: Mapping[str, str], n_rows: int) -> None:
-    """Refuse a release of which no more than one column could be seen.
-
-    Raises
-    ------
-    PolicyError
-        The release would show too little; names the hidden columns.
-    """
-    n_cells = len(raw_names(kinds, policy.sources))
-    if n_cells - len(names) < min(2, n_cells):
-        raise PolicyError(f"{describe_drowned(names, policy, n_rows)}; or publish all the same with --anyway")
 
 
 def _spread(values: np.ndarray, bounds: tuple[float, float]) -> float:
@@ -371,7 +359,11 @@ def check_in_advance(
 
     drowned = find_drowned(seen, resolved, kinds, prepared.count_rows)
     if not anyway:
-        refuse_drowned(drowned, resolved, kinds, seen.n_rows)
+        n_cells = len(raw_names(kinds, resolved.sources))
+        if n_cells - len(drowned) < min(2, n_cells):  # no more than one column could be seen
+            raise PolicyError(
+                f"{describe_drowned(drowned, resolved, seen.n_rows)}; or publish all the same with --anyway"
+            )
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
     return prepared
