@@ -75,10 +75,8 @@ class RemoteFolder:
 
     is_tar: ClassVar = False
 
-    def __init__(
-        self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False, folder: str = ""
-    ) -> None:
-        self._path, self._store, self._anew = path, open_store(folder or path.uri), anew
+    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
+        self._path, self._store, self._anew = path, open_store(path.folder if self.is_tar else path.uri), anew
         self._cache = Cache()
         self._small: dict[str, bytes] = {}
         self._signed = signed or {}
@@ -202,7 +200,7 @@ class RemoteTar(RemoteFolder):
     is_tar: ClassVar = True
 
     def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
-        super().__init__(path, signed, anew=anew, folder=path.folder)
+        super().__init__(path, signed, anew=anew)
         self._size = self._store.size(path.name)
         self._head = self._at(path.name, 0, _HEAD)
         self._window = (0, b"")

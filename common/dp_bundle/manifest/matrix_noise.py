@@ -101,8 +101,8 @@ class MatrixNoise:
 class RoundedGaussian(MatrixNoise):
     """N(0, sigma^2), rounded to a multiple of the granularity; entries of the upper triangle are independent."""
 
-    distribution: ClassVar[str | None] = "rounded-gaussian"
-    label: ClassVar[str] = "Gaussian"
+    distribution = "rounded-gaussian"
+    label = "Gaussian"
     diagonal_sigma: float
     off_diagonal_sigma: float
 
@@ -137,8 +137,8 @@ class RoundedGaussian(MatrixNoise):
 class DiscreteLaplace(MatrixNoise):
     """A multiple k of the granularity g with probability proportional to exp(-|k| g / scale), independent."""
 
-    distribution: ClassVar[str | None] = "discrete-laplace"
-    label: ClassVar[str] = "Laplace"
+    distribution = "discrete-laplace"
+    label = "Laplace"
     scale: float
 
     @property
@@ -172,9 +172,9 @@ class _Wishart(MatrixNoise):
 class WishartNoise(_Wishart):
     """`scale` G^T G, rounded, G having `degrees_of_freedom` rows of standard normal numbers: uncorrelated entries."""
 
-    distribution: ClassVar[str | None] = "wishart"
-    label: ClassVar[str] = "Wishart"
-    matrices: ClassVar[int] = 1
+    distribution = "wishart"
+    label = "Wishart"
+    matrices = 1
 
     @property
     def bias(self) -> float:
@@ -202,9 +202,9 @@ class WishartNoise(_Wishart):
 class WishartDifferenceNoise(_Wishart):
     """`scale` (G^T G - H^T H), rounded; G and H have `degrees_of_freedom` rows of standard normal numbers each."""
 
-    distribution: ClassVar[str | None] = "wishart-difference"
-    label: ClassVar[str] = "Wishart difference"
-    matrices: ClassVar[int] = 2
+    distribution = "wishart-difference"
+    label = "Wishart difference"
+    matrices = 2
 
     def check_guarantee(self, guarantee: Guarantee, rows: NoisyMatrix, n_features: int) -> None:
         """Refuse an epsilon below that of two orthogonal rows, or too few degrees of freedom for any."""

@@ -19,7 +19,7 @@ import click
 
 from dp_bundle.base.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.base.kernels import before_compiling
-from dp_bundle.base.machine import count_cores
+from dp_bundle.base.machine import count_cores, require_memory
 from dp_bundle.cli.console import (
     ALWAYS,
     DataPath,
@@ -244,12 +244,13 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     from dp_publish.data.dialect import make_dialect
     from dp_publish.data.table import open_table
     from dp_publish.policy.file import policy_path
-    from dp_publish.policy.memory import require_template
+    from dp_publish.policy.memory import template_memory
     from dp_publish.policy.template import describe_undecided, policy_template
 
     dialect = make_dialect(given)
     table = open_table(data, dialect)
-    require_template(len(table.types), max_memory)
+    n_columns = len(table.types)
+    require_memory(template_memory(n_columns), max_memory, f"a policy for {n_columns:,} columns")
     known = table.types, table.layout, dialect.header, table.booleans, table.described
     template = policy_template(data.name, _plain_name(data), *known)
     usual = policy_path(data)

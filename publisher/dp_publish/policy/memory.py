@@ -77,11 +77,6 @@ def publishing_memory(
     return own + of_pairs + _WORKER * n_workers + (_TEXT if piece_rows is None else 0)
 
 
-def require_template(n_columns: int, limit: int | None) -> int:
-    """Return the bytes that `dp-publish policy` may need, or raise `MemoryLimitError`; None is the machine's own."""
-    return require_memory(template_memory(n_columns), limit, f"a policy for {n_columns:,} columns")
-
-
 def require_publishing(
     table: Table, n_columns: int, n_read: int, release: ReleaseKind, limit: int | None, *, n_workers: int = 0
 ) -> int:
