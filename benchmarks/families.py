@@ -32,7 +32,7 @@ from dp_bundle import Bundle, DpGraphError, open_bundle
 from dp_bundle.manifest.columns import Asinh
 from dp_bundle.trust.judging import UnsafeTrustAnyone
 from dp_learn import learn_graph
-from dp_learn.covariance.scores import find_weak
+from dp_learn.covariance.scores import kept_steps
 from dp_publish import Policy, publish
 
 Floats = NDArray[np.float64]
@@ -117,7 +117,7 @@ def partials_of(precision: Floats) -> Floats:
 
 def targets(bundle: Bundle, families: list[str], correlations: Floats, known: dict[Any, Floats]) -> Floats:
     """Return the correlations that the release is of."""
-    weak = find_weak(bundle)
+    weak = {*kept_steps(bundle, ())}
     found = []
     for column, family in zip(bundle.release.columns, families, strict=True):
         change, made = FAMILIES[family], column.transform

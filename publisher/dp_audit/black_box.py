@@ -58,19 +58,14 @@ _N_CELLS = 6  # per feature
 _THRESHOLDS = 200
 
 
-def attack_from_outside(
-    mechanism: OneSum,
-    *,
-    n_runs: int | None = None,
-    confidence: float = 0.9999,
-) -> AuditReport:
+def attack_from_outside(mechanism: OneSum, n_runs: int | None, confidence: float) -> AuditReport:
     """Attack a covariance mechanism by its releases alone.
 
     Parameters
     ----------
     mechanism : Mechanism
         As a policy sets it. Of an entity, one row is attacked.
-    n_runs : int, optional
+    n_runs : int or None
         How many releases are attacked, from 1000 to 2^20; half of them of each table.
     confidence : float
         The chance that a sound mechanism passes every check, and that the lower bound holds.
@@ -181,7 +176,13 @@ def _neighbours(mechanism: OneSum) -> tuple[_Floats, _Floats]:
 def _score(mechanism: OneSum, learning: list[_Floats], tables: list[ExactMoments]) -> Callable[[_Floats], _Floats]:
     """Return the score of a release: by the likelihood where that is known, or else learned from the first half."""
     if isinstance(mechanism, Wishart):
-        return lambda released: _likelihood_ratio(*(_log_det(released - table.matrix) for table in tables))
+
+        def ratio(released: _Floats) -> _Floats:
+            one, other = (_log_det(released - table.matrix) for table in tables)
+            with np.errstate(invalid="ignore"):
+                return np.nan_to_num(other - one, nan=0.0, posinf=math.inf, neginf=-math.inf)
+
+        return ratio
     if isinstance(mechanism, WishartDifference):
         return lambda released: _distance(released, tables[0]) - _distance(released, tables[1])
     return _learned_score(learning, tables)
@@ -190,11 +191,6 @@ def _score(mechanism: OneSum, learning: list[_Floats], tables: list[ExactMoments
 def _distance(released: _Floats, table: ExactMoments) -> _Floats:
     """Return the distance of each release from a table's sum, in the nuclear norm, but for float64's rounding."""
     return np.asarray(np.round(np.linalg.norm(released - table.matrix, "nuc", axis=(1, 2)), 9))
-
-
-def _likelihood_ratio(one: _Floats, other: _Floats) -> _Floats:
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(other - one, nan=0.0, posinf=math.inf, neginf=-math.inf)
 
 
 def _log_det(matrices: _Floats) -> _Floats:

@@ -84,7 +84,7 @@ class _Cell:
 
 
 def audit_coded(
-    policy: Policy, kinds: dict[str, str], press: Press, *, n_canaries: int | None = None, confidence: float = 0.9999
+    policy: Policy, kinds: dict[str, str], press: Press, n_canaries: int | None, confidence: float
 ) -> AuditReport:
     """Publish made-up levels, dates, times and gaps under a policy, and attack what a reader finds.
 
@@ -96,7 +96,7 @@ def audit_coded(
         Those columns.
     press : callable
         Publishes a made-up table where nobody keeps the books: `release.publishing.publish_aside`.
-    n_canaries : int, optional
+    n_canaries : int or None
         Rows, 65,536 by default.
     confidence : float
         The chance that a sound release passes every check, and that the lower bound holds.

@@ -32,7 +32,7 @@ def audit_planned_release(
     policy: Policy,
     press: Press,
     *,
-    n_canaries: int | None = None,
+    n_canaries: int | None,
     confidence: float = 0.9999,
     tell: Callable[[str], None],
 ) -> AuditReport:
@@ -88,12 +88,12 @@ def _audit_rows(
     reports: dict[str, AuditReport] = {}
     if numbers:
         alone = policy.model_copy(update={"sources": ()})
-        reports[""] = audit_rows(alone, numbers, press, n_canaries=n_canaries, confidence=confidence)
+        reports[""] = audit_rows(alone, numbers, press, n_canaries, confidence)
     if coded:
         privacy = policy.privacy  # of columns without a `max_change` a change may be any
         privacy = privacy.model_copy(update={"unit": "cell"}) if privacy.unit == "change" else privacy
         alone = policy.model_copy(update={"privacy": privacy})
-        reports["coded: "] = audit_coded(alone, coded, press, n_canaries=n_canaries, confidence=confidence)
+        reports["coded: "] = audit_coded(alone, coded, press, n_canaries, confidence)
     checks = [
         replace(check, name=f"{part}{check.name}" if len(reports) > 1 else check.name)
         for part, report in reports.items()

@@ -91,9 +91,9 @@ def audit_moments(
     count_rows: Callable[[], int],
     press: Press,
     *,
-    n_canaries: int | None = None,
-    confidence: float = 0.9999,
-    tell: Callable[[str], None] = lambda _: None,
+    n_canaries: int | None,
+    confidence: float,
+    tell: Callable[[str], None],
 ) -> AuditReport:
     """Attack whole releases by the mechanism that a policy sets, or the mechanism as a black box.
 
@@ -107,7 +107,7 @@ def audit_moments(
         Returns the number of rows that the release would have, where `auto` asks for it.
     press : callable
         Publishes a made-up table where nobody keeps the books: `release.publishing.publish_aside`.
-    n_canaries : int, optional
+    n_canaries : int or None
         How many releases are attacked, from 100, or 1000 of a black box, to 2^20.
     confidence : float
         In [0.5, 1): the chance that a sound release passes every check, and that the lower bound holds.

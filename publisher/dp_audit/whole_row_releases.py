@@ -63,7 +63,7 @@ _N_CHECKS = 5  # that may raise a false alarm
 
 
 def audit_rows(
-    policy: Policy, kinds: dict[str, str], press: Press, *, n_canaries: int | None = None, confidence: float = 0.9999
+    policy: Policy, kinds: dict[str, str], press: Press, n_canaries: int | None, confidence: float
 ) -> AuditReport:
     """Publish made-up rows under a policy, and attack what a reader finds.
 
@@ -75,7 +75,7 @@ def audit_rows(
         The columns.
     press : callable
         Publishes a made-up table where nobody keeps the books: `release.publishing.publish_aside`.
-    n_canaries : int, optional
+    n_canaries : int or None
         Rows of canaries of each kind, from 1000 to 2^26; by default enough for a bound within a factor 2.
     confidence : float
         In [0.5, 1): the chance that a sound release passes every check, and that the lower bound holds.

@@ -59,7 +59,7 @@ class Chain:
     others: int
 
 
-def check_chain(bundle: Bundle, folder: Path, store: TrustStore, *, any_signer: bool = False) -> Chain:
+def check_chain(bundle: Bundle, folder: Path, store: TrustStore, *, any_signer: bool) -> Chain:
     """Verify all releases of a bundle's dataset in a folder, and that they form one chain with it.
 
     Nothing of them is remembered as read.

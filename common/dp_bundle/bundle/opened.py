@@ -308,7 +308,7 @@ class Bundle:
         self.close()
 
 
-def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> Members:
+def members_at(path: Path | RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool) -> Members:
     """Open a folder, or else a tar; a pipe with nobody behind it is no reason to wait.
 
     Parameters

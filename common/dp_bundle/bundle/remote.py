@@ -30,14 +30,14 @@ _MAGIC, _MAGIC_AT = b"ustar", 257  # of a header in a tar
 _HEAD, _HEADER = 2**16, 2**11  # bytes that are read of a tar at once: where it begins, and further on
 
 
-def open_members(path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> RemoteFolder:
+def open_members(path: RemotePath, signed: Mapping[str, str] | None, *, anew: bool) -> RemoteFolder:
     """Open a tar, if the name ends so or the first bytes are those of one, or else a folder, at a URI.
 
     Parameters
     ----------
     path : RemotePath
         The URI.
-    signed : mapping of str to str, optional
+    signed : mapping of str to str or None
         Names and signed SHA-256 of what will be read, if they are known; else `scan` is told them.
     anew : bool
         Whether data are fetched even if there are copies of earlier downloads.
@@ -75,10 +75,8 @@ class RemoteFolder:
 
     is_tar: ClassVar = False
 
-    def __init__(
-        self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False, folder: str = ""
-    ) -> None:
-        self._path, self._store, self._anew = path, open_store(folder or path.uri), anew
+    def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
+        self._path, self._store, self._anew = path, open_store(path.folder if self.is_tar else path.uri), anew
         self._cache = Cache()
         self._small: dict[str, bytes] = {}
         self._signed = signed or {}
@@ -202,7 +200,7 @@ class RemoteTar(RemoteFolder):
     is_tar: ClassVar = True
 
     def __init__(self, path: RemotePath, signed: Mapping[str, str] | None = None, *, anew: bool = False) -> None:
-        super().__init__(path, signed, anew=anew, folder=path.folder)
+        super().__init__(path, signed, anew=anew)
         self._size = self._store.size(path.name)
         self._head = self._at(path.name, 0, _HEAD)
         self._window = (0, b"")

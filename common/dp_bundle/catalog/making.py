@@ -149,7 +149,9 @@ def _make(folder: Path, files: list[Path], out: Path, settings: SiteSettings, st
             source = paths[facts["key"]]
             outputs[f"{place}/{facts['tar']}"] = Output(facts["sha256"], source=source)
             for sha256 in filter(facts["beside"].get, facts["beside"]):
-                outputs[f"{place}/{facts['tar']}.minisig"] = Output(sha256, source=_minisig_of(source))
+                outputs[f"{place}/{facts['tar']}.minisig"] = Output(
+                    sha256, source=minisig_path(packed_path(source) if source.is_dir() else source)
+                )
             outputs[f"{place}/{facts['page']}"] = Output(made_from, make=partial(release_page, facts, **context))
     newest = sorted((each[0] for each in series.values()), key=lambda each: (each["created"], each["folder"]))[::-1]
     ordered = [facts for each in series.values() for facts in each]
@@ -238,10 +240,6 @@ def _distrust(facts: Facts, store: TrustStore, *, any_signer: bool) -> str:
     except BundleError as error:
         return str(error)
     return ""
-
-
-def _minisig_of(bundle: Path) -> Path:
-    return minisig_path(packed_path(bundle) if bundle.is_dir() else bundle)
 
 
 def _judge_beside(path: Path, known: Mapping[str, bool]) -> dict[str, bool]:

@@ -98,7 +98,8 @@ def _facts(bundle: Bundle, sha256: str, size: int, address: str) -> dict[str, An
     clip = release.second_moments.column_clip if release.second_moments is not None else None
     meanings = column_meanings(release)
     root, name = bundle.origin
-    folder = f"datasets/{_slug(name, root.fingerprint)}"
+    # a name that no other dataset has, and that stays the same
+    folder = f"datasets/{_plain(name)}-{hashlib.sha256(f'{root.fingerprint} {name}'.encode()).hexdigest()[:8]}"
     stem = _plain(release.dataset.name)
     page, tar = f"release-{lineage.number}.html", f"{stem}-{lineage.number}.bundle.tar"
     whole = PublishedFile(f"{address}{folder}/{tar}", size, sha256, TAR)
@@ -176,11 +177,6 @@ def _column(column: Column, clip: float | None, meanings: Mapping[str, str]) -> 
 def _plain(name: str) -> str:
     """Return a name as a part of an address: at most 40 letters and digits of ASCII, joined by hyphens."""
     return _NOT_IN_NAMES.sub("-", name.lower()).strip("-")[:40].strip("-") or "dataset"
-
-
-def _slug(name: str, signer: str) -> str:
-    """Return a folder's name that no other dataset has, and that stays the same."""
-    return f"{_plain(name)}-{hashlib.sha256(f'{signer} {name}'.encode()).hexdigest()[:8]}"
 
 
 def _show_values(bundle: Bundle) -> dict[str, Any]:

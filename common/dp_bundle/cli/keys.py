@@ -274,7 +274,7 @@ def trust(key: str | None, name: str | None, remove: bool, until: datetime | Non
         text = "no longer trusted" if store.remove(public) else "was not trusted"
     else:
         before = next((entry for entry in entries if entry.key == public), None)
-        chosen = name or (before.name if before else _name_of(key, public))
+        chosen = name or (before.name if before else key if key == public.fingerprint else Path(key).stem)
         store.keep(TrustedKey(public, chosen, until=last, predecessors=before.predecessors if before else ()))
         from_now = "" if has_passed(last) else " from now on"
         text = f"is trusted{from_now}, as {quote_name(chosen)}" + (f", until {last}" if last else "")
@@ -301,11 +301,6 @@ def _statement_in(key: str) -> bytes | None:
     return content if content.startswith(b"{") else None
 
 
-def _name_of(key: str, public: PublicKey) -> str:
-    """Return what a key is called if its user gives no name: a fingerprint so, and a file without its ending."""
-    return key if key == public.fingerprint else Path(key).stem
-
-
 def _trusted_as(name: str, entries: Sequence[TrustedKey]) -> PublicKey | None:
     """Return the key that is trusted under a name, or None.
 
@@ -321,7 +316,7 @@ def _trusted_as(name: str, entries: Sequence[TrustedKey]) -> PublicKey | None:
     return named[0] if named else None
 
 
-def _read_key(key: str, *, named: str = "") -> PublicKey:
+def _read_key(key: str, *, named: str) -> PublicKey:
     if key.startswith("ed25519:"):
         return PublicKey.from_fingerprint(key)
     path = Path(key)

@@ -53,7 +53,7 @@ def clear_line() -> None:
             _current[0].is_drawn = False
 
 
-def announce_compiling(how_long: str, *, kept: bool, quiet: bool = False) -> None:
+def announce_compiling(how_long: str, kept: bool, *, quiet: bool = False) -> None:
     """Say on a terminal why this run takes longer than the next; or, anywhere, that the next will as well.
 
     Parameters

@@ -60,7 +60,7 @@ def mean_and_covariance(
     return centers + half_widths * scaled_mean, scaled * np.outer(half_widths, half_widths), rows
 
 
-def estimate_rows(matrix: NDArray[np.float64], constant: float, bias: float = 0.0) -> float:
+def estimate_rows(matrix: NDArray[np.float64], constant: float, bias: float) -> float:
     """Return the number of rows that the constant's own, noisy entry shows; not necessarily whole, or positive.
 
     Parameters

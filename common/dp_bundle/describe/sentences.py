@@ -127,10 +127,11 @@ def describe_gaps(release: Release, *, in_file: bool = False, columns: Collectio
         "or interval knows of it."
     )
     if_any = "" if in_file else ", if any,"  # which READMEs of older bundles do not say
+    filled = "their column's center of round 1" if release.columns[0].standards else "the middle of the bounds"
     sentences = {
         "midpoint": f"Cells without a value{if_any} in {{}} took the middle of the bounds: {many}",
         "standard": f"Cells without a value, if any, in {{}} took their column's center of round 1: {many}",
-        "indicator": f"Cells without a value in {{}} took {_filled_with(release)}, and a column beside each says so: "
+        "indicator": f"Cells without a value in {{}} took {filled}, and a column beside each says so: "
         "estimates tell gaps from values, and link what lies on both sides of a column with many gaps.",
         "drop": "Rows without a value in {} were left out, which changes nothing if gaps do not depend on the values.",
     }
@@ -159,11 +160,6 @@ def describe_discovery(release: Release) -> list[str]:
             f"least {found.threshold:g}. So found: {_named([*found.levels])}."
         )
     return said
-
-
-def _filled_with(release: Release) -> str:
-    """Return what stands in gaps that are published."""
-    return "their column's center of round 1" if release.columns[0].standards else "the middle of the bounds"
 
 
 def _named(names: list[str]) -> str:

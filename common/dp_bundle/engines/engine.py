@@ -94,9 +94,7 @@ class Threads:
             raise StoppedError
 
 
-def map_batches(
-    function: Callable[[T], R], batches: Iterable[T], n_workers: int, n_waiting: int | None = None
-) -> Iterator[R]:
+def map_batches(function: Callable[[T], R], batches: Iterable[T], n_workers: int, n_waiting: int | None) -> Iterator[R]:
     """Yield the results in the order of the batches, of which no more are in work at a time than there are threads.
 
     Parameters
@@ -107,7 +105,7 @@ def map_batches(
         Taken one by one in the caller's thread, as results are.
     n_workers : int
         How many threads; with one, everything is done in the caller's.
-    n_waiting : int, optional
+    n_waiting : int or None
         How many batches are taken before the first result is waited for; as many as there are threads, by default.
     """
     if n_workers == 1:

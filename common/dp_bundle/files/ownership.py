@@ -50,7 +50,7 @@ _UNMAPPED = 65534  # whom Linux names as the owner of what belongs to nobody in 
 _MOST_LINKS = 40
 
 
-def require_own(path: Path, *, private: bool = False, holds: str = "your keys or whom you trust") -> None:
+def require_own(path: Path, *, private: bool, holds: str = "your keys or whom you trust") -> None:
     """Refuse a file that others may write or replace, or perhaps read; a missing file passes.
 
     Every folder is checked that is passed on the way to it, and to what its links point to.

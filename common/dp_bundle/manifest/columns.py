@@ -217,7 +217,9 @@ class Column(Model):
             raise ValueError(f"column {self.name!r} has not one standard for each of two rounds, with their origin")
         if self.transform is not None and not self.standards:
             raise ValueError(f"column {self.name!r} has a transform, which is for two rounds alone")
-        if (self._is_indicator or self.response is not None) and self.bounds != (0.0, 1.0):
+        # of a level, or of another column's gaps
+        is_indicator = self.block is not None and self.missing != "indicator" and self.noise is not None
+        if (is_indicator or self.response is not None) and self.bounds != (0.0, 1.0):
             raise ValueError(f"column {self.name!r} indicates a level, and its bounds are not 0 and 1")
         if self.response is not None and self.block is None and self.response.n_levels != 2:
             raise ValueError(f"column {self.name!r} has more levels than its two values")
@@ -234,11 +236,6 @@ class Column(Model):
     def has_gap_cell(self) -> bool:
         """True if a histogram of it has a cell of rows without a value: they took no value of their own."""
         return self.missing == "indicator" or (self.missing == "midpoint" and self.bounds is None)
-
-    @property
-    def _is_indicator(self) -> bool:
-        """True if raw values are 0 and 1, being clipped to these: of a level, or of another column's gaps."""
-        return self.block is not None and self.missing != "indicator" and self.noise is not None
 
     @property
     def bounds_found(self) -> bool:

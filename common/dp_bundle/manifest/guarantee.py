@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema, model_validator
 
 from dp_bundle.manifest.base import Model, Name, Positive, Text
-from dp_bundle.manifest.columns import Cell, Column, cells_of
+from dp_bundle.manifest.columns import Column, cells_of
 from dp_bundle.privacy.discrete_curve import DiscreteLoss, least_deltas, likely_worst
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_bundle.privacy.normal import gaussian_delta, mu_implied_by_epsilon
@@ -192,7 +192,13 @@ def _check_discrete_curve(guarantee: Guarantee, columns: Sequence[Column]) -> No
             losses[cell.loss] += rows * cell.n_moved
         groups = [(dict(losses), together)]
     else:
-        groups = [({loss: rows * number}, common) for loss, number in _worst_cells(whole)]
+        # the few cells that lose most
+        groups = [
+            ({loss: rows * n_moved}, common)
+            for n_moved in (1, 2)
+            if (kinds := {cell.loss for cell in whole if cell.n_moved == n_moved})
+            for loss in likely_worst(kinds)
+        ]
         groups += [({}, math.hypot(math.sqrt(rows) * max(mus), common))] if mus else []
     for group in groups:
         least = least_deltas(epsilons, *group)
@@ -214,13 +220,6 @@ def _check_changes(guarantee: Guarantee, columns: Sequence[Column]) -> None:
         raise ValueError("changes are protected within declared bounds alone")
     if any(column.missing != "refuse" for column in limited):
         raise ValueError("columns whose changes are protected have no gaps")
-
-
-def _worst_cells(cells: Sequence[Cell]) -> Iterator[tuple[DiscreteLoss, int]]:
-    """Yield the few cells that lose most, each with the number of columns that it moves."""
-    for n_moved in (1, 2):
-        losses = {cell.loss for cell in cells if cell.n_moved == n_moved}
-        yield from ((loss, n_moved) for loss in (likely_worst(losses) if losses else ()))
 
 
 def _of_cells(unit: str, squares: Sequence[float]) -> float:

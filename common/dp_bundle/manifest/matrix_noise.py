@@ -101,8 +101,8 @@ class MatrixNoise:
 class RoundedGaussian(MatrixNoise):
     """N(0, sigma^2), rounded to a multiple of the granularity; entries of the upper triangle are independent."""
 
-    distribution: ClassVar[str | None] = "rounded-gaussian"
-    label: ClassVar[str] = "Gaussian"
+    distribution = "rounded-gaussian"
+    label = "Gaussian"
     diagonal_sigma: float
     off_diagonal_sigma: float
 
@@ -137,8 +137,8 @@ class RoundedGaussian(MatrixNoise):
 class DiscreteLaplace(MatrixNoise):
     """A multiple k of the granularity g with probability proportional to exp(-|k| g / scale), independent."""
 
-    distribution: ClassVar[str | None] = "discrete-laplace"
-    label: ClassVar[str] = "Laplace"
+    distribution = "discrete-laplace"
+    label = "Laplace"
     scale: float
 
     @property
@@ -172,9 +172,9 @@ class _Wishart(MatrixNoise):
 class WishartNoise(_Wishart):
     """`scale` G^T G, rounded, G having `degrees_of_freedom` rows of standard normal numbers: uncorrelated entries."""
 
-    distribution: ClassVar[str | None] = "wishart"
-    label: ClassVar[str] = "Wishart"
-    matrices: ClassVar[int] = 1
+    distribution = "wishart"
+    label = "Wishart"
+    matrices = 1
 
     @property
     def bias(self) -> float:
@@ -202,16 +202,18 @@ class WishartNoise(_Wishart):
 class WishartDifferenceNoise(_Wishart):
     """`scale` (G^T G - H^T H), rounded; G and H have `degrees_of_freedom` rows of standard normal numbers each."""
 
-    distribution: ClassVar[str | None] = "wishart-difference"
-    label: ClassVar[str] = "Wishart difference"
-    matrices: ClassVar[int] = 2
+    distribution = "wishart-difference"
+    label = "Wishart difference"
+    matrices = 2
 
     def check_guarantee(self, guarantee: Guarantee, rows: NoisyMatrix, n_features: int) -> None:
         """Refuse an epsilon below that of two orthogonal rows, or too few degrees of freedom for any."""
         check_pure_epsilon(guarantee, excepted=True)
         if self.degrees_of_freedom < n_features + bool(rows.constant) + 1:
             raise ValueError("the degrees of freedom are too few for a pure epsilon")
-        _check_least_epsilon(guarantee, _nuclear_movement(rows, n_features, guarantee.neighbours) / (2 * self.scale))
+        # (z, c) and (y, c) are orthogonal where z.y = -c^2; a single column has no such rows of full length
+        nuclear = guarantee.neighbours.nuclear if n_features > 1 else 1.0
+        _check_least_epsilon(guarantee, (rows.radius**2 + rows.constant**2) * nuclear / (2 * self.scale))
 
 
 _KINDS: dict[str | None, type[MatrixNoise]] = {
@@ -243,14 +245,6 @@ def _l1_movement(rows: NoisyMatrix, n_features: int, neighbours: Neighbours) -> 
     r, c = rows.radius, rows.constant
     corner = 0.0 if neighbours.n_rows_public else c * c
     return r * r * (n_features + 1) / 2 + c * r * math.sqrt(n_features) + corner
-
-
-def _nuclear_movement(rows: NoisyMatrix, n_features: int, neighbours: Neighbours) -> float:
-    """Return the nuclear norm by which a row of length R moves the sum, if one orthogonal to it goes, or none.
-
-    (z, c) and (y, c) are orthogonal where z.y = -c^2; a single column has no such rows of full length.
-    """
-    return (rows.radius**2 + rows.constant**2) * (neighbours.nuclear if n_features > 1 else 1.0)
 
 
 def _chi_squared_delta(degrees: float, shift: float, epsilon: float) -> float:

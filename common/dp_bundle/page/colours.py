@@ -85,9 +85,7 @@ DIVERGING = _scale(_DIVERGING_LIGHT, _DIVERGING_DARK)  # from the most negative 
 SEQUENTIAL = _scale(_SEQUENTIAL_LIGHT, _SEQUENTIAL_DARK)  # from nothing to much
 
 
-def partners() -> dict[str, str]:
-    """Return the colour on dark paper for every colour on light paper."""
-    return dict([*SHADES.values(), *COMMUNITIES, *DIVERGING, *SEQUENTIAL])
+PARTNERS = dict([*SHADES.values(), *COMMUNITIES, *DIVERGING, *SEQUENTIAL])  # dark paper's colour, by light paper's
 
 
 def style() -> str:

@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from dp_bundle.base.quoting import escape
-from dp_bundle.page.colours import partners, style
+from dp_bundle.page.colours import PARTNERS, style
 from dp_bundle.page.tables import number
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def render_page(page: Page) -> str:
         "style": Markup(f"{style()}\n{_read(ASSETS / 'page.css')}"),  # noqa: S704  our own file
         "scripts": [Markup(script) for script in scripts],  # noqa: S704  our own, and Bokeh's
         "figures": as_json(embedded),
-        "palette": as_json(partners()),
+        "palette": as_json(PARTNERS),
         "data": as_json(page.data or {}),
     }
     template = _environment(page.folder).get_template(page.template)

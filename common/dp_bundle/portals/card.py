@@ -68,13 +68,19 @@ def hugging_face_card(release: Release, files: Sequence[PublishedFile], signer: 
     """Return the card: front matter in YAML, then the README of the bundle and how to verify it."""
     subject = Subject(release)
     more, data = subject.more, [file for file in files if file.media_type == PARQUET]
+    # the hub loads all rows as one table, or each matrix, and never the tar, which is no WebDataset
+    tables = {"default": "data/part-*.parquet"}
+    if release.second_moments is not None:
+        tables = {PurePosixPath(file.path).stem: file.path for file in data}
     front = {
         "pretty_name": subject.title,
         **_licence(subject),
         "language": list(more.languages),
         "tags": ["differential-privacy", "tabular", *more.keywords],
         "size_categories": [_size(release)],
-        "configs": _configs(release, data),
+        "configs": [
+            {"config_name": name, "data_files": [{"split": "train", "path": path}]} for name, path in tables.items()
+        ],
         "doi": more.doi,
         "differential_privacy": privacy_label(release, signer),
     }
@@ -108,14 +114,6 @@ def _size(release: Release) -> str:
     if release.second_moments is not None:
         n_lines = len(release.labels) * (len(release.labels) + 1) // 2
     return next((name for limit, name in _SIZES if n_lines < limit), "10M<n<100M")
-
-
-def _configs(release: Release, data: Sequence[PublishedFile]) -> list[dict[str, Any]]:
-    """Return what the hub loads: all rows as one table, or each matrix, and never the tar, which is no WebDataset."""
-    tables = {"default": "data/part-*.parquet"}
-    if release.second_moments is not None:
-        tables = {PurePosixPath(file.path).stem: file.path for file in data}
-    return [{"config_name": name, "data_files": [{"split": "train", "path": path}]} for name, path in tables.items()]
 
 
 def to_yaml(document: dict[str, Any], indent: str = "") -> str:

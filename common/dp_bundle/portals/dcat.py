@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dp_bundle.describe.subject import PARQUET, TAR, PublishedFile, Subject, three_letters, without_gaps
-from dp_bundle.manifest.dataset import THEMES, WEB, Creator, Period, Related
+from dp_bundle.manifest.dataset import THEMES, WEB, Period, Related
 from dp_bundle.manifest.release import Release
 
 _EU = "http://publications.europa.eu/resource/authority"
@@ -68,7 +68,10 @@ def dcat_dataset(release: Release, files: Sequence[PublishedFile], *, address: s
         "dct:issued": {"@type": "xsd:dateTime", "@value": release.lineage.created},
         "dct:provenance": {"@type": "dct:ProvenanceStatement", "rdfs:label": " ".join(subject.noise)},
         "dct:accessRights": _named(f"{_EU}/access-right/PUBLIC", "dct:RightsStatement"),
-        "dct:creator": [_agent(creator) for creator in more.creators],
+        "dct:creator": [
+            without_gaps({"@id": creator.orcid_address, "@type": "foaf:Agent", "foaf:name": creator.name})
+            for creator in more.creators
+        ],
         "dct:publisher": {"@type": "foaf:Agent", "foaf:name": more.publisher} if more.publisher else None,
         "dcat:contactPoint": _contact(subject),
         "dcat:keyword": list(more.keywords),
@@ -113,10 +116,6 @@ def _distribution(file: PublishedFile, subject: Subject) -> dict[str, Any]:
 def _named(address: str, kind: str) -> dict[str, str]:
     """Return an address with the class that the shapes of DCAT-AP ask for, as they infer none."""
     return {"@id": address, "@type": kind}
-
-
-def _agent(creator: Creator) -> dict[str, Any]:
-    return without_gaps({"@id": creator.orcid_address, "@type": "foaf:Agent", "foaf:name": creator.name})
 
 
 def _contact(subject: Subject) -> dict[str, Any] | None:

@@ -84,7 +84,15 @@ def write_synthetic(bundle: Bundle, path: Path, n_rows: int, seed: int) -> dict[
             raise DpGraphError(_taken(target))
 
     copula = copula_of(bundle)
-    label = _label(bundle, n_rows, seed)
+    label = {
+        "synthetic": True,
+        "note": f"Rows drawn from a release with differential privacy; none is real. {_SEED}",
+        "n_rows": n_rows,
+        "seed": seed,
+        "dataset": bundle.release.dataset.name,
+        "release_number": bundle.release.lineage.number,
+        "manifest_sha256": bundle.manifest_sha256,
+    }
     measured = _Measured(copula)
     with errors_of_writing(beside, _taken(beside)), whole_file(beside) as about:
         with errors_of_writing(path, _taken(path)), whole_file(path) as file:
@@ -113,19 +121,6 @@ def describe_kept(document: dict[str, Any]) -> str:
 
 def _taken(path: Path) -> str:
     return f"there is a file at {quote_path(path)} already: give another --out"
-
-
-def _label(bundle: Bundle, n_rows: int, seed: int) -> dict[str, Any]:
-    release = bundle.release
-    return {
-        "synthetic": True,
-        "note": f"Rows drawn from a release with differential privacy; none is real. {_SEED}",
-        "n_rows": n_rows,
-        "seed": seed,
-        "dataset": release.dataset.name,
-        "release_number": release.lineage.number,
-        "manifest_sha256": bundle.manifest_sha256,
-    }
 
 
 def _kept(copula: Copula) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def load_public_key(name: str = DEFAULT_KEY) -> PublicKey:
     return public
 
 
-def derived_public_key(name: str = DEFAULT_KEY) -> PublicKey | None:
+def derived_public_key(name: str) -> PublicKey | None:
     """Return the public half of the private key of that name; None if that is not there, or cannot be opened here.
 
     Raises

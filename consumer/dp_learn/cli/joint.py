@@ -82,7 +82,7 @@ def joint(
         from dp_learn.pipeline.joint import learn_joint  # their libraries import slower than a refusal
 
         show = partial(step, quiet=quiet)
-        before_compiling(lambda kept: announce_compiling("half a minute", kept=kept, quiet=quiet))
+        before_compiling(partial(announce_compiling, "half a minute", quiet=quiet))
         found = learn_joint(
             bundles,
             order=order,

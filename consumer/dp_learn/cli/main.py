@@ -199,10 +199,14 @@ def cli(
             drawn = None
             if stability is not None:
                 from dp_bundle.engines.engine import Processes
-                from dp_learn.pipeline.stability import describe_progress, measure_stability
+                from dp_learn.pipeline.stability import measure_stability
 
+                show("drawing releases")
                 drawn = measure_stability(
-                    learned, stability, engine=workers or Processes(), progress=describe_progress(show)
+                    learned,
+                    stability,
+                    engine=workers or Processes(),
+                    progress=lambda done, count: show(f"drawing releases, {done:,} of {count:,} done"),
                 )
             found = Result(
                 bundles,
@@ -236,7 +240,7 @@ def cli(
 def _before_compiling(require: Callable[[], None], quiet: bool, kept: bool) -> None:
     """See that there is the memory, and say why this run takes longer than the next, or that the next will as well."""
     require()
-    announce_compiling("five to ten seconds", kept=kept, quiet=quiet)
+    announce_compiling("five to ten seconds", kept, quiet=quiet)
 
 
 def _parse_alpha(text: str) -> float | None:

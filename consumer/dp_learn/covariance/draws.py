@@ -46,7 +46,11 @@ class ErrorLaw:
             own = sandwich(root, draw_symmetric(rng, len(root))) if shared is None else shared
             error = math.sqrt(self._sampling(source)) * own
             if isinstance(source, NoisyCovariance):
-                error += _draw_row_noise(source, self.n_rows(source), rng, root)
+                # what the noise on so many rows adds to their covariance, less what it adds on average
+                n_rows = self.n_rows(source)
+                drawn_noise = gaussian_noise(source, n_rows, rng, root)
+                fourth = np.sqrt(np.maximum(source.noise_fourth_cumulant, 0.0) / n_rows)
+                error += drawn_noise + np.diag(fourth * rng.standard_normal(len(root)))
             else:
                 error += source.known_noise.of_share(self.share).draw(rng, self.covariance)
             drawn.append(error)
@@ -73,11 +77,3 @@ class ErrorLaw:
         own = 1.0 if isinstance(source, NoisyCovariance) else source.kurtosis or 1.0
         kurtosis = self.pooled.kurtosis if self.pooled.same_rows else own
         return kurtosis / (self.n_rows(source) - 1)
-
-
-def _draw_row_noise(source: NoisyCovariance, n_rows: int, rng: np.random.Generator, root: FloatArray) -> FloatArray:
-    """Return what the noise on so many rows adds to their covariance, less what it adds on average."""
-    drawn = gaussian_noise(source, n_rows, rng, root)
-    fourth = np.sqrt(np.maximum(source.noise_fourth_cumulant, 0.0) / n_rows)
-    total: FloatArray = drawn + np.diag(fourth * rng.standard_normal(len(root)))
-    return total

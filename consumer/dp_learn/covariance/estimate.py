@@ -75,7 +75,7 @@ class FormErrors:
 Part = Callable[[slice], FormErrors]  # the errors of some rows of forms
 
 
-def isserlis(x: Any, y: Any, rows: slice = ALL) -> FormErrors:
+def isserlis(x: Any, y: Any, rows: slice) -> FormErrors:
     """Return the bilinear form behind Isserlis' formula: at x = y, the errors for one row with that covariance.
 
     `rows` selects the rows of the result, so that large matrices take little memory.
@@ -86,7 +86,7 @@ def isserlis(x: Any, y: Any, rows: slice = ALL) -> FormErrors:
     return FormErrors((ox * dy + oy * dx) / 2.0 + xy, x * (oy + dy) + y * (ox + dx), (ox * oy + dx * dy) / 2.0 + xy)
 
 
-def isserlis_of(part: FloatArray, diagonal: FloatArray, rows: slice = ALL) -> FormErrors:
+def isserlis_of(part: FloatArray, diagonal: FloatArray, rows: slice) -> FormErrors:
     """Return `isserlis` at x = y, from the rows of x alone and its diagonal."""
     own, square = diagonal[rows, None], part * part
     return FormErrors(
@@ -94,7 +94,7 @@ def isserlis_of(part: FloatArray, diagonal: FloatArray, rows: slice = ALL) -> Fo
     )
 
 
-def fourth_order(squares: Any, cubes: Any, rows: slice = ALL) -> FormErrors:
+def fourth_order(squares: Any, cubes: Any, rows: slice) -> FormErrors:
     """Return the errors that the moments, or cumulants, of y_i^2 y_j^2 and of y_i^3 y_j make."""
     fourth, part = squares.diagonal(), rows_of(squares, rows)
     crossed = rows_of(cubes, rows) + rows_of(cubes.T, rows)
@@ -132,7 +132,7 @@ def sum_errors(parts: Sequence[FormErrors]) -> FormErrors:
     return reduce(add, parts)
 
 
-def one_entry(k: FloatArray, rows: slice = ALL) -> FormErrors:
+def one_entry(k: FloatArray, rows: slice) -> FormErrors:
     """Return the errors of forms f_ij = k_ij e with one e of unit variance."""
     d = np.diagonal(k)
     k, total = k[rows], d[rows, None] + d

@@ -205,7 +205,11 @@ def choose_node_columns(pooled: PooledCovariance, location: FloatArray, levels: 
             usable[name] = _usable_pair(places, clear, pooled)
         else:
             reference[name] = int(places[np.argmax(location[places])])
-            usable[name] = _usable(places[clear[places] & (places != reference[name])], pooled, location)
+            others = places[clear[places] & (places != reference[name])]
+            chosen = others[np.argsort(-location[others], kind="stable")]
+            while len(chosen) > 1 and not _has_full_rank(chosen, pooled):  # the most frequent ones stay
+                chosen = chosen[:-1]
+            usable[name] = chosen.astype(np.int64)
     alike = _find_alike({name: int(usable[name][1]) for name in levels.fills if len(usable[name]) == 2}, pooled)
 
     single = np.setdiff1d(np.flatnonzero(clear), np.concatenate([*blocks.values()]))
@@ -241,14 +245,6 @@ def rare_gaps(pooled: PooledCovariance, levels: Levels) -> list[str]:
         seen = _SHIFT * own.deviations[gaps] >= _ERRORS * errors
         rare += [name for name, is_seen in zip(told, seen, strict=True) if not is_seen]
     return rare
-
-
-def _usable(places: npt.NDArray[np.intp], pooled: PooledCovariance, location: FloatArray) -> npt.NDArray[np.int64]:
-    """Return those of a category's levels, the most frequent first, whose correlations are clearly of full rank."""
-    chosen = places[np.argsort(-location[places], kind="stable")]
-    while len(chosen) > 1 and not _has_full_rank(chosen, pooled):
-        chosen = chosen[:-1]
-    return chosen.astype(np.int64)
 
 
 def _usable_pair(

@@ -153,15 +153,6 @@ def draw_splits(pooled: PooledCovariance, n_folds: int) -> list[Split]:
     return [Split((n_folds * pooled.covariance - test) / (n_folds - 1), test) for test in tests]
 
 
-def draw_subsamples(pooled: PooledCovariance, count: int, share: float) -> list[FloatArray]:
-    """Return matrices that vary about a released covariance as those of subsamples of a share of the rows would.
-
-    The variance about S^ of the covariance of a share of the rows is that of S^ itself times (1 - share) / share.
-    """
-    factor = math.sqrt((1.0 - share) / share)
-    return [pooled.covariance + factor * error for error in _draw_errors(pooled, count)]
-
-
 def _draw_errors(pooled: PooledCovariance, count: int) -> list[FloatArray]:
     """Return draws of the error of S^, in data units: sampling of Gaussian rows, times their kurtosis, and noise."""
     return list(ErrorLaw(pooled, pooled.covariance).draws(np.random.default_rng(DRAWS), count))
@@ -256,7 +247,9 @@ class Sample:
         """Return the covariances of random subsamples of a share of the rows, or as if of these, in one more pass."""
         self._require_one_kind("subsamples")
         if not self.has_rows:
-            return draw_subsamples(self.pooled, count, share)
+            # The covariance of a share of the rows varies about S^ as S^ itself does, times the square of this factor.
+            factor = math.sqrt((1.0 - share) / share)
+            return [self.pooled.covariance + factor * error for error in _draw_errors(self.pooled, count)]
         drawn = [
             subsample_moments(source.matrices(), len(source.columns), count, share)
             for source in self.sources

@@ -42,7 +42,7 @@ _TOLERATED = 0.02  # between cumulative shares, where scores are a twentieth of 
 
 
 def behind_scores(
-    bundle: Bundle, columns: Sequence[Column], released: ReleasedCovariance, as_scores: Collection[str] = ()
+    bundle: Bundle, columns: Sequence[Column], released: ReleasedCovariance, as_scores: Collection[str]
 ) -> ReleasedCovariance:
     """Return the covariance of the normal variables behind a release's scores, in the units of these.
 
@@ -78,11 +78,6 @@ def behind_scores(
     rest = np.where(is_shown, variances * (1.0 - shown), 0.0)
     noise = NoisyCovariance(released.n_rows, latent, rest, np.zeros(len(rest)))
     return replace(released, debiased=latent, noise=NoiseAndRest(released.known_noise, noise))
-
-
-def find_weak(bundle: Bundle) -> set[str]:
-    """Return the columns of scores that stay as they are, as too little of their variance is a normal variable's."""
-    return {*kept_steps(bundle, ())}
 
 
 def kept_steps(bundle: Bundle, as_scores: Collection[str] | None) -> dict[str, Steps]:
@@ -136,7 +131,7 @@ def require_one_scale(bundles: Sequence[Bundle], done: str) -> Collection[str]:
     SchemaError
         Distributions differ by more than noise and chance explain, and by more than matters.
     """
-    weak = set().union(*map(find_weak, bundles))
+    weak = {name for bundle in bundles for name in kept_steps(bundle, ())}
     first = _distributions(bundles[0])
     for bundle in bundles[1:]:
         other = _distributions(bundle)

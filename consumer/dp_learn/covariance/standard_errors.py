@@ -310,7 +310,11 @@ def universal_penalty(pooled: PooledCovariance) -> tuple[float, FloatArray]:
     """Return the universal penalty, sqrt(2 log p) standard errors of every entry, as alpha and weights.
 
     Of p independent normal errors, none is likely to exceed it, so hardly any edge is chosen for its noise alone. The
-    weights are `penalty_weights`; with equal ones, alpha is as many standard errors of a typical entry.
+    weights are each entry's `null_standard_errors` divided by their off-diagonal median; with equal ones, alpha is as
+    many standard errors of a typical entry. Noisier entries are penalised more, in proportion, and a typical entry as
+    before, so that alpha keeps its meaning; without noise all weights are 1. The errors are those of uncorrelated
+    columns because a penalty must exceed the error of an entry that should be zero. They depend on the diagonal alone:
+    a weight that grew with the estimated correlation would punish a strong edge for being strong.
 
     References
     ----------
@@ -319,22 +323,6 @@ def universal_penalty(pooled: PooledCovariance) -> tuple[float, FloatArray]:
     errors = null_standard_errors(pooled)
     typical = median_above_diagonal(errors)
     return math.sqrt(2.0 * math.log(len(errors))) * typical, errors / typical
-
-
-def penalty_weights(pooled: PooledCovariance) -> FloatArray:
-    """Return each entry's `null_standard_errors` divided by their off-diagonal median, as weights of the penalty.
-
-    Noisier entries are penalised more, in proportion, and a typical entry as before, so that alpha keeps its meaning;
-    without noise all weights are 1. The errors are those of uncorrelated columns because a penalty must exceed the
-    error of an entry that should be zero. They depend on the diagonal alone: a weight that grew with the estimated
-    correlation would punish a strong edge for being strong.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_features)
-        Symmetric, positive.
-    """
-    return universal_penalty(pooled)[1]
 
 
 def chance_alpha(errors: FloatArray, weights: FloatArray | None = None, n_edges: float = CHANCE_EDGES) -> float:

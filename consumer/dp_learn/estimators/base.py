@@ -21,7 +21,7 @@ from dp_learn.covariance.collinear import clear_columns
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
 from dp_learn.covariance.sources import CovarianceSource, RowSource, bundle_source, table_rows
-from dp_learn.covariance.standard_errors import penalty_weights, universal_penalty
+from dp_learn.covariance.standard_errors import universal_penalty
 from dp_learn.matrices.checks import check_alpha
 from dp_learn.matrices.labels import align_numbers, column_labels
 from dp_learn.matrices.linalg import FloatArray, few_threads, smallest_eigenvalue
@@ -158,7 +158,7 @@ class CovarianceEstimator(NoisyRowsEstimator, ABC):
 
         weights = None
         if isinstance(self.weights, str):
-            weights = penalty_weights(pooled) if self.weights == "noise" else None
+            weights = universal_penalty(pooled)[1] if self.weights == "noise" else None
         elif self.weights is not None:
             weights = align_numbers("weights", self.weights, pooled.columns)
         with few_threads(len(matrix)):

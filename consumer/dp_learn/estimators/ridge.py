@@ -64,7 +64,7 @@ def ridge_precision(covariance: npt.ArrayLike, alpha: float) -> FloatArray:
     return 0.5 * (precision + precision.T)
 
 
-def universal_ridge_alpha(pooled: PooledCovariance, alpha: float | None = None) -> float:
+def universal_ridge_alpha(pooled: PooledCovariance, alpha: float | None) -> float:
     """Return the penalty that was given, or the one that moves a zero eigenvalue by the universal penalty t.
 
     The inverse of the estimate exceeds the covariance by ``(sqrt(phi^2 + 8 alpha) - phi) / 2``, at phi = 0 by
@@ -116,7 +116,7 @@ class DebiasedRidgePrecision(CovarianceEstimator):
         self.covariance_ = np.asarray(np.linalg.inv(self.precision_), dtype=np.float64)
 
 
-def ridge_regression(covariance: npt.ArrayLike, target: int, alpha: float = 0.0) -> FloatArray:
+def ridge_regression(covariance: npt.ArrayLike, target: int, alpha: float) -> FloatArray:
     r"""Return the coefficients of one column on the others.
 
     .. math:: \min_w \; (-w, 1)^T C (-w, 1) + \alpha \|w\|^2, \qquad w = (C_{oo} + \alpha I)^{-1} C_{ot}

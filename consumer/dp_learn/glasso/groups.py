@@ -61,11 +61,6 @@ class Groups:
         """True if every node is one column."""
         return len(self.names) == len(self.labels)
 
-    @property
-    def are_in_order(self) -> bool:
-        """True if `order` leaves every column in its place."""
-        return bool((self.labels[1:] >= self.labels[:-1]).all())
-
     def columns(self, node: int) -> IndexArray:
         """Return the positions of a node's columns."""
         return np.flatnonzero(self.labels == node)
@@ -233,7 +228,11 @@ def make_group_problem(
 
     order = groups.order
     diagonal = penalty.diagonal().repeat(sizes)
-    s = s.copy(order="C") if groups.are_in_order else np.ascontiguousarray(s[np.ix_(order, order)])
+    s = (
+        s.copy(order="C")
+        if (groups.labels[1:] >= groups.labels[:-1]).all()
+        else np.ascontiguousarray(s[np.ix_(order, order)])
+    )
     if not diagonal.min() > 0.0:
         check_free_diagonal(s, np.diag(diagonal))
     s.ravel()[:: len(s) + 1] += diagonal

@@ -142,7 +142,7 @@ class _Contrasts:
 
 
 def find_changes(
-    releases: Sequence[Release], labels: Places, *, in_time: bool, level: float = 0.05, n_draws: int = 1000
+    releases: Sequence[Release], labels: Places, *, in_time: bool, level: float = 0.05, n_draws: int
 ) -> Changes:
     """Find the change points of a series, or what is different in each of several releases without an order.
 

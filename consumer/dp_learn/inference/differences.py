@@ -103,7 +103,7 @@ class Differences:
 
 
 def find_differences(
-    releases: Sequence[Release], labels: Places, *, fdr: float = 0.05, confidence: float = 0.95, n_draws: int = N_DRAWS
+    releases: Sequence[Release], labels: Places, *, fdr: float = 0.05, confidence: float = 0.95, n_draws: int
 ) -> Differences:
     """Compare every pair of nodes in every two releases.
 

@@ -62,7 +62,7 @@ class Repair:
     lower_bound: float
 
 
-def repair_covariance(covariance: ArrayLike, method: str = "none", *, rtol: float = 1e-3) -> Repair:
+def repair_covariance(covariance: ArrayLike, method: str, *, rtol: float = 1e-3) -> Repair:
     """Return a positive semidefinite covariance, or the matrix itself where it is one already.
 
     Parameters

@@ -197,7 +197,7 @@ def _surest_first(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def write_comparison(result: ComparisonResult, target: Path, *, report: str | None = None) -> None:
+def write_comparison(result: ComparisonResult, target: Path, *, report: str | None) -> None:
     """Write the folder of a comparison, as `write_results` does that of a graph."""
 
     def write(new: Path) -> None:
@@ -208,7 +208,7 @@ def write_comparison(result: ComparisonResult, target: Path, *, report: str | No
     write_folder(target, write)
 
 
-def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool = True) -> str:
+def describe_comparison(result: ComparisonResult, folder: Path, *, report: bool) -> str:
     """Return the lines that dp-learn compare prints."""
     found, names = result.found, result.names
     lines = describe_releases(result.bundles, names, found.effective_rows)

@@ -46,7 +46,7 @@ _NORMAL = 1.959964
 
 
 def learn_alternative(
-    bundles: Sequence[Bundle], name: str, *, alpha: float | None = None, target: str | None = None, refit: bool = True
+    bundles: Sequence[Bundle], name: str, *, alpha: float | None, target: str | None = None, refit: bool = True
 ) -> Result:
     """Estimate by another estimator than the graphical lasso, from one bundle or several pooled.
 
@@ -56,7 +56,7 @@ def learn_alternative(
         Verified and open, with the same columns.
     name : str
         One of `ESTIMATORS`.
-    alpha : float, optional
+    alpha : float or None
         Its penalty or threshold; its own default, from the known noise, if left out.
     target : str, optional
         The column to predict, for regression; for lda the column that holds the classes 0 and 1.

@@ -117,7 +117,10 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
             _settle_all(new)
             with interrupts_held(f"the results are in {target}"):
                 _put_in_place(new, target)
-        clear_unfinished(target, _is_left_over)
+        # an unfinished result, or an unchanged one that was replaced
+        clear_unfinished(
+            target, lambda folder: bool(_read_marker(folder).get("unfinished")) or foreign_content(folder) is None
+        )
     except OSError as error:
         raise DpGraphError(f"the results cannot be written to {target}: {error.strerror or error}") from error
 
@@ -143,7 +146,7 @@ def write_graph(
     measures: NodeMeasures | None,
     folder: Path,
     title: str,
-    drowned: Sequence[str] = (),
+    drowned: Sequence[str],
     placed_by: Pairs | None = None,
 ) -> None:
     """Write all tables of a graph and its picture into a folder; see `draw_graph` for the last three."""
@@ -250,11 +253,6 @@ def _remove(earlier: Path) -> None:
         raise DpGraphError(
             f"the result is written; files that others put into the earlier result are now at {quote_path(kept)}"
         ) from error
-
-
-def _is_left_over(folder: Path) -> bool:
-    """Return whether a hidden folder holds an unfinished result, or an unchanged one that was replaced."""
-    return bool(_read_marker(folder).get("unfinished")) or foreign_content(folder) is None
 
 
 def _require_ours(folder: Path, name: Path) -> None:

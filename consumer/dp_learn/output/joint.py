@@ -142,7 +142,7 @@ class JointResult:
         }
 
 
-def write_joint(result: JointResult, target: Path, *, report: str | None = None) -> None:
+def write_joint(result: JointResult, target: Path, *, report: str | None) -> None:
     """Write the folder of joint graphs, as `write_results` does that of one graph."""
     entries, found = result.summary(), result.found
 
@@ -160,7 +160,7 @@ def write_joint(result: JointResult, target: Path, *, report: str | None = None)
     write_folder(target, write)
 
 
-def describe_joint(result: JointResult, folder: Path, *, report: bool = True) -> str:
+def describe_joint(result: JointResult, folder: Path, *, report: bool) -> str:
     """Return the lines that dp-learn joint prints."""
     found, names = result.found, result.names
     chosen = "chosen by the extended Bayesian information criterion" if found.scores else "as given"

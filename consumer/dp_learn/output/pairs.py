@@ -28,7 +28,7 @@ MOST_NODES = 1000  # of a table of all pairs: half a million lines, of 60 MB
 _AT_ONCE = 2**17
 
 
-def write_pairs(graph: GraphEstimate, path: Path, together: FloatArray | None = None) -> None:
+def write_pairs(graph: GraphEstimate, path: Path, together: FloatArray | None) -> None:
     """Write a line for every pair, in the order of the columns; no file where there are more than `MOST_NODES`.
 
     Parameters
@@ -37,7 +37,7 @@ def write_pairs(graph: GraphEstimate, path: Path, together: FloatArray | None = 
         Its nodes, and the numbers of their pairs; see `pair_columns`.
     path : Path
         The new file.
-    together : ndarray of shape (n_nodes, n_nodes), optional
+    together : ndarray of shape (n_nodes, n_nodes) or None
         The probability that two nodes are in one community.
     """
     if len(graph.columns) > MOST_NODES:

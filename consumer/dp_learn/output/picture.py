@@ -99,7 +99,11 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = (), pl
     numbers = ["names that no font here can write are numbered as in the files"]
     numbers = numbers if any(map(missing.intersection, names)) else []
 
-    ends, weights = _ranked_edges(estimate)
+    # of every edge, strongest first
+    edges, number_of = estimate.edge_columns, {name: number for number, name in enumerate(estimate.columns)}
+    order = np.argsort(-np.abs(edges["partial_correlation"]), kind="stable")
+    ends = [(number_of[edges["source"][row]], number_of[edges["target"][row]]) for row in order]
+    weights = edges["partial_correlation"][order].tolist()
     drawn = ends[:_MAX_DRAWN_EDGES]
     pulling = drawn if placed_by is None else np.column_stack(placed_by).tolist()
     kinds = [*[_UNLINKED] * len(estimate.columns), *[_DROWNED] * len(drowned)]
@@ -149,14 +153,6 @@ def lay_out(estimate: GraphEstimate, title: str, drowned: Sequence[str] = (), pl
 def _cut(name: str) -> str:
     shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
-
-
-def _ranked_edges(estimate: GraphEstimate) -> tuple[list[tuple[int, int]], list[float]]:
-    """Return the numbers of the ends and the partial correlation of every edge, strongest first."""
-    edges, numbers = estimate.edge_columns, {name: number for number, name in enumerate(estimate.columns)}
-    order = np.argsort(-np.abs(edges["partial_correlation"]), kind="stable")
-    ends = [(numbers[edges["source"][row]], numbers[edges["target"][row]]) for row in order]
-    return ends, edges["partial_correlation"][order].tolist()
 
 
 def _draw_legend(sheet: Sheet, entries: Sequence[tuple[Colour | _Kind, str]]) -> None:

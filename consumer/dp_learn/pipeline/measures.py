@@ -93,7 +93,7 @@ def measure_at(
     graph: GraphEstimate,
     precision: FloatArray | None,
     *,
-    why: str = "",
+    why: str,
     thorough: bool = True,
 ) -> NodeMeasures:
     """Return the measures of a graph's nodes with the intervals that draws about a precision matrix give.

@@ -20,9 +20,7 @@ _OF_OTHERS = 130  # of estimators whose graph may be dense: a table of all pairs
 _OF_BUNDLE, _OF_PERIOD = 8, 30  # of each further bundle, pooled or learned together
 
 
-def learning_memory(
-    n_columns: int, *, estimator: str = "graphical-lasso", n_bundles: int = 1, n_workers: int = 0
-) -> int:
+def learning_memory(n_columns: int, *, estimator: str, n_bundles: int = 1, n_workers: int = 0) -> int:
     """Return the bytes of memory that learning may need at its peak.
 
     Compiling takes more, once on a machine: see `require_compilable`.

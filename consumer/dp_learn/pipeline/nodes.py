@@ -75,7 +75,7 @@ def block_weights(errors: FloatArray, sizes: npt.NDArray[np.intp]) -> FloatArray
     They are divided by the median error of a single entry, so that alpha keeps its meaning: where all entries have the
     same error, they are the weights of an equal penalty, sqrt(k_g k_h), off the diagonal. There a node of several
     columns is penalised by the error of its own block, too: in simulations that finds more links than an equal penalty
-    on the diagonal. See `penalty_weights`.
+    on the diagonal. See `universal_penalty`.
     """
     weights: FloatArray = errors / _typical_entry_error(errors, sizes)
     return weights

@@ -138,7 +138,7 @@ def measure_stability(
         edges, failed, measures = found
         if task.share == 1.0:
             counts, n_failed = counts + edges, n_failed + failed
-        correlations[task.share] += [_correlate(reference, one) for one in measures]
+        correlations[task.share] += [[*map(_correlation, reference, one)] for one in measures]
         done += task.last - task.first
         progress(done, n_draws + each * len(DROPPED))
 
@@ -148,12 +148,6 @@ def measure_stability(
         name: DROPPED[number - 1] if number else 0.0 for name, number in zip(MEASURES, reached.tolist(), strict=True)
     }
     return Stability(n_draws, n_failed, counts / n_draws, DROPPED, quantiles, coefficients)
-
-
-def describe_progress(show: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Return a function for `progress` that shows the draws in words."""
-    show("drawing releases")
-    return lambda done, count: show(f"drawing releases, {done:,} of {count:,} done")
 
 
 def _plan(learned: Learned) -> tuple[_Plan, FloatArray]:
@@ -230,11 +224,6 @@ def _weights(precision: FloatArray, fit: Fit) -> FloatArray:
 def _centralities(weights: FloatArray) -> FloatArray:
     """Return all measures of the nodes, shape (n_measures, G)."""
     return np.array([np.abs(weights).sum(axis=1), weights.sum(axis=1), *measure_paths(weights)])
-
-
-def _correlate(reference: FloatArray, drawn: FloatArray) -> list[float]:
-    """Return the correlation of every measure with that of the graph; 0 where one is the same for all nodes."""
-    return [_correlation(first, second) for first, second in zip(reference, drawn, strict=True)]
 
 
 def _correlation(first: FloatArray, second: FloatArray) -> float:

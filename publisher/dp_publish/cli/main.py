@@ -19,7 +19,7 @@ import click
 
 from dp_bundle.base.errors import DpGraphError, ParameterError, PrivacyError
 from dp_bundle.base.kernels import before_compiling
-from dp_bundle.base.machine import count_cores
+from dp_bundle.base.machine import count_cores, require_memory
 from dp_bundle.cli.console import (
     ALWAYS,
     DataPath,
@@ -47,7 +47,6 @@ from dp_publish.cli.options import (
     dialect_options,
     header_option,
     ledger_option,
-    log_option,
     plain_text,
     policy_options,
     typed_options,
@@ -107,7 +106,12 @@ def cli() -> None:
     applies=[With("engine", ("dask",))],
     help="A private folder or URI where workers stage parts; a temporary one by default.",
 )
-@log_option
+@option(
+    "--log",
+    applies=ALWAYS,
+    type=NewPath(),
+    help="Also append what happens, with the time, to this file; it holds no value of DATA.",
+)
 @option(
     "--progress",
     applies=ALWAYS,
@@ -163,7 +167,7 @@ def publish_command(
     from dp_publish.forecast.choosing import choose_release
     from dp_publish.forecast.refusal import check_in_advance
     from dp_publish.ledger.ledger import open_ledger
-    from dp_publish.policy.file import find_policy
+    from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.preparing import place_for_workers
     from dp_publish.release.publishing import publish, require_no_minisig
     from dp_publish.release.workers.cluster import dask_cluster
@@ -172,9 +176,9 @@ def publish_command(
         place_for_workers(data)  # before anything is started or made
     shown = sys.stderr.isatty() and not quiet
     if shown:
-        before_compiling(_announce_compiling)
+        before_compiling(partial(announce_compiling, "a few seconds"))
         step("looking at the table")
-    policy = find_policy(data, policy_file, _plain_name(data), privacy)
+    policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
     ledger = open_ledger(ledger_place)
     withheld = ledger.entities(policy.dataset.name)
     opened, why = open_table(data, policy.table), ""
@@ -240,12 +244,13 @@ def policy_command(data: Place, out: Path | None, max_memory: int | None, quiet:
     from dp_publish.data.dialect import make_dialect
     from dp_publish.data.table import open_table
     from dp_publish.policy.file import policy_path
-    from dp_publish.policy.memory import require_template
+    from dp_publish.policy.memory import template_memory
     from dp_publish.policy.template import describe_undecided, policy_template
 
     dialect = make_dialect(given)
     table = open_table(data, dialect)
-    require_template(len(table.types), max_memory)
+    n_columns = len(table.types)
+    require_memory(template_memory(n_columns), max_memory, f"a policy for {n_columns:,} columns")
     known = table.types, table.layout, dialect.header, table.booleans, table.described
     template = policy_template(data.name, _plain_name(data), *known)
     usual = policy_path(data)
@@ -418,16 +423,13 @@ def audit_command(
     """
     from dp_audit.planned_release import audit_planned_release
     from dp_audit.report import audit_document, describe_audit, describe_failures
-    from dp_publish.policy.file import find_policy
+    from dp_publish.policy.file import load_policy, used_policy
     from dp_publish.release.publishing import publish_aside
 
-    def announce(mechanism: str) -> None:
-        tell(f"attacking thousands of releases by {mechanism}, which may take minutes", quiet=quiet)
-
     step("attacking what would be published", quiet=quiet)
-    policy = find_policy(data, policy_file, _plain_name(data), privacy)
+    policy = load_policy(used_policy(data, policy_file), _plain_name(data), privacy)
     report = audit_planned_release(
-        data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=announce
+        data, policy, publish_aside, n_canaries=canaries, confidence=confidence, tell=partial(tell, quiet=quiet)
     )
     answer(describe_audit(report), audit_document(report), as_json=as_json, quiet=quiet)
     if report.findings:
@@ -577,10 +579,6 @@ def _plain_name(data: Place) -> str:
     name = Path(unpacked_name(data))
     plain = (name.stem if name.suffix else name.name) or (data.resolve().name if isinstance(data, Path) else data.name)
     return os.fsencode(plain).decode("utf-8", "replace")  # a dataset's name is text, whatever bytes the file's name has
-
-
-def _announce_compiling(kept: bool) -> None:
-    announce_compiling("a few seconds", kept=kept)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from dp_bundle.base.errors import DpGraphError
-from dp_bundle.cli.console import ALWAYS, Condition, NewPath, Where, option
+from dp_bundle.cli.console import ALWAYS, Condition, Where, option
 from dp_bundle.privacy.neighbours import Neighbours
 from dp_publish.policy.choices import Mechanism, ReleaseKind, SoundMechanism
 
@@ -122,16 +122,6 @@ def ledger_option(applies: Sequence[Condition] = ALWAYS) -> Callable[[F], F]:
         help="A ledger on shared storage: a folder (with a slash at the end), s3://BUCKET/PREFIX, gs:// or az://; "
         "this user's own by default.",
     )
-
-
-def log_option(command: F) -> F:
-    """Add the option that names a log."""
-    return option(
-        "--log",
-        applies=ALWAYS,
-        type=NewPath(),
-        help="Also append what happens, with the time, to this file; it holds no value of DATA.",
-    )(command)
 
 
 def typed_options() -> dict[str, str]:

@@ -214,7 +214,12 @@ def _forecast_one(
 
     p, spreads = len(kinds), assumed_spreads(policy, kinds, spread)
     widths = {column.name: _width(column) for column in columns}
-    in_rows = {**spreads, **found_spreads(n_rows, policy, columns)}
+    # of columns whose bounds would be found, so many deviations to either side of the center
+    in_rows = spreads | {
+        column.name: 0.5 / half_width_for(n_rows, column.cell_mu)
+        for column in columns
+        if column.bounds_found and policy.column(column.name).spread is None
+    }
     deviations = {name: in_rows[name] * width for name, width in widths.items()}
     ratios = sorted(column.noise_variance / deviations[column.name] ** 2 for column in columns) or [math.nan]
     squares = sorted((spreads[name] ** 2 for name in kinds), reverse=True)
@@ -226,7 +231,11 @@ def _forecast_one(
     def moment_error(own: float, n_rows: int) -> float:
         return moments_error(n_rows, after_search(mechanism, policy.sought, n_rows).correlation_noise(n_rows, own))
 
-    rows = _sight(n_rows, p, _row_error, typical_ratio, least_ratio, ratios) if columns else Sight()
+    rows = (
+        _sight(n_rows, p, lambda ratio, n: (1 + ratio) / math.sqrt(n), typical_ratio, least_ratio, ratios)
+        if columns
+        else Sight()
+    )
     moments = _sight(n_rows, p, moment_error, typical_spread, most_spread, spreads.values())
     of_changes = strength.unit == "change"
     found = {column.name for column in columns if column.bounds_found}  # in no unit yet
@@ -261,20 +270,6 @@ def _sight(
         drowned=sum(number for own, number in Counter(each).items() if drowns(error_of(own, n_rows))),
         needed={rho: rows_needed(n_columns, error, rho) for rho in TARGETS if n_columns > 1},
     )
-
-
-def _row_error(ratio: float, n_rows: int) -> float:
-    """Return the standard error of a correlation from noisy rows."""
-    return (1 + ratio) / math.sqrt(n_rows)
-
-
-def found_spreads(n_rows: int, policy: Policy, columns: Sequence[Column]) -> dict[str, float]:
-    """Return the spreads of columns whose bounds would be found, so many deviations to either side of the center."""
-    return {
-        column.name: 0.5 / half_width_for(n_rows, column.cell_mu)
-        for column in columns
-        if column.bounds_found and policy.column(column.name).spread is None
-    }
 
 
 def after_search(mechanism: Mechanism, sought: Sought | None, n_rows: int) -> Mechanism:

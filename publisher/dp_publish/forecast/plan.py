@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_bundle.base.errors import DataError, ParameterError, PolicyError, PrivacyError
+from dp_bundle.base.machine import require_memory
 from dp_bundle.base.quoting import listed
 from dp_bundle.files.places import RemotePath
 from dp_publish.covariance.calibration import in_two_rounds, set_mechanism
@@ -26,9 +27,9 @@ from dp_publish.forecast.choosing import choose_release
 from dp_publish.forecast.outlook import GRID, ForecastRow, forecast
 from dp_publish.forecast.strengths import forecast_each, takes_mu
 from dp_publish.policy.choices import DEFAULT_SPREAD
-from dp_publish.policy.columns import Prepared, prepare
+from dp_publish.policy.columns import prepare
 from dp_publish.policy.file import load_policy, used_policy
-from dp_publish.policy.memory import require_plan
+from dp_publish.policy.memory import plan_memory
 from dp_publish.policy.model import Policy
 from dp_publish.rows.calibration import share_mu
 from dp_publish.rows.private_bounds import rows_for_search
@@ -145,13 +146,22 @@ def make_plan(
     table, policy, kinds = prepared.table, prepared.policy, prepared.kinds
     if policy.sought is not None:
         kinds = dict.fromkeys(kinds, "continuous")
-    require_plan(len(kinds), max_memory)
-    n_rows = _count_rows_of(prepared)
+    n_columns = len(kinds)
+    require_memory(plan_memory(n_columns), max_memory, f"a forecast for {n_columns:,} columns")
+    try:
+        n_rows = prepared.count_rows()
+    except DataError:  # no rows, which may be protected
+        if policy.privacy.neighbours.n_rows_public:
+            raise
+        n_rows = 1
     notes = [f"Without more said: {why}."] if why else []
     notes += [] if policy.sought is not None else _notes_on_bounds(n_rows, table, policy, kinds)
 
-    own, why_not = _forecast_own(n_rows, policy, kinds, spread)
-    notes += why_not
+    own = None
+    try:
+        own = forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0]
+    except (ParameterError, PrivacyError) as error:
+        notes.append(f"A release at the policy's own strength would be refused: {error}.")
     mechanism: str | None = policy.privacy.mechanism if policy.privacy.is_moments else None
     if own is not None and mechanism is not None:
         setting = set_mechanism(fill_bounds(policy, kinds), kinds, lambda: n_rows)
@@ -194,26 +204,6 @@ def make_plan(
         table=table,
         policy=policy,
     )
-
-
-def _forecast_own(
-    n_rows: int, policy: Policy, kinds: dict[str, str], spread: float
-) -> tuple[ForecastRow | None, list[str]]:
-    """Return the forecast at the policy's own strength, or else the sentence that says why there is none."""
-    try:
-        return forecast(n_rows, policy, kinds, [policy.privacy], spread=spread)[0], []
-    except (ParameterError, PrivacyError) as error:
-        return None, [f"A release at the policy's own strength would be refused: {error}."]
-
-
-def _count_rows_of(prepared: Prepared) -> int:
-    """Return the number of rows; one where there are none, if that is protected."""
-    try:
-        return prepared.count_rows()
-    except DataError:
-        if not prepared.policy.privacy.neighbours.n_rows_public:
-            return 1
-        raise
 
 
 def _narrower(

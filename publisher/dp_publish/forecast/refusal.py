@@ -186,12 +186,13 @@ def _weaker(column: Column) -> float:
 
 def _verbatim(columns: Sequence[Column], types: Mapping[str, ColumnType]) -> list[Column]:
     """Return the columns of whole numbers that would be published as they are."""
-    whole = [column for column in columns if not column.bounds_found and _holds_integers(column, types)]
-    return [column for column in whole if share_unchanged(column) > _VERBATIM]
-
-
-def _holds_integers(column: Column, types: Mapping[str, ColumnType]) -> bool:
-    return column.kind == "integer" or types[column.name] is ColumnType.INTEGER
+    return [
+        column
+        for column in columns
+        if not column.bounds_found
+        and (column.kind == "integer" or types[column.name] is ColumnType.INTEGER)
+        and share_unchanged(column) > _VERBATIM
+    ]
 
 
 def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> None:
@@ -234,8 +235,21 @@ def find_drowned(seen: Glance, policy: Policy, kinds: Mapping[str, str], count_r
     of_gaps = gap_columns(policy.sources)
     spreads = {name: spread for name, spread in spreads.items() if spread > 0.0 and name not in of_gaps}
     n_rows = count_rows()
-    errors = _errors_in_rows if privacy.release == "rows" else _errors_in_moments
-    drowned = {name: drowns(error) for name, error in errors(spreads, policy, kinds, n_rows).items()}
+    if privacy.release == "rows":  # of a correlation near zero between two columns like each
+        ratios = {
+            column.name: column.noise_variance / (spreads[column.name] * column.width) ** 2
+            for column in calibrate_assumed(policy, kinds)[0]
+            if column.name in spreads
+        }
+        errors = {name: (1.0 + ratio) / math.sqrt(n_rows) for name, ratio in ratios.items()}
+    else:
+        mechanism = set_mechanism(policy, kinds, lambda: n_rows)
+        if mechanism.forecast_as is not None:  # whose noise has no variance of its own
+            return []
+        errors = {
+            name: moments_error(n_rows, mechanism.correlation_noise(n_rows, own)) for name, own in spreads.items()
+        }
+    drowned = {name: drowns(error) for name, error in errors.items()}
     blocks = blocks_of(policy.sources)
     shown = {blocks[name] for name, hidden in drowned.items() if name in blocks and not hidden}
     hidden = [blocks.get(name, name) for name, hidden in drowned.items() if hidden]
@@ -254,45 +268,9 @@ def describe_drowned(names: Sequence[str], policy: Policy, n_rows: int) -> str:
     )
 
 
-def refuse_drowned(names: Sequence[str], policy: Policy, kinds: Mapping[str, str], n_rows: int) -> None:
-    """Refuse a release of which no more than one column could be seen.
-
-    Raises
-    ------
-    PolicyError
-        The release would show too little; names the hidden columns.
-    """
-    n_cells = len(raw_names(kinds, policy.sources))
-    if n_cells - len(names) < min(2, n_cells):
-        raise PolicyError(f"{describe_drowned(names, policy, n_rows)}; or publish all the same with --anyway")
-
-
 def _spread(values: np.ndarray, bounds: tuple[float, float]) -> float:
     """Return the standard deviation of the clipped values as a share of the width of their bounds."""
     return float(np.clip(values, *bounds).std() / (bounds[1] - bounds[0])) if len(values) else 0.0
-
-
-def _errors_in_rows(
-    spreads: Mapping[str, float], policy: Policy, kinds: Mapping[str, str], n_rows: int
-) -> dict[str, float]:
-    """Return the standard error of a correlation near zero between two columns like each, from a release of rows."""
-    columns, _ = calibrate_assumed(policy, kinds)
-    ratios = {
-        column.name: column.noise_variance / (spreads[column.name] * column.width) ** 2
-        for column in columns
-        if column.name in spreads
-    }
-    return {name: (1.0 + ratio) / math.sqrt(n_rows) for name, ratio in ratios.items()}
-
-
-def _errors_in_moments(
-    spreads: Mapping[str, float], policy: Policy, kinds: Mapping[str, str], n_rows: int
-) -> dict[str, float]:
-    """Return the same from a release of second moments; nothing where its noise has no variance of its own."""
-    mechanism = set_mechanism(policy, kinds, lambda: n_rows)
-    if mechanism.forecast_as is not None:
-        return {}
-    return {name: moments_error(n_rows, mechanism.correlation_noise(n_rows, own)) for name, own in spreads.items()}
 
 
 def check_in_advance(
@@ -371,7 +349,11 @@ def check_in_advance(
 
     drowned = find_drowned(seen, resolved, kinds, prepared.count_rows)
     if not anyway:
-        refuse_drowned(drowned, resolved, kinds, seen.n_rows)
+        n_cells = len(raw_names(kinds, resolved.sources))
+        if n_cells - len(drowned) < min(2, n_cells):  # no more than one column could be seen
+            raise PolicyError(
+                f"{describe_drowned(drowned, resolved, seen.n_rows)}; or publish all the same with --anyway"
+            )
     if drowned:
         tell(describe_drowned(drowned, resolved, seen.n_rows))
     return prepared

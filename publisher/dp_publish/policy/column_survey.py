@@ -261,7 +261,8 @@ def _misplaced(seen: Glance, policy: Policy) -> str:
 
 def _numberings(seen: Glance) -> list[str]:
     """Return the columns of whole numbers that are all different; those named like identifiers are known already."""
-    return [name for name in _telling(seen, _is_numbering) if not named_like_an_identifier(name)]
+    found = _telling(seen, lambda each: bool(np.all(each == np.floor(each)) and np.all(each[1:] > each[:-1])))
+    return [name for name in found if not named_like_an_identifier(name)]
 
 
 def _constants(seen: Glance) -> list[str]:
@@ -295,10 +296,6 @@ def _about_identifiers(names: list[str], how: str) -> str:
     )
 
 
-def _is_numbering(ordered: _Floats) -> bool:
-    return bool(np.all(ordered == np.floor(ordered)) and np.all(ordered[1:] > ordered[:-1]))
-
-
 def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[float, int]:
     """Return the numbers that may stand for missing values, such as -999, and how often each of them occurs.
 
@@ -315,28 +312,24 @@ def find_codes(values: _Floats, bounds: tuple[float, float] | None) -> dict[floa
     distinct = np.unique(values).tolist()
     ends = sorted({*distinct[: _MOST_CODES + 1], *distinct[-_MOST_CODES - 1 :]})
     found: set[float] = set()
-    for written, is_far in ((_is_long_code, _is_far), (_SHORT_CODES.__contains__, _is_outside)):
-        coded = [value for value in (*ends[:_MOST_CODES], *ends[-_MOST_CODES:]) if written(value)]
+    for is_long in (True, False):
+        coded = [
+            value
+            for value in (*ends[:_MOST_CODES], *ends[-_MOST_CODES:])
+            if (_LONG_CODE.fullmatch(f"{value:.12g}") if is_long else value in _SHORT_CODES)
+        ]
         others = [value for value in ends if value not in coded]
         if len(others) > 1:
-            found |= {value for value in coded if is_far(value, others[0], others[-1], bounds)}
+            low, high = others[0], others[-1]
+            alone = _is_within(low, bounds) and _is_within(high, bounds)
+            found |= {
+                value
+                for value in coded
+                if (max(low - value, value - high) > high - low if is_long else alone and not _is_within(value, bounds))
+            }
     return {
         value: int(np.searchsorted(values, value, "right") - np.searchsorted(values, value)) for value in sorted(found)
     }
-
-
-def _is_long_code(value: float) -> bool:
-    return _LONG_CODE.fullmatch(f"{value:.12g}") is not None
-
-
-def _is_far(value: float, low: float, high: float, _bounds: tuple[float, float] | None) -> bool:
-    """Return True if a value is farther from all others than those, from `low` to `high`, are from one another."""
-    return max(low - value, value - high) > high - low
-
-
-def _is_outside(value: float, low: float, high: float, bounds: tuple[float, float] | None) -> bool:
-    """Return True if a value is outside of the bounds, and no other is."""
-    return bounds is not None and not _is_within(value, bounds) and _is_within(low, bounds) and _is_within(high, bounds)
 
 
 def _is_within(value: float, bounds: tuple[float, float] | None) -> bool:

@@ -33,11 +33,6 @@ def policy_path(data: Place) -> Path:
     return place.parent / f"{name}.policy.toml"
 
 
-def find_policy(data: Place, given: Path | None, default_name: str, overrides: dict[str, Any]) -> Policy:
-    """Read the policy that was given, or else the data's own if there is one; see `load_policy`."""
-    return load_policy(used_policy(data, given), default_name, overrides)
-
-
 def used_policy(data: Place, given: Path | None) -> Path | None:
     """Return the policy that was given, or else the data's own if there is one."""
     own = policy_path(data)

@@ -46,9 +46,9 @@ def plan_memory(n_columns: int) -> int:
 def publishing_memory(
     n_columns: int,
     release: ReleaseKind,
-    piece_rows: int | None = None,
+    piece_rows: int | None,
     *,
-    n_rows: int | None = None,
+    n_rows: int | None,
     n_read: int | None = None,
     n_workers: int = 0,
 ) -> int:
@@ -60,9 +60,9 @@ def publishing_memory(
         That are published: of a category, each of its levels.
     release : {"rows", "covariance"}
         What is published.
-    piece_rows : int, optional
+    piece_rows : int or None
         The rows of the table's largest piece that has to be decoded, 0 if none has; None of text.
-    n_rows : int, optional
+    n_rows : int or None
         All of them, where that is known.
     n_read : int, optional
         The columns that are read of the table, as many as are published by default.
@@ -75,16 +75,6 @@ def publishing_memory(
     own = _LIBRARIES + _PER_COLUMN * n_columns + of_cores
     of_pairs = _MOMENTS * n_columns**2 if release != "rows" else 0
     return own + of_pairs + _WORKER * n_workers + (_TEXT if piece_rows is None else 0)
-
-
-def require_template(n_columns: int, limit: int | None) -> int:
-    """Return the bytes that `dp-publish policy` may need, or raise `MemoryLimitError`; None is the machine's own."""
-    return require_memory(template_memory(n_columns), limit, f"a policy for {n_columns:,} columns")
-
-
-def require_plan(n_columns: int, limit: int | None) -> int:
-    """Return the bytes that `dp-publish plan` may need, or raise `MemoryLimitError`."""
-    return require_memory(plan_memory(n_columns), limit, f"a forecast for {n_columns:,} columns")
 
 
 def require_publishing(

@@ -36,7 +36,7 @@ def require_known(books: Books, dataset: str | None) -> None:
     raise ParameterError("DATASET", f"the name of a dataset that has releases{named}", dataset)
 
 
-def describe_ledger(books: Books, place: str, dataset: str | None = None) -> str:
+def describe_ledger(books: Books, place: str, dataset: str | None) -> str:
     """Return the books at a place, or one dataset's part of them, as lines."""
     entries = books.standing(dataset)
     if not entries:
@@ -54,7 +54,7 @@ def describe_ledger(books: Books, place: str, dataset: str | None = None) -> str
     return "\n".join(lines)
 
 
-def ledger_document(books: Books, dataset: str | None = None) -> dict[str, Any]:
+def ledger_document(books: Books, dataset: str | None) -> dict[str, Any]:
     """Return the same for a machine."""
     entries = books.standing(dataset)
     totals = [

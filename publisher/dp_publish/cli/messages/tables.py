@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 _UNBOUNDED = 100_000  # characters: lines are never folded or cut
 
 
-def table_lines(
-    head: Sequence[str], rows: Iterable[Sequence[str]], *, left: Sequence[int] = (), gap: int = 3
-) -> list[str]:
+def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: Sequence[int], gap: int = 3) -> list[str]:
     """Return a table's lines; columns are `gap` spaces apart, and flush right unless their indices are in `left`."""
     from rich.console import Console
     from rich.table import Table

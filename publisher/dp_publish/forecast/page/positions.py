@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError
@@ -43,7 +44,9 @@ def positions_of(plan: Plan) -> list[Position]:
     is_discrete = plan.release == "rows" and "integer" in plan.kinds.values()
     between = _BETWEEN_DISCRETE if is_discrete else _BETWEEN
     more = [mu for mu in between if not any(math.isclose(mu, row.mu, rel_tol=1e-6) for row in plan.rows)]
-    rows, _ = _forecast(plan, more)
+    rows: list[ForecastRow] = []
+    with suppress(ParameterError, PrivacyError):  # none of them can be
+        rows, _ = forecast_each(plan.n_rows, plan.policy, plan.kinds, tuple(more), plan.spread, plan.mechanism)
     found = [at for row in sorted([*plan.rows, *rows], key=lambda row: row.mu) if (at := _position(plan, row))]
     if not found:
         protection_of(plan.policy, plan.kinds, lambda: plan.n_rows)  # which says why
@@ -53,13 +56,6 @@ def positions_of(plan: Plan) -> list[Position]:
 def start_of(plan: Plan, positions: list[Position]) -> int:
     """Return the place of the strength that the plan is about."""
     return min(range(len(positions)), key=lambda place: abs(math.log(positions[place].row.mu / plan.focus.mu)))
-
-
-def _forecast(plan: Plan, mus: list[float]) -> tuple[list[ForecastRow], list[tuple[float, str]]]:
-    try:
-        return forecast_each(plan.n_rows, plan.policy, plan.kinds, tuple(mus), plan.spread, plan.mechanism)
-    except (ParameterError, PrivacyError):  # none of them can be
-        return [], []
 
 
 def _position(plan: Plan, row: ForecastRow) -> Position | None:
