@@ -1,7 +1,5 @@
 """Start dp-bundle, which `python -m dp_bundle` does too."""
 
-from __future__ import annotations
-
 from dp_bundle.base.launch import launch
 
 

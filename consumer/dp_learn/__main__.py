@@ -1,7 +1,5 @@
 """Start dp-learn, which `python -m dp_learn` does too."""
 
-from __future__ import annotations
-
 from dp_bundle.base.launch import launch
 
 

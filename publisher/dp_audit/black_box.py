@@ -30,8 +30,6 @@ Clopper & Pearson (1934). Kairouz, Oh & Viswanath (2015), The composition theore
 for the inequality.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

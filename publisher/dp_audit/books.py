@@ -1,7 +1,5 @@
 """Statement and cost of a release of made-up rows, against what the bounds and noise in its manifest come to."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from collections.abc import Sequence

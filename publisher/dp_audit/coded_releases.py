@@ -19,8 +19,6 @@ References
 Steinke, Nasr & Jagielski (2023), arXiv 2305.08846. Kairouz, Oh & Viswanath (2016), JMLR 17(17).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -22,8 +22,6 @@ privacy. Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1), se
 (2023), Privacy auditing with one (1) training run, arXiv 2305.08846.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The audit of a release that is planned: made-up rows stand for a table of which only names and types are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

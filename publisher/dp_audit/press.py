@@ -4,8 +4,6 @@ Publication itself is handed in, as a `Press`, which yields the bundle's path an
 can reach a ledger. The command's is `release.publishing.publish_aside`.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """Cells of a made-up raw table, each in one of a few states, and what each state is published as."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """A check's result, what several attacks judge alike, and an audit's report, for a person and for a machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

@@ -23,8 +23,6 @@ What was chosen privately in two rounds is taken as it was stated: the attack ma
 Noise that does not act entry by entry has no such law; it is attacked by `black_box`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Start dp-publish, which `python -m dp_publish` does too."""
 
-from __future__ import annotations
-
 from dp_bundle.base.launch import launch
 
 

@@ -7,8 +7,6 @@ source archive, this prints it:
         | sha256sum
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import cache
 from importlib.util import find_spec

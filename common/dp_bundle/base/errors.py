@@ -35,8 +35,6 @@ wrong and what to do.
         DrownedColumnError               too few columns whose debiased variance is positive
 """
 
-from __future__ import annotations
-
 import contextlib
 import copyreg
 import math

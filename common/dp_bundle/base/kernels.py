@@ -8,8 +8,6 @@ serves users who can only read it: one run by whoever installed the package comp
 entry is compiled again, and a full disk only prevents caching.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -6,8 +6,6 @@ signed, makes a machine swap or the system end its processes.
 The cores that this process may use, the machine's own address, and where it keeps what can be lost.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

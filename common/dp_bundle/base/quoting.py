@@ -7,8 +7,6 @@ of the writing direction could reverse it.
 Privacy parameters and probabilities as numbers for a person to read, rounded to the side that promises less, and sizes.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

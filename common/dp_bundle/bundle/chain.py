@@ -4,8 +4,6 @@ A bundle names one predecessor. Whether nothing is missing between is seen only 
 folder, and in the memory of what this reader verified before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -7,8 +7,6 @@ Whoever passes a bundle on may put anything there. So only what belongs to this 
 its bytes by its signer.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast

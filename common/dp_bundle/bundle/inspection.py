@@ -1,7 +1,5 @@
 """Facts about a bundle, for a person or a machine, before anything is done with its numbers."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

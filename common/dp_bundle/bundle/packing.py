@@ -4,8 +4,6 @@ Whoever holds one form can make the other, without a key. Every byte is compared
 and the other form appears whole or not at all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 The numbered steps are in `_verify`, and the last one is in `open_bundles`. A bundle is given only after all of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

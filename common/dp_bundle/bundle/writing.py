@@ -1,7 +1,5 @@
 """A bundle written in one go: data, what describes them, and the signed manifest over all."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

@@ -3,8 +3,6 @@
 Its sentences are those of `dp_bundle.describe`, which other pages show; a publisher's receipt has them from here.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import islice
 from typing import Any

@@ -10,8 +10,6 @@ References
 DCAT-AP 3.0.0. RFC 4287 (Atom). sitemaps.org, protocol 0.9. GNU coreutils, sha256sum.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -5,8 +5,6 @@ Pictures are SVG without a script. No colour stands alone: sure correlations hav
 and tables have the numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any

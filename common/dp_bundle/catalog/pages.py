@@ -4,8 +4,6 @@ The last has a paragraph for a record of processing. Pictures are SVG, drawn whe
 script; colours follow the page's.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from itertools import islice, zip_longest

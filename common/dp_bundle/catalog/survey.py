@@ -4,8 +4,6 @@ What is shown of values, a histogram for each column and the first lines, is com
 reveals nothing that the bundle does not.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

@@ -1,7 +1,5 @@
 """The commands of dp-bundle about keys: make and export one's own, and trust those of others."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Sequence

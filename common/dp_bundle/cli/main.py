@@ -3,8 +3,6 @@
 Each command imports its libraries when it runs, so help appears at once.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands of dp-bundle for portals: a bundle in their words, laid out for one, and a site of many."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import asdict
 from pathlib import Path

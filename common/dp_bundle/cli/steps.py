@@ -4,8 +4,6 @@ Whatever else is printed takes the place of the line, which is drawn again below
 shown.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import threading

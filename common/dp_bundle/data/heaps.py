@@ -1,7 +1,5 @@
 """Where numbers are within the cells of a histogram: values that many rows share, and tails that may be noise alone."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

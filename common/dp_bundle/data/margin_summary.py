@@ -17,8 +17,6 @@ References
 Wilson (1927), Probable inference, the law of succession, and statistical inference, JASA 22(158).
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -12,8 +12,6 @@ Liu, Lafferty & Wasserman (2009), The nonparanormal, JMLR 10. Duchi, Shalev-Shwa
 projections onto the l1-ball, ICML, for the projection onto the simplex.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -9,8 +9,6 @@ a reader inverts must be safely invertible: the transform B is refused unless B 
 the Frobenius norm, which bounds its condition number by 10^8.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import dataclass

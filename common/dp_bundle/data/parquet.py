@@ -13,8 +13,6 @@ Apache Parquet format 2.10, parquet.thrift (PageHeader). Apache Thrift compact p
 doc/specs/thrift-compact-protocol.md.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -8,8 +8,6 @@ that on S and uncorrelated between columns, adds its variance v to the expected 
 has the covariance (divisor n) as its expected value. All columns are scaled back by their half-widths.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -5,8 +5,6 @@ Reading needs memory for one batch, in every thread.
 Conversions between Arrow and numpy, without copying, and without pandas, which pyarrow's own ones import.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Meanings of published columns that were no numbers: sentences for a table, and a phrase for each column."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ The sentences are ours. Whatever the signer wrote stands in quotation marks, wit
 would act on.
 """
 
-from __future__ import annotations
-
 import re
 
 from dp_bundle.base.quoting import quote, quote_name

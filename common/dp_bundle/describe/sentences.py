@@ -3,8 +3,6 @@
 The sentences are ours, and whatever in them is the signer's text is shown as a quotation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 

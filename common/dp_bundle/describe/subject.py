@@ -1,7 +1,5 @@
 """Facts of a release that every descriptor beside the bundle states: title, description, licence, files."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@ A task that is lost with its worker runs again on another one. Dask has no state
 the tasks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging

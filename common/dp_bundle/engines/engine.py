@@ -5,8 +5,6 @@ Tasks in threads of this process, for work that releases Python's lock: kernels,
 Tasks in processes of this machine, for work in Python itself, which threads would do one after another.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading

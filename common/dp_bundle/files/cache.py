@@ -5,8 +5,6 @@ download goes on where it stopped. The folder is bounded: what was used longest 
 not fetched is told of, as it says nothing of what lies at its address now.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

@@ -9,8 +9,6 @@ Elsewhere `rename_new` and `exchange` return False, with nothing changed.
 Locks keep processes from doing the same thing at once; they end with the process, however it ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -3,8 +3,6 @@
 A local folder is a store, too: every content is a file that appears whole, by a link, and is on the disk by then.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -3,8 +3,6 @@
 The folder where the commands keep keys, trusted signers and the ledger.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shlex

@@ -10,8 +10,6 @@ name is read before another one is sent.
 A query in a URI, as of a signed link, goes with every request, and into no message.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import http.client

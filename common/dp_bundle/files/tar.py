@@ -10,8 +10,6 @@ is opened for each read, because a bundle may have more parts than a process may
 between has other digests (`windows`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

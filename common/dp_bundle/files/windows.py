@@ -6,8 +6,6 @@ if it is large or read piece by piece, by blocks whose digests were taken with i
 A content that is read in ranges, as a seekable binary file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

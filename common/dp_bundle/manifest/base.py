@@ -3,8 +3,6 @@
 Text is one line without control characters, so that no title or name can pass for a line of its reader's own.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

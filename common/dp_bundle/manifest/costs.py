@@ -18,8 +18,6 @@ proposition 1.9, for rho of groups. Dwork, Kenthapadi, McSherry, Mironov & Naor 
 differential privacy, lemma 2.2, for delta of groups.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -10,8 +10,6 @@ which the colour-blind tell apart. Wong (2011), Points of view: Color blindness,
 communities.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

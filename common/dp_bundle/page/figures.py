@@ -4,8 +4,6 @@ A model gets its name from the order in which it was made in this process; here 
 document, so that the same figures give the same bytes.
 """
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Tables of a page: plain HTML that a reader can sort and filter, and that reads as well without a script."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ References
 Hugging Face Hub, "Dataset Cards" and "Manual configuration" (huggingface.co/docs/hub).
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Sequence

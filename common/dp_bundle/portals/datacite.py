@@ -6,8 +6,6 @@ DataCite Metadata Schema 4.5 (schema.datacite.org/meta/kernel-4.5), with "(:unav
 mandatory and was not said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

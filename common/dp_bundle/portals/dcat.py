@@ -6,8 +6,6 @@ DCAT-AP 3.0.0 (SEMIC, semiceu.github.io/DCAT-AP/releases/3.0.0). DCAT 3 (W3C, 20
 language, file-type and access-right (publications.europa.eu).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ CKAN API guide, `package_create`. Dataverse guides, "Native API: Create a Datase
 citation metadata block. InvenioRDM, "Metadata reference".
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from html import escape

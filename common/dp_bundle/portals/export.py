@@ -1,7 +1,5 @@
 """The published numbers as CSV, for tools that read nothing else."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Pictures of histograms, by normal scores or of levels replaced at random: plain drawings, which need no script."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

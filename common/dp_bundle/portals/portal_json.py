@@ -9,8 +9,6 @@ schema.org/Dataset. Google Search Central, "Dataset (Dataset, DataCatalog, DataD
 v2 (frictionlessdata.io). Croissant 1.1 and Croissant RAI 1.0 (mlcommons.org/croissant).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Portals give a tar no preview, and some read it as something else, so the same d
 new folder that appears in one step, from the bytes that were verified.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -21,8 +21,6 @@ theorem 5, for delta as an expectation over the privacy loss. Micciancio & Regev
 reductions based on Gaussian measures, SIAM J. Comput. 37(1), for sums of discrete and continuous Gaussian noise.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Collection, Mapping, Sequence

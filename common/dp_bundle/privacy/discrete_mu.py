@@ -17,8 +17,6 @@ Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1), section 2. 
 discrete Gaussian for differential privacy, arXiv 2004.00010, for rho = D^2 / (2 sigma^2), which is exact.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -1,7 +1,5 @@
 """The two relations between neighbouring tables, and how far each lets the sum of v v^T over rows move."""
 
-from __future__ import annotations
-
 import math
 from enum import StrEnum
 

@@ -10,8 +10,6 @@ Canonne, Kamath & Steinke (2020), The discrete Gaussian for differential privacy
 corrections in their exact form: Janson (2006), Rounding of continuous random variables, arXiv math/0509009.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from numbers import Real

@@ -8,8 +8,6 @@ Balle & Wang (2018), Improving the Gaussian mechanism for differential privacy, 
 Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1), section 2.
 """
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

@@ -4,8 +4,6 @@ Correlations of columns on a line follow from the margins (`data.latent`). Those
 first order alone, so rows are drawn and what they miss is added, a few times over.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

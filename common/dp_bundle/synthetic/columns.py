@@ -1,7 +1,5 @@
 """Raw columns as functions of standard normal variables: what is published of them, and values of their own type."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A release by normal scores has the margins. Of any other, numbers are taken for 
 that are learned from it, and levels have the shares that follow from their means.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -10,8 +10,6 @@ keys: a publisher's, from her first one on.
 The protocol by which `open_bundle` asks about signers, and the policy that trusts anybody.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

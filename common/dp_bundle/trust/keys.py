@@ -4,8 +4,6 @@ The public half is written last, after the key is trusted on this machine. If it
 halfway, and the rest is made from the private half. One process at a time makes keys.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

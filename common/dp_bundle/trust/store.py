@@ -7,8 +7,6 @@ release is judged here.
 Acceptance of statements about keys by a reader: the rules by which a key gets a successor or is taken back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """dp-learn compare: whether releases of different rows have the same network, and where they differ."""
 
-from __future__ import annotations
-
 import contextlib
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """dp-learn joint: one graph a period from releases of different rows, learned together, and what changed."""
 
-from __future__ import annotations
-
 import contextlib
 from functools import partial
 from pathlib import Path

@@ -3,8 +3,6 @@
 The command imports what it runs when it runs, so that help, and a wrong option, are answered at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import sys

@@ -3,8 +3,6 @@
 Columns whose variance the noise drowns, and those that stand clear of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -16,8 +16,6 @@ Marchenko & Pastur (1967) for the edge (1 - sqrt(p/n))^2; Davidson & Szarek (200
 the smallest eigenvalue of Gaussian noise falls; Perlman & Olkin (1980) for why data beneath the noise only raise it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

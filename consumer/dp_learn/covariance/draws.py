@@ -6,8 +6,6 @@ as good as normal in the sum over many rows; that on sums of second moments is d
 states.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

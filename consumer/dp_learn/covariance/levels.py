@@ -20,8 +20,6 @@ References
 Warner (1965), JASA 60(309). Chaudhuri & Mukerjee (1988), Randomized Response, section 2.4.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

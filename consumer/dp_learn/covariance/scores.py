@@ -15,8 +15,6 @@ References
 Liu, Lafferty & Wasserman (2009), The nonparanormal, JMLR 10. Lancaster (1957), Biometrika 44, for the series.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

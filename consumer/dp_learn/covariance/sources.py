@@ -20,8 +20,6 @@ References
 Little & Rubin (2019), Statistical Analysis with Missing Data, section 3.4, on available cases.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -40,8 +40,6 @@ Statistics, section 4.2 (the covariances of k-statistics). White (1980), A heter
 matrix estimator, Econometrica 48(4).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

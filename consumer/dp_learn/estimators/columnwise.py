@@ -5,8 +5,6 @@ A column's problem of the first two is bounded, or its constraints can be met, e
 linear programme.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The graphical lasso on noisy rows, as scikit-learn estimators: at a given alpha, or at one chosen from the data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self

@@ -4,8 +4,6 @@ With the labels coded 0 and 1 in a column per class, the class means and the cov
 from the joint moments: no row has to be known to be in a class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any

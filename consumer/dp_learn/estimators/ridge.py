@@ -4,8 +4,6 @@ The precision matrix has every eigenvalue positive, whatever the covariance's is
 the noise costs it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any

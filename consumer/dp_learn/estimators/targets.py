@@ -1,7 +1,5 @@
 """Base of the estimators that predict columns from the others; the target is a column, or given separately."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self

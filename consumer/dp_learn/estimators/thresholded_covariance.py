@@ -1,7 +1,5 @@
 """Sparse covariances: entries that do not stand out from their own standard error, noise included, are zero."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any

@@ -4,8 +4,6 @@ It has one exactly when some positive definite W lies in the box ``|W - S| <= L`
 semidefinite ``Z != 0`` has ``<S, Z> + sum_ij L_ij |Z_ij| <= 0``, since that sum is the largest ``<W, Z>`` in the box.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ Dempster (1972), Covariance selection, Biometrics 28(1). Zhou, Rutimann, Xu & Bu
 covariance estimation based on Gaussian graphical models, JMLR 12, section 2.2.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

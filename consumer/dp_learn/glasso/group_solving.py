@@ -1,7 +1,5 @@
 """The group graphical lasso, by ADMM, and the smallest alpha at which it has a solution."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from dataclasses import replace

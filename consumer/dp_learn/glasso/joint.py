@@ -10,8 +10,6 @@ In units of the periods' weights the first step is the single graph's. What it s
 penalties at Z, so that ``S_k + rho U_k`` is dual feasible in every step, and the certificate costs nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

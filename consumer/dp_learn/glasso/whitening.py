@@ -5,8 +5,6 @@ map of these, ``x_g -> A_g x_g``, which changes the norm of a block. Divided by 
 the same up to a rotation whatever A_g was, and rotations change no Frobenius norm.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -18,8 +18,6 @@ segmentation for multiple change-point detection, Annals of Statistics 42(6). Be
 the false discovery rate, JRSS B 57(1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise

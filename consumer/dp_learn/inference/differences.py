@@ -14,8 +14,6 @@ Benjamini & Hochberg (1995), Controlling the false discovery rate, JRSS B 57(1).
 network structures on three aspects, Psychological Methods 28(6), for the questions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations

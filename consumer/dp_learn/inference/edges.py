@@ -30,8 +30,6 @@ Efron & Morris (1972), Limiting the risk of Bayes and empirical Bayes estimators
 SURE estimates for a heteroscedastic hierarchical model, JASA 107(500).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ A test of a partial correlation r with standard error s finds it, at level a, wh
 quantile of 1 - a/2. To first order s does not depend on r.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -16,8 +16,6 @@ Mechanics P10008. Freeman (1978), Centrality in social networks, Social Networks
 Social Network Analysis, section 5.2.2 (closeness in a graph of several parts).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

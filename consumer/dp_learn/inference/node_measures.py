@@ -28,8 +28,6 @@ network, Journal of Abnormal Psychology 125 (expected influence). Efron & Tibshi
 Bootstrap, section 6.5.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass

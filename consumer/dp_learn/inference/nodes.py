@@ -14,8 +14,6 @@ distribution of chi-square, PNAS 17(12). Benjamini & Hochberg (1995). Hotelling 
 sets of variates, Biometrika 28, for canonical correlations.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -20,8 +20,6 @@ Jankova & van de Geer (2015), Electronic Journal of Statistics 9, eq. 4, for T. 
 errors from rows. Efron & Morris (1972), JASA 67(337), for the shrinkage.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checks of what a caller passes as a covariance, a penalty or its weights; each failure is one sentence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

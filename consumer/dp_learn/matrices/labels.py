@@ -4,8 +4,6 @@ Labels are the index of a Series or the index and columns of a DataFrame, compar
 Arrays have none, and neither has what pandas numbered by itself beside names: they are taken by position.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Of small matrices, and of a few tails, through numpy: importing scipy takes long
 them. Anderson acceleration takes fewer steps of a fixed-point iteration, for the price of some memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys

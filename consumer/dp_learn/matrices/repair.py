@@ -7,8 +7,6 @@ allowance, a distance that costs nothing: the same loop then decides whether a b
 `feasibility`).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A comparison as files and as lines for a person: differences.csv, strengths.csv and summary.json."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

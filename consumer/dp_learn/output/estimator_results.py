@@ -3,8 +3,6 @@
 The estimators by the names that `dp-learn --estimator` takes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Joint graphs as files and as lines for a person: periods/NAME/, changes.csv and summary.json."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Of the edges a person is shown those whose sign is sure, and is told how many are not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The graph as a picture: who is linked to whom, how strongly, and with which sign."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What dp_bundle asks of a learner, found by the entry point `dp_bundle.reader`: see `dp_bundle.portals.learned`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping
 from typing import Any

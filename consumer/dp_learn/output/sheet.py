@@ -8,8 +8,6 @@ Texts are written with matplotlib's own font, which has Latin, Greek, Cyrillic, 
 font of the system's, and matplotlib to find it; a letter that no font has would be drawn as a box.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

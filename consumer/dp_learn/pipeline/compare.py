@@ -4,8 +4,6 @@ The common graph has an edge where any release, or their weighted mean, has one 
 release is fitted again without the penalty; see `inference.releases` for why.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ whitened within nodes and penalised by the norms of blocks; nothing then depends
 reference.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

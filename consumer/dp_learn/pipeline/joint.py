@@ -5,8 +5,6 @@ joint estimate is a matter of the penalty. What changed is told by desparsified 
 as in `dp-learn compare`: at change points in time, or of periods that differ from the others.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The whole of `dp-learn`, from verified bundles to one graph, without its options, messages and files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack

@@ -5,8 +5,6 @@ tests start from. Its graph is denser than the one that is reported: where that 
 than it says, and errors are larger. With categories, and without such a fit, they are about the reported graph's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial

@@ -5,8 +5,6 @@ has to be compiled, once on a machine, is known only when it is needed. The cons
 memory of commands at 10 to 1,500 columns; the tests measure again.
 """
 
-from __future__ import annotations
-
 from dp_bundle.base.machine import require_memory
 from dp_bundle.manifest.statement import Shape
 

@@ -22,8 +22,6 @@ References
 Whittaker (1990), Graphical Models in Applied Multivariate Statistics, section 5.7.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The settings of an estimate, its nodes, and its parts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict

@@ -15,8 +15,6 @@ Epskamp, Borsboom & Fried (2018), Estimating psychological networks and their ac
 Efron & Tibshirani (1993), An Introduction to the Bootstrap, section 6.5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

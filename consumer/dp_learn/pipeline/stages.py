@@ -21,8 +21,6 @@ adaptive lasso and SCAD penalties, Annals of Applied Statistics 3(2). Benjamini 
 discovery rate, JRSS B 57(1).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -11,8 +11,6 @@ Guo et al. (2025), Graph Structure Learning with Privacy Guarantees for Open Gra
 Liu, Roeder & Wasserman (2010), Stability approach to regularization selection for high dimensional graphical models.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Unpack

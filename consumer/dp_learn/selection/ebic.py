@@ -1,7 +1,5 @@
 """The extended Bayesian information criterion, with a row count that knows the noise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Unpack

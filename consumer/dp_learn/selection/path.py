@@ -3,8 +3,6 @@
 A smaller alpha allows fewer dual matrices: where one alpha has no solution, no smaller one has, and the path ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial

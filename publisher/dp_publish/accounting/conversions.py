@@ -13,8 +13,6 @@ Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1). Balle & Wan
 Steinke (2016), arXiv 1605.02065. Canonne, Kamath & Steinke (2020), arXiv 2004.00010, propositions 5 and 12.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

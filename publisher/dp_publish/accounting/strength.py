@@ -9,8 +9,6 @@ References
 Dong, Roth & Su (2022), Gaussian differential privacy. Bun & Steinke (2016), proposition 3.3, for rho.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import TypeAlias

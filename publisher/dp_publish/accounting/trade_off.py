@@ -27,8 +27,6 @@ Dong, Roth & Su (2022), Gaussian differential privacy, JRSS B 84(1), section 2 a
 (2010), JASA 105(489), for (epsilon, delta). Hayes, Mahloujifar & Balle (2023), arXiv 2302.07225, for k candidates.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

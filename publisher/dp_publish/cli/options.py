@@ -1,7 +1,5 @@
 """The options that several of the publisher's commands share, and how they write a new file."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence

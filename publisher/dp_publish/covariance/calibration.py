@@ -20,8 +20,6 @@ References
 Amin et al. (2019), theorem 1 and corollary 1, for the rates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 

@@ -10,8 +10,6 @@ References
 Efron & Tibshirani (1993), An introduction to the bootstrap, section 6.5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -14,8 +14,6 @@ zero only shortens. How a raw value became a scaled one, with what rounding, is 
 function of that row alone, and what counts is the ball it ends in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce

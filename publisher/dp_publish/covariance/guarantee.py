@@ -1,7 +1,5 @@
 """The cost and the guarantee of a covariance release: from its mechanism alone, never from the data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import cast
 

@@ -6,8 +6,6 @@ of them looks at another cell: where Arrow reads a whole column at once, it read
 take for finite ones goes through the rule.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from collections.abc import Collection, Sequence

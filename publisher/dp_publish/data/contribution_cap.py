@@ -12,8 +12,6 @@ Two ids that are taken for one can only leave out more rows; one person who pass
 that the guarantee allows.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterable, Sequence

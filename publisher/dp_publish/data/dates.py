@@ -4,8 +4,6 @@ What a cell means depends on the cell and the declared format alone. A format is
 and applied exactly: to the whole cell, with English names of months, and to days that exist.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import re

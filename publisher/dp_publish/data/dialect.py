@@ -4,8 +4,6 @@ What the policy leaves open is found from the first line, which holds the column
 mark alone is looked up in the rows (see `text_file`).
 """
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import csv

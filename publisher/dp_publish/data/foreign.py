@@ -8,8 +8,6 @@ Rows are read in pieces, so that memory is constant, but for formats that tell n
 (.por, .xpt), which are read whole.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence

@@ -17,8 +17,6 @@ Here, a column chunk is read page by page, as row groups may be far larger than 
 request, all chunks of a row group are read at once, in a few large ranges.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

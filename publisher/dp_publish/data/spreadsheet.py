@@ -9,8 +9,6 @@ calamine makes a grid of all that is between a sheet's cells, so that one stray 
 go is read from the file before.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import re

@@ -3,8 +3,6 @@
 Everything is asked of the functions that the commands ask. Nothing is written, booked or drawn.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -4,8 +4,6 @@ A field is text, as a browser has it. What a policy says is shown in fields once
 changed are looked at, so that comments, order, spelling and entries that have no field are kept.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 import re

@@ -1,7 +1,5 @@
 """The desk's page: its frame, its form, and the parts of it that change with every answer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import cache

@@ -9,8 +9,6 @@ All of that is in a request's head. No body is read before, and each connection 
 is answered at once, others one after the other, and who says nothing costs nothing: who fills the port bars nobody.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac

@@ -4,8 +4,6 @@ What takes a while is done by the command itself in a process of its own. So wha
 does: the same bytes, the same books, the same end after an interrupt.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

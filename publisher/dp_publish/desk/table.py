@@ -3,8 +3,6 @@
 What is told of values here is for the publisher's own eyes: nothing of it enters a policy or a release by itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ The library speaks of a policy's entries, and the commands of options. A person 
 sentence stands beside the field that it is about.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Sequence

@@ -10,8 +10,6 @@ Of a table of more than 2^18 rows, every second, fourth or eighth block of 1,024
 places, which are public; so that the values of a column fit into memory, whatever they are.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -18,8 +18,6 @@ Korolova, Kenthapadi, Mishra & Ntoulas (2009), Releasing search queries and clic
 Desfontaines, Simmons-Marengo & Gipson (2020), Differentially private SQL with bounded user contribution.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A look is a function of one cell alone. So is what a cell becomes once its colum
 fit is no value.
 """
 
-from __future__ import annotations
-
 import enum
 import math
 import re

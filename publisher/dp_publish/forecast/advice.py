@@ -9,8 +9,6 @@ fixed seed, and no value enters. What counts is the error of the correlations of
 better of the two cases: whatever hides relations as strong as these hides all others.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -15,8 +15,6 @@ is which share of the rows a level has to have to be told apart from the noise, 
 fit.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 The choice is by the forecast, from public facts alone, and only where neither the policy nor an option makes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from dp_bundle.base.errors import ParameterError, PolicyError, PrivacyError

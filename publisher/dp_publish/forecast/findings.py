@@ -1,7 +1,5 @@
 """The findings of a plan at its strength, in sentences, which the terminal and the page share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from dp_publish.covariance.mechanisms.two_round import TwoRound

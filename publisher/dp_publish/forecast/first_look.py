@@ -4,8 +4,6 @@ All of it is told to the publisher alone, on her terminal or at her desk, before
 nothing, so that no release tells by being there what the rows hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import NamedTuple

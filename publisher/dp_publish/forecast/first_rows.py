@@ -1,7 +1,5 @@
 """The columns of a table of which nothing is declared, as its first rows look, for the publisher alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

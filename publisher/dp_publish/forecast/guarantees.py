@@ -6,8 +6,6 @@ numeric (epsilon, delta) curve; where integers have bounds that are yet to be fo
 steps, from rho; and for an epsilon from that and from what it excepts. None of them promises more than the guarantee.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -43,8 +43,6 @@ Benjamini & Hochberg (1995), JRSS B 57(1). Genovese & Wasserman (2002), JRSS B 6
 Jankova & van de Geer (2015), Confidence intervals for high-dimensional inverse covariance estimation, EJS 9.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import statistics

@@ -4,8 +4,6 @@ Only names, declared types and the number of rows are read: from the metadata of
 counting those of a text file.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -13,8 +13,6 @@ fill so little of generous bounds that a researcher sees nothing of them.
 Checks of a release before it is paid for: its policy, the forecast, and the first rows of its table.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence

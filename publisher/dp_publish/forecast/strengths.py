@@ -3,8 +3,6 @@
 Strengths and numbers as plans print them: rounded up, so that no figure promises more than the release it is of keeps.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

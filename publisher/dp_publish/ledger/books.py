@@ -9,8 +9,6 @@ storage there is none: whoever comes second is told so, and reads, decides and a
 exist once, in `Ledger`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -7,8 +7,6 @@ one before it: a line that was changed, removed or inserted shows at the next us
 than its copy beside the signing key; the ledger then refuses to go on.
 """
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import logging

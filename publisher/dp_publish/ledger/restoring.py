@@ -4,8 +4,6 @@ A bundle states its own cost, by bounds and noise, and the total of its dataset 
 publisher, so that her own bundles are witnesses of what her ledger once held.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

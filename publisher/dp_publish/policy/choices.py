@@ -1,7 +1,5 @@
 """The values that options and policies may take, in a module that costs nothing to import: help comes at once."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 STRENGTHS = ("mu", "epsilon", "rho", "sigma")

@@ -3,8 +3,6 @@
 Everything here follows from the policy and the columns' declared types; no cell is read.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Mapping

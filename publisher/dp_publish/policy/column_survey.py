@@ -4,8 +4,6 @@ What the first rows show is told to the publisher and to nobody else. No release
 which she would probably regret is refused until she insists.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Facts that a release makes public under a policy, in the words of the manifest.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 from collections.abc import Collection, Mapping, Sequence

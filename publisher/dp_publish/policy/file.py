@@ -1,7 +1,5 @@
 """The policy's file: its place beside the data, and its reading."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

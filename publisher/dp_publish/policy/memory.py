@@ -6,8 +6,6 @@ resident memory of commands at 2 to 20,000 columns and pieces of 50 to 200,000 r
 installed: the kernel then maps larger parts of their files at once, 30 to 60 MB more. The tests measure again.
 """
 
-from __future__ import annotations
-
 from dp_bundle.base.machine import count_cores, require_memory
 from dp_bundle.data.rows import batch_rows
 from dp_publish.data.table import Table

@@ -1,7 +1,5 @@
 """A mistake in a policy as one sentence: which entry it is, what the entry may be, and what came instead."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from typing import Any, get_args

@@ -6,8 +6,6 @@ on second moments leaves worth telling apart; but the rest, which is what correl
 of mu (ADR 0043 has the measurement).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

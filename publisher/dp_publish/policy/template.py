@@ -1,7 +1,5 @@
 """A new policy, made from column names and types alone."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections import defaultdict

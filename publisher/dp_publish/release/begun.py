@@ -7,8 +7,6 @@ goes on from there: every outcome of a search is recorded before anything follow
 that nobody can choose among outcomes by ending processes, nor can memory or time. Noise that nobody saw is drawn anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -4,8 +4,6 @@ The whole strength is booked beforehand. What was told of the columns is recorde
 follows from it; everything after that is a release by the policy that was found, at what is left of the strength.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

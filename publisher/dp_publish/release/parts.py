@@ -5,8 +5,6 @@ from the operating system, so that no two ranges share any. Where parts begin fo
 and so the bundle has the same parts and row groups whatever made it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence

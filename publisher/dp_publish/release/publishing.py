@@ -10,8 +10,6 @@ giving the file its name: afterwards a missing file proves nothing, as others ma
 error, as a file may be in place though the answer was lost.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import os

@@ -5,8 +5,6 @@ machine; its members are then put in place, the manifest last, and the tar is re
 is left, and `dp-bundle unpack` goes on with it: a member that is there already is compared, and none is replaced.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

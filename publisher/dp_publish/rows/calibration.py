@@ -14,8 +14,6 @@ beside a value tells no more than two values. In a wide table sigmas are rounded
 guarantees is in `guarantee`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

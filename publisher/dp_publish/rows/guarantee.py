@@ -4,8 +4,6 @@ Noise on rows is the Gaussian mechanism on the rows themselves. For each unit of
 parts, which compose: the noise on the unit's rows, and the search for bounds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 

@@ -5,8 +5,6 @@ is added (see `noise`). The bounds in use are the outermost grid points inside t
 wider than declared. `add_noise` is a pure function of a batch and of random bits: nothing in it knows where it runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

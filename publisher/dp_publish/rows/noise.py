@@ -18,8 +18,6 @@ Mironov (2012), On significance of the least significant bits for differential p
 2207.13793. Canonne, Kamath & Steinke (2020), arXiv 2004.00010.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left

@@ -14,8 +14,6 @@ median bias is about 0.17 e^-h, and the median noise is 0.67 deviations: h is wh
 to 1.5 where noise dominates, and 3 or more where it does not. n, mu and h are public (ADR 0006).
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterable

@@ -12,8 +12,6 @@ Dong, Roth & Su (2022), section 2. Kairouz, Oh & Viswanath (2016), JMLR 17(17), 
 Draws of cells that get another level, and of that level: exact, with rational probabilities, from uniform bits.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 They are imported where they are called, so that what is refused before has not paid for it.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -20,8 +20,6 @@ Kent, Ganeiban & Mardia (2013), A new method to simulate the Bingham and related
 analysis, arXiv 1310.8110. Their equation for b; Amin et al. (2019) print 0 for its right-hand side.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -28,8 +28,6 @@ McSherry & Talwar (2007), Mechanism design via differential privacy, FOCS. Dong,
 differential privacy composition for exponential mechanisms, arXiv 1909.13830, section 3. Dong, Roth & Su (2022).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

@@ -17,8 +17,6 @@ References
 Karney (2016), Sampling exactly from the normal distribution, ACM Trans. Math. Softw. 42, for proposals of this form.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from functools import lru_cache

@@ -51,8 +51,6 @@ generation, chapter II (rejection, squeeze). Karney (2016), Sampling exactly fro
 42(1), for deciding with as many digits as it takes.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable, Sequence

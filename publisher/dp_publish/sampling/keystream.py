@@ -14,8 +14,6 @@ NIST SP 800-38A (2001), section 6.5. Bellare, Desai, Jokipii & Rogaway (1997), A
 symmetric encryption, FOCS.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from typing import Any, Protocol

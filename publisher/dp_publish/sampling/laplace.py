@@ -18,8 +18,6 @@ Steutel & Thorin (1979), on the digits of geometric variables. Ghosh, Roughgarde
 utility-maximizing privacy mechanisms, SIAM J. Comput. 41(6). Canonne, Kamath & Steinke (2020), arXiv 2004.00010.
 """
 
-from __future__ import annotations
-
 import math
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction

@@ -20,8 +20,6 @@ A gap may thus be filled or left, and the number of values need not be public. A
 choices cost m times a row's mu, so that a row's is its share divided by m.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

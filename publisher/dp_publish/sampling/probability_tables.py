@@ -29,8 +29,6 @@ bits, all of them integers, and only as many bits are drawn as it needs.
 The words are processed in pieces that stay, with the table, in a core's cache.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext

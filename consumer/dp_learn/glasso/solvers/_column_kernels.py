@@ -10,8 +10,6 @@ Legend: S standardised covariance, L penalties (entries may be 0 or inf), W dual
 columns; x, for a matrix, its entries row after row.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

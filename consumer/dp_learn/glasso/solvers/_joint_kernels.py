@@ -15,8 +15,6 @@ Johnson (2013), A dynamic programming algorithm for the fused lasso and L0-segme
 efficient algorithm for image segmentation, Markov random fields and related problems, JACM 48(4).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dp_bundle.base.kernels import njit

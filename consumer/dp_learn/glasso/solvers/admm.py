@@ -12,8 +12,6 @@ columns of Theta are far larger than others; a change to units in which Theta an
 more rarely, lets one rho serve all.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -7,8 +7,6 @@ Hastie (2012), Exact covariance thresholding into connected components, JMLR 13.
 well, and for blocks: zeros between components are dual feasible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Protocol
 

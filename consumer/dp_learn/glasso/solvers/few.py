@@ -14,8 +14,6 @@ Lauritzen (1996), Graphical Models, section 5.3.2. Tarjan & Yannakakis (1984), S
 chordality of graphs, SIAM Journal on Computing 13(3), for the order.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

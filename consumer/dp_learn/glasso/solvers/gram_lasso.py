@@ -6,8 +6,6 @@ Neighbourhood selection and SCIO are made of these. Each ends with its optimalit
 ``|c - Gb| <= l``, with equality of sign where b is not zero.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page of a comparison: the graph of each release in one layout, with the differences in colour, and tables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

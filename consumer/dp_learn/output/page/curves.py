@@ -1,7 +1,5 @@
 """Two choices as curves: the path of penalties that alpha was chosen from, and the links that could be found at all."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

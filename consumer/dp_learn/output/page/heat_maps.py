@@ -1,7 +1,5 @@
 """Correlations as maps of colours: as published, without the noise, and as estimated, all in one order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

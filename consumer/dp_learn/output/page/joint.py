@@ -1,7 +1,5 @@
 """The page of joint graphs: a graph with a slider over the periods, a small chart for every link, and what changed."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

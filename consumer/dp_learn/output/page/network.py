@@ -3,8 +3,6 @@
 The graph as a figure for a browser; the script graph.js fills it, and answers to the reader.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

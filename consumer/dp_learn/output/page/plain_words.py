@@ -1,7 +1,5 @@
 """A result in three sentences that need no statistics, and in a few numbers."""
 
-from __future__ import annotations
-
 import math
 from statistics import median
 from typing import Any

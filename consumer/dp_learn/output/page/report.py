@@ -3,8 +3,6 @@
 What a result comes from: files, signers, digests, versions and settings, and how to cite it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from importlib.metadata import version

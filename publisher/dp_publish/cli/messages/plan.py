@@ -1,7 +1,5 @@
 """A plan for a person, as tables and sentences, and for a machine, as one document."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterable

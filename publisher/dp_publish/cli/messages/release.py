@@ -1,7 +1,5 @@
 """A receipt in words, for a person and for a machine, and the page beside its bundle, from public facts alone."""
 
-from __future__ import annotations
-
 import math
 import shlex
 import textwrap

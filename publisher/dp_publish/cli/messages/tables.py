@@ -1,7 +1,5 @@
 """Tables of plain text: as wide as their cells, in any script, and the same on a terminal as in a file."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Sequence
 

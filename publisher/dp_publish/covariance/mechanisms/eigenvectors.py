@@ -33,8 +33,6 @@ Amin, Dick, Kulesza, Munoz Medina & Vassilvitskii (2019), Differentially private
 2, theorem 1, corollary 1. McSherry & Talwar (2007), Mechanism design via differential privacy, FOCS.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -5,8 +5,6 @@ float64 represents, so that a BLAS product of limbs is exact whatever its order 
 added up in Python integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement

@@ -12,8 +12,6 @@ Balle & Wang (2018), arXiv 1805.06530. Dong, Roth & Su (2022). Wang, Huai & Xu (
 algorithm 1, for the printed form.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -9,8 +9,6 @@ References
 Dwork, McSherry, Nissim & Smith (2006). Wang, Huai & Xu (2018), theorem 4, and Amin et al. (2019) for the printed form.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -7,8 +7,6 @@ and put in another: an X close to M in a direction where the neighbour's matrix 
 neighbour, whatever epsilon is. (Amin et al. 2019, section 1.2, after Imtiaz & Sarwate.)
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import get_args
 

@@ -86,8 +86,6 @@ analysis, arXiv 1310.8110. Golub & Van Loan (2013), Matrix computations, section
 Johnson (2013), Matrix analysis, section 4.3, for Weyl's inequality.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable

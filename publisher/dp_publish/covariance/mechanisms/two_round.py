@@ -36,8 +36,6 @@ References
 Dong, Roth & Su (2022). Biswas, Dong, Kamath & Ullman (2020), CoinPress, for recentring and rescaling in rounds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

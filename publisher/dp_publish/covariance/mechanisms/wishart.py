@@ -45,8 +45,6 @@ Aspects of multivariate statistical theory, theorem 3.2.12, for Q. Dong, Roth & 
 log-concave noise.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

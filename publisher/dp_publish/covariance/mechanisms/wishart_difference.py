@@ -36,8 +36,6 @@ Muirhead (1982), Aspects of multivariate statistical theory, theorem 3.2.1, for 
 nuclear norm. We know of no earlier use of the difference.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The passes over rows, compiled: of narrow tables one row at a time, and nothing kept of it but its sums."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

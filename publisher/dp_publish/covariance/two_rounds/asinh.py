@@ -9,8 +9,6 @@ steps may move, and what they cost, are as before. It is monotone, so that the c
 holds 60 to 68 % of the values, asinh(1).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import lru_cache

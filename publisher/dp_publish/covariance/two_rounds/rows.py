@@ -24,8 +24,6 @@ R is noisy and may be indefinite. In its place is a correlation matrix near it, 
 noise alone makes of zero ones, sigma sqrt(p).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

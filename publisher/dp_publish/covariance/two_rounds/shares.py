@@ -24,8 +24,6 @@ References
 Dong, Roth & Su (2022), corollary 3.3.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import dataclass

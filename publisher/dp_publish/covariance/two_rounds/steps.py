@@ -6,8 +6,6 @@ once, for whoever plays it (`Play`): to publish is to draw every outcome, and to
 same outcomes would be on another table.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar

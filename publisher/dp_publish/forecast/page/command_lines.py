@@ -1,7 +1,5 @@
 """The lines to type: what made the page, and what would publish at one of its strengths; and the dataset's budget."""
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ Each has a source by the name of "chosen", which the slider fills with the numbe
 The tables of the numbers behind them, and of the columns.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The positions of the page's slider: strengths, each with its forecast and its guarantee."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from dataclasses import dataclass

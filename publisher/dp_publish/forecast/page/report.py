@@ -1,7 +1,5 @@
 """The page of a plan, put together and written."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """The page's texts: on one strength, in whose place the slider puts those of another, and those that hold for all."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

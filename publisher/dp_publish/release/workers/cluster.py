@@ -1,7 +1,5 @@
 """The workers of a cluster, and the private place where they leave what they make for each other and the publisher."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -3,8 +3,6 @@
 It plans tasks, hands them out, and takes the one result that the engine gives of each (see `worker`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

@@ -12,8 +12,6 @@ result of each task, which names the parts that are copied into the bundle. So n
 was lost or slow, is never seen twice; what is not named is removed with all that was staged.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import secrets
