@@ -116,7 +116,7 @@ def publish_table(table: pd.DataFrame, privacy: dict[str, object], folder: Path,
 
 def judge(columns: tuple[str, ...], scores: Floats, table: pd.DataFrame, edges: Edges) -> tuple[float, float]:
     """Return AUC and average precision of the scores of pairs of these columns, against the network of the table."""
-    places = [list(table.columns).index(name) for name in columns]
+    places = [list(table.columns).index(name.partition(" (")[0]) for name in columns]  # with the level of a sign
     upper = np.triu_indices(len(places), 1)
     truth = edges[np.ix_(places, places)][upper]
     return float(roc_auc_score(truth, scores[upper])), float(average_precision_score(truth, scores[upper]))

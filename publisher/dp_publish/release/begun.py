@@ -265,9 +265,16 @@ def digest_of(file: BinaryIO) -> str:
     return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
-def _alone(ledger: Ledger) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def _alone(ledger: Ledger) -> Iterator[None]:
     """Hold all records of a ledger for as long as it takes to look at them."""
-    return locked(ledger.begun / ".lock")
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locked(ledger.begun / ".lock"))
+        except OSError as error:
+            said = f"what a release has told cannot be kept in {ledger.begun} ({error.strerror})"
+            raise DpGraphError(f"{said}: set DPGRAPH_HOME to a folder of yours") from error
+        yield
 
 
 def records(ledger: Ledger) -> Iterator[Begun]:
