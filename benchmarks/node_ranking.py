@@ -157,7 +157,7 @@ def measure(bundle: Bundle, table: pd.DataFrame, edges: Edges) -> dict[str, floa
     for name, each in scores.items():
         figures[f"AUC, {name}"], figures[f"AP, {name}"] = judge(graph.columns, each, table, edges)
 
-    places = [list(table.columns).index(name) for name in graph.columns]
+    places = [list(table.columns).index(name.partition(" (")[0]) for name in graph.columns]
     upper = np.triu_indices(len(places), 1)
     truth = edges[np.ix_(places, places)][upper]
     for weights in ("noise", "equal"):
