@@ -149,7 +149,7 @@ def describe_discovery(release: Release) -> list[str]:
     ]
     if found.kinds:
         said.append(
-            "A column of text holds what most of its cells look like, and in one of numbers or dates any other "
+            "A column of a text file holds what most of its cells look like, and in one of numbers or dates any other "
             f"cell is a gap. So found: {_named([*found.kinds])}."
         )
     if found.levels and found.levels_sigma is not None and found.threshold is not None:
