@@ -31,9 +31,9 @@ All commands share these exit codes. An error is one sentence on stderr.
 
 Ctrl-C ends a command with exit code 1 and a sentence that says what is certain, for example that nothing was published
 and nothing is booked, or that the release was already published. A request to end (SIGTERM) and a terminal that is
-closed (SIGHUP) do the same. A second one ends the command at once; the next use of the ledger takes back what it had
-reserved, where nothing was told. While Python itself is starting, in the first hundredths of a second, Ctrl-C shows a
-Python traceback.
+closed (SIGHUP) do the same. A second one ends the command at once; the next release, or `dp-publish ledger`, takes back
+what it had reserved, where nothing was told. While Python itself is starting, in the first hundredths of a second,
+Ctrl-C shows a Python traceback.
 
 If standard output is closed, a command does nothing and exits with 1, unless `--quiet` is given. If standard output
 cannot take the answer (the disk is full, say), the command still does its work, and exits with 1. If the reader of a

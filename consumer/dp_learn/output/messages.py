@@ -220,7 +220,7 @@ def describe_edges(graph: GraphEstimate, *, shrunk: bool, why_none: str = NOISE)
             f"    a weight can lie outside its interval, as {why}; what is in brackets does not depend on that"
         )
     if len(sure) > _SHOWN:
-        judged = " whose sign is sure" if with_intervals or with_evidence else ""
+        judged = f", {judged_by(edges)}" if with_intervals or "q_value" in edges else ""
         lines.append(f"    {len(sure) - _SHOWN} more{judged}: see edges.csv")
     if len(sure) < n_edges:
         lines.append(f"    {n_edges - len(sure)} more {unsure}")
@@ -258,10 +258,7 @@ def has_sure_sign(edges: dict[str, Any]) -> npt.NDArray[np.bool_]:
     weight = np.asarray(edges["partial_correlation"])
     sure = np.ones(len(weight), dtype=bool)
     if "ci_low" in edges:
-        doubtful = np.where(
-            weight > 0.0, edges["ci_low"] <= 0.0, edges["ci_high"] >= 0.0
-        )  # nothing where there is none
-        sure &= ~doubtful
+        sure &= ~np.where(weight > 0.0, edges["ci_low"] <= 0.0, edges["ci_high"] >= 0.0)  # where there is one
     if "q_value" in edges:
         sure &= edges["q_value"] <= _LEVEL
     elif "evidence" in edges and "ci_low" not in edges:

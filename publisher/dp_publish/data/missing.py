@@ -16,7 +16,7 @@ from dp_bundle.data.row_reader import to_numpy
 from dp_bundle.manifest.columns import Column
 
 
-@with_config(ConfigDict(extra="forbid"))  # of what a job recorded
+@with_config(ConfigDict(extra="forbid"))  # as a record has it
 @dataclass(repr=False)
 class RowReport:
     """Counts of what was done to raw values; for the publisher's eyes only, as they tell of private data.

@@ -30,6 +30,10 @@ _CODES = "numbers that may stand for missing values, {where}: {cells}; they coun
 _DATES = "dates that may stand for missing values, {where}: {cells}; they count as dates unless {unless}"
 _EMPTIED = "they are emptied in the data"
 _LISTED = f"{_EMPTIED}, or listed in missing_values under [table] in a policy"
+_NUMBERED = (
+    "whole numbers that are all different, as those of persons are, {where}: {cells}; they are published unless a "
+    "policy gives drop = true"
+)
 _PACKED = (
     "whole numbers that look like dates, {where}: {cells}; they count as numbers unless a policy gives kind = "
     '"date" and format = "%Y%m%d"'
@@ -141,6 +145,8 @@ def _about_cells(seen: _Seen) -> Iterator[tuple[str, str]]:
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = np.sort(pc.cast(kept, pa.float64(), safe=False).to_numpy())
         values = values[np.isfinite(values)]
+        if np.all(values == np.floor(values)) and np.all(np.diff(values)):
+            yield _NUMBERED, "all"
         for code, number in find_codes(values, None).items():
             yield _CODES, f"{code:.12g} in {counted(number, 'cell')}"
         whole = values[(np.abs(values) < _MOST_PACKED) & (values == np.floor(values))].astype(int).astype(str)

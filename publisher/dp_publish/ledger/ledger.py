@@ -159,13 +159,11 @@ class Ledger:
         _log.info("release %d of %r is booked", reservation.lineage.number, dataset)
         return reservation
 
-    def find(self, dataset: str, mark: str) -> Reservation | None:
-        """Return the reservation of a dataset that bears a mark, if there is one."""
-        return _find(self.books(), dataset, mark)
-
-    def entry(self, reservation: Reservation) -> Entry | None:
-        """Return a release as the books have it; None if they do not."""
-        return self.books().entries.get((reservation.dataset, reservation.lineage.number, ""))
+    def find(self, dataset: str, mark: str) -> tuple[Reservation, Entry] | None:
+        """Return the reservation of a dataset that bears a mark, if there is one, and what became of it."""
+        books = self.books()
+        found = _find(books, dataset, mark)
+        return None if found is None else (found, books.entries[dataset, found.lineage.number, ""])
 
     def seal(self, reservation: Reservation, manifest_sha256: str, file: str | Path) -> None:
         """Mark a reserved release as signed, just before its file gets a name: from then on it cannot be cancelled."""

@@ -113,8 +113,13 @@ class Begun:
         if (self.folder / _SEALED).exists():
             return "it was signed, and may have been seen"
         if (self.folder / _STAGED).exists():
-            return "workers staged noisy parts, which may have been seen"
+            return "noisy numbers lay where they may have been seen"
         return "a private search had told something" if self.has_told else ""
+
+    @property
+    def can_go_on(self) -> bool:
+        """False where other noise may have been seen than would be drawn now."""
+        return (self.folder / _SEALED).exists() or not (self.folder / _STAGED).exists()
 
     def once(self, name: str, draw: Callable[[], T]) -> T:
         """Return the next outcome as it was recorded under a name, or draw and record it.
@@ -146,9 +151,9 @@ class Begun:
                 file.write(f"{json.dumps(self._told[-1], default=int)}\n")
         return found
 
-    def staged(self, staging: str, name: str) -> None:
-        """Record where workers stage noisy parts, before they do."""
-        self._write(_STAGED, json.dumps([staging, name]))
+    def staged(self, *place: str) -> None:
+        """Record that noisy numbers will lie where others may see them: by workers, with the place and their folder."""
+        self._write(_STAGED, json.dumps(place))
 
     def seal(self, made: Sealed, file: BinaryIO, target: Target) -> Sealed:
         """Record a bundle before it is booked as sealed, with a hidden name of its file, which is whole."""
@@ -170,7 +175,8 @@ class Begun:
         if sealed is not None and sealed.hidden:
             Path(sealed.hidden).unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
-            remove_below(*json.loads((self.folder / _STAGED).read_bytes()))
+            if place := json.loads((self.folder / _STAGED).read_bytes()):
+                remove_below(*place)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, name: str, content: str) -> None:
@@ -225,7 +231,7 @@ def cancel(ledger: Ledger, dataset: str, number: int) -> str:
     with contextlib.ExitStack() as held, _alone(ledger):
         for begun in records(ledger):
             found = ledger.find(dataset, begun.mark)
-            if found is None or found.lineage.number != number:
+            if found is None or found[1].number != number:
                 continue
             try:
                 held.enter_context(locked_folder(begun.folder, 0.0))
@@ -233,7 +239,7 @@ def cancel(ledger: Ledger, dataset: str, number: int) -> str:
                 raise DpGraphError(f"a process is at {name}: wait until it ends, or end it") from error
             why = begun.why_spent or ("" if entry.state == "reserved" else "it was signed, and may have been seen")
             if not why:
-                ledger.cancel(found)
+                ledger.cancel(found[0])
             begun.remove()
             if why:
                 return f"{name} stays on the books as spent, as {why}; what was kept to go on with it is removed"
@@ -292,12 +298,12 @@ def _take_back(ledger: Ledger, digest: str, held: contextlib.ExitStack) -> Begun
                 lock.enter_context(locked_folder(begun.folder, 0.0))
             except OSError:  # its process lives
                 continue
-            if not _is_over(ledger, begun, ours=begun.folder.name.startswith(digest)):
-                if adopted is None and begun.folder.name.startswith(digest):
-                    adopted = begun
-                    held.push(lock.pop_all())
-            else:
+            ours = begun.folder.name.startswith(digest) and begun.can_go_on
+            if _is_over(ledger, begun, ours=ours):
                 begun.remove()
+            elif ours and adopted is None:
+                adopted = begun
+                held.push(lock.pop_all())
     return adopted
 
 
@@ -308,17 +314,17 @@ def _is_over(ledger: Ledger, begun: Begun, *, ours: bool) -> bool:
     except (OSError, ValueError):
         return True  # it came to nothing
     found, sealed = ledger.find(dataset, begun.mark), begun.sealed()
-    entry = None if found is None else ledger.entry(found)
-    if found is None or entry is None or entry.state == "cancelled":
+    if found is None or found[1].state == "cancelled":
         return True
+    reservation, entry = found
     if entry.state == "published":  # and something beside it may be missing
         return not (ours and sealed is not None and choose_target(sealed.out).holds(sealed.manifest_sha256))
     if sealed is None and entry.state == "sealed":
         return True  # what was drawn is lost, and must not be drawn again
     if not begun.why_spent:
-        ledger.cancel(found)
+        ledger.cancel(reservation)
         return True
     if sealed is None or ours or not choose_target(sealed.out).holds(sealed.manifest_sha256):
         return False
-    ledger.commit(found, sealed.manifest_sha256, sealed.out)
+    ledger.commit(reservation, sealed.manifest_sha256, sealed.out)
     return True

@@ -161,6 +161,7 @@ def publish(
         sealed = begun.sealed()
         if sealed is not None:
             return _go_on(order, begun, sealed)
+        tasks = None
         try:
             with in_our_words(target):
                 target.prepare()
@@ -168,7 +169,7 @@ def publish(
                 tasks = cluster_job(order, cluster, data, table)
                 ending.callback(tasks.remove)
                 tasks.prepare()
-            maker = make_maker(order, table, tasks if cluster is not None else None)
+            maker = make_maker(order, table, tasks)
         except BaseException:
             if not begun.why_spent:
                 begun.remove()
@@ -178,8 +179,9 @@ def publish(
 
 def _carry_out(order: Order, maker: Maker, begun: Begun) -> Receipt:
     """Do all that is left of a release that was not sealed: book, draw, seal, name, commit."""
-    ledger, target, name = order.ledger, order.target, order.policy.dataset.name
-    step, sealed, reservation = "booking", None, ledger.find(name, begun.mark) if begun.has_told else None
+    ledger, target = order.ledger, order.target
+    found = ledger.find(order.policy.dataset.name, begun.mark) if begun.has_told else None
+    step, sealed, reservation = "booking", None, found and found[0]
     with in_our_words(target), contextlib.ExitStack() as ending:
         try:
             # 1. It is paid for, once, before any noise is drawn.
@@ -190,6 +192,8 @@ def _carry_out(order: Order, maker: Maker, begun: Begun) -> Receipt:
             # 2. The bundle is made under no name; until it is whole and on the disk, the release can be taken back.
             try:
                 with target.staging() as file:
+                    if os.fstat(file.fileno()).st_nlink:  # it has a name, by which it would outlive a killed process
+                        begun.staged()
                     made = _make(order, maker, begun, reservation, file)
                     settle(file)
                     target.require_free()  # the last moment at which it costs nothing to find out
@@ -221,11 +225,11 @@ def _go_on(order: Order, begun: Begun, sealed: Sealed) -> Receipt:
     DpGraphError
         Its file is gone.
     """
-    ledger, dataset = order.ledger, order.policy.dataset.name
-    reservation = ledger.find(dataset, begun.mark)
-    entry = None if reservation is None else ledger.entry(reservation)
-    if reservation is None or entry is None:
+    ledger = order.ledger
+    found = ledger.find(order.policy.dataset.name, begun.mark)
+    if found is None:
         raise DpGraphError(f"the ledger {ledger.place} was changed meanwhile: try again")
+    reservation, entry = found
     with in_our_words(order.target):
         if entry.state == "reserved":
             ledger.seal(reservation, sealed.manifest_sha256, _recorded(order.target))

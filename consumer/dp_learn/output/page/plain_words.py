@@ -93,7 +93,7 @@ def _certainty(found: Result, network: Network | None) -> str:
     if "ci_low" not in edges and "evidence" not in edges:
         return f"The strongest link is between {ends} ({network.measure} {strength}); how sure it is is not known."
     if not unsure:
-        return f"{surest}, and no link listed is in doubt."
+        return f"{surest}, and all are sure, {judged_by(edges)}."
     others = f"{unsure:,} of the {network.n_edges:,} links" if network.n_edges > 1 else "it"
     return f"{surest}; {others} may be absent or have the opposite sign, {judged_by(edges)}."
 

@@ -77,7 +77,7 @@ def test_a_weight_outside_its_interval_is_explained_and_no_sure_edge_is_left_out
     evidence[4, 5] = 0.1  # less than two standard errors, which noise alone makes
     lines = describe_edges(GraphEstimate(tuple("abcdef"), precision, np.eye(6), evidence=evidence), shrunk=False)
     assert len(lines) == 13
-    assert [line.split(" more ")[0].strip() for line in lines[11:]] == ["4", "1"]
+    assert [line.split(" more")[0].strip() for line in lines[11:]] == ["4", "1"]
 
 
 @pytest.mark.parametrize(

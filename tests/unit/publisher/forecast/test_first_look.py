@@ -65,6 +65,7 @@ def sheet(path: Path, hide: Callable[[Any], None], last: str = "=A2*2") -> Path:
             {"scores": ["<2.5"] * 100 + SCORES[100:]},
             "detection, in the first 400 rows: 100 cells of 'score'",
         ),
+        ({"ages": [*map(str, range(1000, 1400))]}, "as those of persons are, in the first 400 rows: all of 'age'"),
         ({"scores": ["refused"] * 100 + SCORES[100:]}, "100 cells of 'score'"),
     ],
 )

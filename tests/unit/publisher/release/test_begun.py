@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,6 +132,19 @@ def test_an_outcome_that_was_not_written_to_its_end_is_drawn(path: Path, publish
         outcomes.write_text("".join(f"{line}\n" for line in whole[:2]) + more)
     publish_here(path, SEARCHED)
     assert states() == ["published"]
+
+
+def test_a_file_with_a_name_may_have_been_seen(
+    path: Path, publish_here: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the system has no files without names, a killed process leaves noisy ones: the next command pays again."""
+    monkeypatch.delattr(os, "O_TMPFILE")
+    monkeypatch.setattr(tempfile, "_O_TMPFILE_WORKS", False)  # which remembers what the system could do
+    for policy in (DECLARED, SEARCHED):
+        with killed("drawn"):
+            publish_here(path, policy)
+        publish_here(path, policy, out=f"{policy is DECLARED}.tar")
+    assert states() == ["reserved", "published"] * 2
 
 
 def test_a_living_process_keeps_its_release(path: Path, publish_here: Publish) -> None:
