@@ -270,7 +270,7 @@ def judged_by(edges: dict[str, Any]) -> str:
     """Return what `has_sure_sign` goes by."""
     if "q_value" in edges:
         return f"judging by the tests of all pairs at a false discovery rate of {_LEVEL:g}"
-    return "judging by the 95 % intervals" if "ci_low" in edges else "as noise alone could account for the evidence"
+    return "judging by the 95 % intervals" if "ci_low" in edges else "judging by the evidence"
 
 
 def _describe_levels(graph: GraphEstimate, edge: dict[str, Any]) -> list[str]:
