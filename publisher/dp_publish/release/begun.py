@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from dp_bundle.base.errors import DpGraphError
+from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.files.new_files import link_hidden, locked, locked_folder, write_whole
 from dp_bundle.files.opening import remove_below
 from dp_bundle.files.places import is_uri
@@ -93,13 +94,28 @@ class Begun:
     ----------
     folder : Path
         Its folder, whose name ends in the mark of the release in the ledger.
+
+    Attributes
+    ----------
+    can_go_on : bool
+        False where other noise may have been seen than would be drawn now.
+
+    Raises
+    ------
+    DpGraphError
+        It was changed.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.mark = folder, folder.name.rpartition("-")[2]
         path = folder / _OUTCOMES
         lines = path.read_text().split("\n")[:-1] if path.exists() else []  # one that was cut short was not used
-        self._told: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        try:
+            self._told: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise self._changed() from error
+        self._is_sealed, self._is_staged = ((folder / name).exists() for name in (_SEALED, _STAGED))
+        self.can_go_on = self._is_sealed or not self._is_staged
         self._n_used, self._is_writing, self._is_closed = 0, False, False
 
     @property
@@ -110,16 +126,11 @@ class Begun:
     @property
     def why_spent(self) -> str:
         """Why the release cannot be taken off the books any more; nothing if it can."""
-        if (self.folder / _SEALED).exists():
+        if self._is_sealed:
             return "it was signed, and may have been seen"
-        if (self.folder / _STAGED).exists():
+        if self._is_staged:
             return "noisy numbers lay where they may have been seen"
         return "a private search had told something" if self.has_told else ""
-
-    @property
-    def can_go_on(self) -> bool:
-        """False where other noise may have been seen than would be drawn now."""
-        return (self.folder / _SEALED).exists() or not (self.folder / _STAGED).exists()
 
     def once(self, name: str, draw: Callable[[], T]) -> T:
         """Return the next outcome as it was recorded under a name, or draw and record it.
@@ -135,7 +146,7 @@ class Begun:
         if self._n_used < len(self._told):
             told = self._told[self._n_used]
             if told["name"] != name:
-                raise DpGraphError(f"the record {self.folder} was changed: remove it, and publish anew")
+                raise self._changed()
             self._n_used += 1
             return cast(T, np.array(told["array"], np.int64) if "array" in told else told["outcome"])
         found = draw()
@@ -165,9 +176,12 @@ class Begun:
 
     def sealed(self) -> Sealed | None:
         """Return the bundle that was sealed, if one was."""
-        with contextlib.suppress(FileNotFoundError):
+        try:
             return TypeAdapter(Sealed).validate_json((self.folder / _SEALED).read_bytes())
-        return None
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise self._changed() from error
 
     def remove(self) -> None:
         """Remove the record, and all that is left of the release in hidden places."""
@@ -178,6 +192,9 @@ class Begun:
             if place := json.loads((self.folder / _STAGED).read_bytes()):
                 remove_below(*place)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _changed(self) -> DpGraphError:
+        return DpGraphError(f"the record {self.folder} was changed: remove it, and publish anew")
 
     def _write(self, name: str, content: str) -> None:
         write_whole(self.folder / name, content.encode(), replace=True, mode=0o600)
@@ -261,14 +278,8 @@ def digest_of_release(table: Table, kinds: Mapping[str, str], decided: Any) -> s
         whole.update(f"{size} {ends}".encode())
         if not is_uri(path):
             with Path(path).open("rb") as file:
-                whole.update(hashlib.file_digest(file, "blake2b").digest())
+                whole.update(sha256_of(file).encode())
     return whole.hexdigest()
-
-
-def digest_of(file: BinaryIO) -> str:
-    """Return the SHA-256 of a file, in hexadecimal digits."""
-    file.seek(0)
-    return hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_bundle.base.errors import DataError
+from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.data.margin_file import write_margins
 from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.row_reader import to_numpy
@@ -26,7 +27,7 @@ from dp_publish.covariance.guarantee import cost_of_moments, guarantee_of_moment
 from dp_publish.covariance.mechanisms.base import Batches, Mechanism, NoisyMoments, OneSum
 from dp_publish.data.missing import RowReport, drop_missing, fill_missing, mark_missing
 from dp_publish.policy.model import Policy
-from dp_publish.release.begun import Contents, Part, digest_of
+from dp_publish.release.begun import Contents, Part
 from dp_publish.release.parts import LocalWork, Making
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class CovarianceMaker:
         for place, write in enumerate(writers):
             file = making.new_file()
             write(file)
-            parts.append(Part(place, file, digest_of(file)))
+            parts.append(Part(place, file, sha256_of(file)))
         return parts
 
     def _count_rows(self) -> int:

@@ -147,6 +147,20 @@ def test_a_file_with_a_name_may_have_been_seen(
     assert states() == ["reserved", "published"] * 2
 
 
+@pytest.mark.parametrize(("stop", "name"), [("drawn", "outcomes.jsonl"), ("sealed", "sealed.json")])
+def test_a_record_that_was_changed_is_named(stop: str, name: str, path: Path, publish_here: Publish) -> None:
+    """One sentence says which, and without it the release stays spent."""
+    with killed(stop):
+        publish_here(path, SEARCHED)
+    (begun,) = records.records(Ledger())
+    (begun.folder / name).write_text("{\n")
+    with pytest.raises(DpGraphError, match="was changed: remove it"):
+        publish_here(path, SEARCHED)
+    shutil.rmtree(begun.folder)
+    publish_here(path, SEARCHED)
+    assert len(states()) == 2
+
+
 def test_a_living_process_keeps_its_release(path: Path, publish_here: Publish) -> None:
     """Two commands of one kind at once are two releases, each with its own record."""
     inner: list[Receipt] = []
