@@ -296,8 +296,7 @@ def _alone(ledger: Ledger) -> Iterator[None]:
 
 def records(ledger: Ledger) -> Iterator[Begun]:
     """Yield the records of all releases that were begun on this machine and are not published."""
-    if ledger.begun.is_dir():
-        yield from (Begun(path) for path in sorted(ledger.begun.iterdir()) if not path.name.startswith("."))
+    yield from map(Begun, sorted(ledger.begun.glob("[!.]*")))
 
 
 def _take_back(ledger: Ledger, digest: str, held: contextlib.ExitStack) -> Begun | None:
