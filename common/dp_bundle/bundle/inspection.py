@@ -117,6 +117,8 @@ def _describe_columns(release: Release) -> list[str]:
 
 def _describe_kept(column: Column, clip: float, unit: str) -> str:
     """Return the range that two rounds left to a column's values, and how that was obtained."""
+    if column.name != column.source_name:
+        return "0 or 1"
     first, scale = column.standards[0], ""
     low, high = first.center - clip * first.scale, first.center + clip * first.scale
     if isinstance(column.transform, Scores):

@@ -436,6 +436,39 @@ def infer_coefficients(
     return coefficients, np.sqrt(errors_of(forms).products[:-1, -1] * fitted)
 
 
+def infer_discriminant(
+    pooled: PooledCovariance, target: int, errors_of: Callable[[FloatArray], FormErrors]
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return the coefficients of Fisher's discriminant without a penalty, and their standard errors.
+
+    With d = s_xy / v_y the classes' difference in means and S_w = S_xx - s_xy s_xy' / v_y their common covariance, the
+    coefficients ``S_w^-1 d`` are those of the regression on the class over its residual variance, which is the column
+    -Theta_xy of the inverse Theta of the joint covariance; an error E of that changes them by ``(Theta E Theta)_xy``.
+
+    Parameters
+    ----------
+    pooled, target, errors_of
+        As in `infer_coefficients`; the target holds the classes 0 and 1.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n_features - 1,), or None
+        As in `infer_coefficients`.
+    """
+    inverse = well_determined_inverse(pooled) if pooled.has_error_law else None
+    if inverse is None:
+        return None
+    others = np.flatnonzero(np.arange(len(inverse)) != target)
+    fitted = pooled.n_rows / max(pooled.n_rows - len(inverse), 1)
+    return -inverse[others, target], np.sqrt(errors_of(inverse).products[others, target] * fitted)
+
+
+def tabulate_unpenalised(estimate: FloatArray, error: FloatArray) -> dict[str, FloatArray]:
+    """Return the columns of unpenalised estimates: themselves, standard_error, ci_low and ci_high (95 %)."""
+    half = _quantile(0.95) * error
+    return {"unpenalised": estimate, "standard_error": error, "ci_low": estimate - half, "ci_high": estimate + half}
+
+
 def well_determined_inverse(pooled: PooledCovariance) -> FloatArray | None:
     """Return the inverse of S^, unless S^ is indefinite or leaves any diagonal entry of it uncertain."""
     if not is_positive_definite(pooled.correlation):

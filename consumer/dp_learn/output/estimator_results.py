@@ -4,7 +4,7 @@ The estimators by the names that `dp-learn --estimator` takes.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from dp_learn.estimators.lda import DebiasedLDA
 from dp_learn.estimators.ridge import DebiasedRidgePrecision, DebiasedRidgeRegression
 from dp_learn.estimators.thresholded_covariance import DebiasedThresholdedCovariance
 from dp_learn.glasso.graph_fit import fit_on_graph
-from dp_learn.inference.edges import infer_coefficients
+from dp_learn.inference.edges import infer_coefficients, infer_discriminant, tabulate_unpenalised
 from dp_learn.inference.evidence import score_pairs
 from dp_learn.matrices.linalg import FloatArray, few_threads
 from dp_learn.output.messages import NOISE, PENALTY, describe_edges, describe_number
@@ -40,7 +40,6 @@ REFITTED = {"neighborhood", "scio", "clime"}  # their precision matrix has a gra
 PREDICTING = {"regression", "lda"}  # these have a target, and need no other column to be clear
 _NAMED = 8  # columns
 _SHOWN = 10  # edges and coefficients
-_NORMAL = 1.959964
 
 
 def learn_alternative(
@@ -179,21 +178,7 @@ def _tell_thresholded(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) 
 
 
 def _tell_regression(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
-    table = pd.DataFrame({"column": list(fitted.feature_names_in_), "coefficient": np.ravel(fitted.coef_)})
-    table = table[~table["column"].isin(fitted.drowned_)].reset_index(drop=True)
-    own = np.array([place for place in kept if sample.pooled.columns[place] not in fitted.drowned_])
-    pooled = keep_columns(sample.pooled, own)
-    place = pooled.columns.index(fitted.target)
-    found = infer_coefficients(pooled, place, lambda forms: sample.row_errors(pooled, own, forms))
-    told = (
-        "coefficients of the largest; they have no intervals, as rows and noise leave too little to tell their errors"
-    )
-    if found is not None:
-        w, error = found
-        table = table.assign(
-            unpenalised=w, standard_error=error, ci_low=w - _NORMAL * error, ci_high=w + _NORMAL * error
-        )
-        told = "coefficients of the surest, with unpenalised ones and 95 % intervals, noise included, in brackets"
+    table, strongest = _coefficients(fitted, fitted.coef_, infer_coefficients, sample, kept)
     intercept, r_squared, bound = float(fitted.intercept_), float(fitted.r_squared_), float(fitted.excess_bound_)
     is_bounded = math.isfinite(bound)
 
@@ -202,16 +187,15 @@ def _tell_regression(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -
     lines = [
         f"  {quote_name(fitted.target)} = {intercept:.5g} + sum of coefficients times columns; {known}",
         f"  {exceeds if is_bounded else 'no bound is known on the accuracy lost to the noise'}",
-        f"  {told}:",
-        *_strongest_coefficients(table),
+        *strongest,
     ]
     summary = {"target": fitted.target, "intercept": intercept, "r_squared": r_squared}
     return {**summary, "excess_bound": bound if is_bounded else None}, {"coefficients.csv": table}, lines
 
 
-def _tell_discriminant(fitted: Any, _: Sample, __: npt.NDArray[np.int64]) -> _Told:
+def _tell_discriminant(fitted: Any, sample: Sample, kept: npt.NDArray[np.int64]) -> _Told:
     names, classes = list(fitted.feature_names_in_), [f"{each:g}" for each in fitted.classes_]
-    table = pd.DataFrame({"column": names, "coefficient": fitted.coef_[1] - fitted.coef_[0]})
+    table, strongest = _coefficients(fitted, fitted.coef_[1] - fitted.coef_[0], infer_discriminant, sample, kept)
     means = pd.DataFrame(fitted.means_, classes, names)
     intercept = float(fitted.intercept_[1] - fitted.intercept_[0])
     summary = {
@@ -222,22 +206,38 @@ def _tell_discriminant(fitted: Any, _: Sample, __: npt.NDArray[np.int64]) -> _To
     }
     lines = [
         f"  predicts class {classes[1]} where {intercept:+.5g} + sum of coefficients times columns > 0",
-        *_strongest_coefficients(table),
+        *strongest,
     ]
     return summary, {"coefficients.csv": table, "means.csv": means}, lines
 
 
-def _strongest_coefficients(table: pd.DataFrame) -> list[str]:
-    size = table["coefficient"].abs()
-    if "standard_error" in table:
-        size = (table["unpenalised"] / table["standard_error"]).abs()
-    lines = []
-    for each in table.loc[size.nlargest(_SHOWN).index].to_dict("records"):
-        told = ""
+def _coefficients(
+    fitted: Any, coefficients: FloatArray, infer: Callable[..., Any], sample: Sample, kept: npt.NDArray[np.int64]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the coefficients of the columns that are not drowned, the surest first, and lines on them.
+
+    Where their errors are not known they have no intervals, and the largest come first.
+    """
+    table = pd.DataFrame({"column": list(fitted.feature_names_in_), "coefficient": np.ravel(coefficients)})
+    table = table[~table["column"].isin(fitted.drowned_)].reset_index(drop=True)
+    own = np.array([place for place in kept if sample.pooled.columns[place] not in fitted.drowned_])
+    pooled = keep_columns(sample.pooled, own)
+    found = infer(pooled, pooled.columns.index(fitted.target), lambda forms: sample.row_errors(pooled, own, forms))
+    if found is None:
+        told = "of the largest; they have no intervals, as rows and noise leave too little to tell their errors"
+        size = table["coefficient"]
+    else:
+        told = "of the surest, with unpenalised ones and 95 % intervals, noise included, in brackets"
+        table, size = table.assign(**tabulate_unpenalised(*found)), pd.Series(found[0] / found[1])
+    table = table.loc[size.abs().sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
+
+    lines = [f"  coefficients {told}:"]
+    for each in table.head(_SHOWN).to_dict("records"):
+        bars = ""
         if "ci_low" in each:
-            told = f" ({each['unpenalised']:+.4g}, {each['ci_low']:+.4g} to {each['ci_high']:+.4g})"
-        lines.append(f"    {each['coefficient']:+.4g}{told}  {quote_name(str(each['column']))}")
-    return lines
+            bars = f" ({each['unpenalised']:+.4g}, {each['ci_low']:+.4g} to {each['ci_high']:+.4g})"
+        lines.append(f"    {each['coefficient']:+.4g}{bars}  {quote_name(str(each['column']))}")
+    return table, lines
 
 
 _TOLD = {"thresholded-covariance": _tell_thresholded, "regression": _tell_regression, "lda": _tell_discriminant}

@@ -274,11 +274,15 @@ def judged_by(edges: dict[str, Any]) -> str:
 
 
 def _describe_levels(graph: GraphEstimate, edge: dict[str, Any]) -> list[str]:
-    """Return a line on the levels of a category that go together most with the other end of its edge."""
+    """Return a line on the levels of a category that surely go together with the other end of its edge, or not."""
     if graph.variables is None:
         return []
-    strongest = graph.variables.strongest(edge["source"], edge["target"], _LEVELS)
-    said = [f"{' with '.join(map(quote_name, filter(None, pair)))} {effect:+.2f}" for *pair, effect in strongest]
+    table, ends, said = graph.variables.loadings, {edge["source"], edge["target"]}, []
+    rows = [row for row in graph.variables.order if {table["source"][row], table["target"][row]} == ends]
+    for row in rows[:_LEVELS]:
+        pair = " with ".join(map(quote_name, filter(None, (table["level"][row], table["target_level"][row]))))
+        bars = [f"{table[name][row]:+.2f}" for name in ("unpenalised", "ci_low", "ci_high") if name in table]
+        said.append(f"{pair} {table['effect'][row]:+.2f}" + (f" ({bars[0]}, {bars[1]} to {bars[2]})" if bars else ""))
     return [f"             {', '.join(said)}"] if said else []
 
 

@@ -36,7 +36,7 @@ class Variables:
     precision, covariance : ndarray of shape (n_variables, n_variables)
         In data units.
     loadings : dict of str to list, or to ndarray
-        The table of how levels and other nodes go together: source, level, target, target_level, effect.
+        The table of how levels and other nodes go together; see `tabulate_loadings`.
     """
 
     names: tuple[str, ...]
@@ -45,12 +45,12 @@ class Variables:
     covariance: FloatArray
     loadings: dict[str, Any]
 
-    def strongest(self, source: str, target: str, most: int) -> list[tuple[str, str, float]]:
-        """Return the levels of two nodes that go together most, or least: a level of each, or "", and the effect."""
-        table, ends = self.loadings, {source, target}
-        rows = [row for row, own in enumerate(table["source"]) if {own, table["target"][row]} == ends]
-        strongest = sorted(rows, key=lambda row: -abs(table["effect"][row]))[:most]
-        return [(table["level"][row], table["target_level"][row], float(table["effect"][row])) for row in strongest]
+    @cached_property
+    def order(self) -> list[int]:
+        """The rows of `loadings`, the surest first, or the strongest where their errors are not known."""
+        table = self.loadings
+        size = np.abs(table.get("unpenalised", table["effect"])) / table.get("standard_error", 1.0)
+        return [int(row) for row in np.argsort(-size, kind="stable")]
 
 
 @dataclass(frozen=True, eq=False)

@@ -347,7 +347,7 @@ def _graph(
         return GraphEstimate(pooled.columns, precision, pooled.covariance, tests, fdr, evidence, shrinks=shrinks)
     of_nodes = tests if isinstance(tests, NodeInference) else None
     linked = of_nodes.q_values <= fdr if of_nodes is not None and fdr is not None else nodes.linked(fit.precision)
-    loadings = tabulate_loadings(nodes, linked, precision, pooled.covariance, sample.location)
+    loadings = tabulate_loadings(nodes, linked, precision, pooled, sample.location)
     variables = Variables(pooled.columns, nodes.labels, precision, pooled.covariance, loadings)
     return graph_of_nodes(nodes.names, variables, evidence, of_nodes, fdr)
 

@@ -23,6 +23,7 @@ Whittaker (1990), Graphical Models in Applied Multivariate Statistics, section 5
 """
 
 import contextlib
+import itertools
 import math
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -34,10 +35,18 @@ from dp_bundle.base.errors import EstimationError, NoSolutionError
 from dp_bundle.manifest.sources import NO_VALUE
 from dp_learn.covariance.estimate import PooledCovariance
 from dp_learn.covariance.sample import Sample
-from dp_learn.covariance.standard_errors import CHANCE_EDGES, mechanism_entry_variances
+from dp_learn.covariance.standard_errors import CHANCE_EDGES, form_variances, mechanism_entry_variances
 from dp_learn.glasso.graph_fit import solve_on_graph
 from dp_learn.glasso.solving import graphical_lasso
-from dp_learn.inference.edges import MISFIT, error_forms, infer_edges, misfit_of, require_testable
+from dp_learn.inference.edges import (
+    MISFIT,
+    error_forms,
+    infer_edges,
+    misfit_of,
+    require_testable,
+    tabulate_unpenalised,
+    well_determined_inverse,
+)
 from dp_learn.inference.evidence import FACTOR
 from dp_learn.inference.nodes import NodeInference, block_statistics, infer_nodes, normal_scores
 from dp_learn.matrices.linalg import FloatArray, is_positive_definite
@@ -45,6 +54,7 @@ from dp_learn.pipeline.graph import VALUE
 from dp_learn.pipeline.settings import REFIT_MAX_ITER, Fit, Nodes
 
 _SHARES = (0.01, 0.02, 0.04, 0.08, 0.16)  # of the penalty; with more, tests at 5 % found false edges in 8 %
+_ENDS = ("source", "level", "target", "target_level")  # of an effect
 _MOST_GAPS = 0.999  # share of rows
 _LEAST = 1e-3  # of the variance, that of the values that there are
 _TOO_LITTLE = "too little information is left for tests: the debiased matrix is too indefinite"
@@ -252,7 +262,7 @@ class _Node(NamedTuple):
 
 
 def tabulate_loadings(
-    nodes: Nodes, edges: npt.NDArray[np.bool_], precision: FloatArray, covariance: FloatArray, location: FloatArray
+    nodes: Nodes, edges: npt.NDArray[np.bool_], precision: FloatArray, pooled: PooledCovariance, location: FloatArray
 ) -> dict[str, Any]:
     """Return the table of the effects of levels, for every edge with a category at an end.
 
@@ -260,8 +270,10 @@ def tabulate_loadings(
     ----------
     nodes : Nodes
     edges : ndarray of bool, shape (G, G)
-    precision, covariance : ndarray of shape (n_kept, n_kept)
+    precision : ndarray of shape (n_kept, n_kept)
         In data units.
+    pooled : PooledCovariance
+        The debiased covariance of the kept columns.
     location : ndarray of shape (n_features,)
         The means of all columns: the frequencies of levels.
 
@@ -270,23 +282,28 @@ def tabulate_loadings(
     dict
         `source`, a category or a number with gaps, and its `level`; `target`, the other node, and its `target_level`,
         empty for a number alone; `effect`: how much the mean of the number is above that of all rows, in standard
-        deviations of it, or how much more frequent the target's level, or gaps, are.
+        deviations of it, or how much more frequent the target's level, or gaps, are. Where the covariance determines
+        its inverse well, also `unpenalised`, the effect by that, and its standard_error, ci_low and ci_high (95 %).
     """
-    table: dict[str, list[Any]] = {name: [] for name in ("source", "level", "target", "target_level", "effect")}
-    described = [_describe(node, nodes, covariance, location) for node in range(len(nodes.names))]
+    inverse = well_determined_inverse(pooled) if pooled.has_error_law else None
+    table: dict[str, list[Any]] = {name: [] for name in (*_ENDS, "effect")}
+    described = [_describe(node, nodes, pooled.covariance, location) for node in range(len(nodes.names))]
     for g, h in zip(*np.nonzero(np.triu(edges, 1)), strict=True):
         first, second = described[g], described[h]
         if len(first.words) < len(second.words):  # the one with more to say tells how the other changes
             first, second = second, first
         if not first.words or not precision[np.ix_(first.places, second.places)].any():
             continue  # numbers, or an edge that tests found and that has no fit of its own
-        effects = _effects(first, second, precision)
-        for row, level in enumerate(first.words):
-            for column, target_level in enumerate(second.words or [""]):
-                values = (first.name, level, second.name, target_level, float(effects[row, column]))
-                for name, value in zip(table, values, strict=True):
-                    table[name].append(value)
-    return {**table, "effect": np.array(table["effect"], dtype=float)}
+        numbers = {"effect": _effects(first, second, precision)}
+        if inverse is not None:
+            errors = _effect_errors(first, second, inverse, pooled)
+            numbers |= tabulate_unpenalised(_effects(first, second, inverse), errors)
+        for pair in itertools.product(first.words, second.words or [""]):
+            for name, value in zip(_ENDS, (first.name, pair[0], second.name, pair[1]), strict=True):
+                table[name].append(value)
+        for name, each in numbers.items():
+            table.setdefault(name, []).extend(np.ravel(each).tolist())
+    return {name: values if name in _ENDS else np.array(values, dtype=float) for name, values in table.items()}
 
 
 def _describe(node: int, nodes: Nodes, covariance: FloatArray, location: FloatArray) -> _Node:
@@ -333,3 +350,23 @@ def _effects(first: _Node, second: _Node, precision: FloatArray) -> FloatArray:
     slopes = -np.linalg.solve(own, precision[np.ix_(second.places, first.places)]).T
     effects: FloatArray = first.changes @ slopes @ second.readings.T
     return effects
+
+
+def _effect_errors(first: _Node, second: _Node, inverse: FloatArray, pooled: PooledCovariance) -> FloatArray:
+    """Return the standard errors of `_effects` by the inverse of the covariance, to first order.
+
+    An error E of the covariance changes the slopes of the second node's columns by ``A E_o u``, with A the inverse of
+    the covariance of all others and u the residuals as combinations of columns, as in `infer_coefficients`.
+    """
+    own, between = np.ix_(second.places, second.places), np.ix_(first.places, second.places)
+    residuals = np.linalg.solve(inverse[own], inverse[second.places])
+    forms = np.vstack(
+        [first.changes @ (inverse[first.places] - inverse[between] @ residuals), second.readings @ residuals]
+    )
+    n_words, fitted = len(first.words), pooled.n_rows / max(pooled.n_rows - len(inverse), 1)
+    squares = form_variances(pooled, forms)[:n_words, n_words:] * fitted
+
+    # rows have the mean of their sample, from which changes are counted
+    slopes = residuals[:, first.places] @ np.linalg.cholesky(pooled.covariance[np.ix_(first.places, first.places)])
+    errors: FloatArray = np.sqrt(squares + np.square(second.readings @ slopes).sum(axis=1) / pooled.n_rows)
+    return errors

@@ -184,7 +184,7 @@ def publish_command(
     opened, why = open_table(data, policy.table), ""
     opened = opened.confirmed(confirmed) if confirmed else opened
     if engine != "dask":
-        policy, why = choose_release(data, policy, withheld, anyway=anyway, opened=opened)
+        policy, why = choose_release(data, policy, withheld, opened=opened)
     prepared = check_in_advance(
         data,
         policy,

@@ -222,7 +222,7 @@ class Desk:
             self._object_to(answer, self.opened.problem)
             return answer
         insists = bool(fields.get("anyway"))
-        prepared = self._prepare(answer, policy, insists=insists)
+        prepared = self._prepare(answer, policy)
         if prepared is not None:
             self._judge(answer, prepared, insists=insists)
         return answer
@@ -235,12 +235,12 @@ class Desk:
             self._object_to(answer, error)
             return None
 
-    def _prepare(self, answer: Answer, policy: Policy, *, insists: bool) -> Prepared | None:
+    def _prepare(self, answer: Answer, policy: Policy) -> Prepared | None:
         """Choose what is released; a column that cannot be published gets its objection, and is passed over."""
         withheld = self.ledger.entities(policy.dataset.name)
         while True:
             try:
-                chosen, why = choose_release(self.data, policy, withheld, anyway=insists, opened=self.opened.table)
+                chosen, why = choose_release(self.data, policy, withheld, opened=self.opened.table)
                 prepared = prepare(self.data, chosen, withheld, opened=self.opened.table)
             except (DpGraphError, ValidationError) as error:
                 about = self._object_to(answer, error)

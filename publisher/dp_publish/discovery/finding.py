@@ -117,7 +117,7 @@ def discover(table: Table, look: Read, policy: Policy, found: Sought, play: Play
     step = _counts_step(policy, found, n_counted)
     counts = [int(number) for number in play(step, totals)]
 
-    words = _words_of(_decide_looks(_by_column(counts, found), found, step.sigma), policy)
+    words = _words_of(_decide_looks(_by_column(counts, found), found, step.sigma))
     if not words:
         return Told(n_counted, counts, [])
     values = _count_levels(look, words, missing)
@@ -129,7 +129,7 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
     n_rows, counted = told.n_rows, _by_column(told.counts, found)
     step = _counts_step(policy, found, n_rows)
     looks = _decide_looks(counted, found, step.sigma)
-    decimals, words = _decimals(table, counted, step.sigma), _words_of(looks, policy)
+    decimals, words = _decimals(table, counted, step.sigma), _words_of(looks)
     table = _as_found(table, looks, decimals)
 
     decided: dict[str, ColumnPolicy | str] = {}
@@ -137,7 +137,7 @@ def decide(table: Table, policy: Policy, found: Sought, told: Told) -> Decided:
         look = looks.get(name)
         without = _without_value(counted[name], look, decimals[name], n_rows, step.sigma)
         if look is Look.WORD:
-            decided[name] = "words, of which noisy rows would show nothing"
+            decided[name] = ""  # until its levels are known
         elif all(number > n_rows - _CLEAR * sigma for number, sigma in without[-2:]):
             decided[name] = "hardly any value"
         elif not decimals[name]:
@@ -245,9 +245,9 @@ def _decide_looks(counted: Mapping[str, Counter[Look]], found: Sought, sigma: fl
     return {name: best_look(counted[name], _SURE * sigma) for name in found.looked}
 
 
-def _words_of(looks: Mapping[str, Look], policy: Policy) -> list[str]:
-    """Return the columns of words whose levels are to be found."""
-    return [] if policy.find == "numbers" else [name for name, look in looks.items() if look is Look.WORD]
+def _words_of(looks: Mapping[str, Look]) -> list[str]:
+    """Return the columns of words, whose levels are to be found."""
+    return [name for name, look in looks.items() if look is Look.WORD]
 
 
 def _sum(noisy: Counter[Look], looks: Collection[Look], sigma: float) -> tuple[int, float]:

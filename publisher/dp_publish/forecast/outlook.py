@@ -77,6 +77,7 @@ POWER = 0.8
 FDR = 0.05
 _DROWNED = 2.0  # standard errors of zero within which a reader takes a debiased variance for none
 _CLEAR = 5.0  # standard errors that a debiased variance must stand clear of zero
+_LARGEST = 0.8  # partial correlation that is looked for: what shows none so large shows nothing
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Sight:
     error : float
         The standard error of a correlation near zero.
     seen : float or None
-        The smallest partial correlation that is detected, between two median columns; None if there is none below 1.
+        The smallest partial correlation that is detected, between two median columns; None if there is none up to 0.8.
     clearest : float or None
         The same between the two columns that stand out most from their noise.
     drowned : int or None
@@ -347,10 +348,10 @@ def drowns(error: float) -> bool:
 def smallest_seen(n_rows: int, n_features: int, error: float) -> float | None:
     """Return the smallest partial correlation that is seen where a correlation has this standard error, if any is."""
     z, variance = _standard_errors_needed(n_features), error**2
-    if n_rows <= z * z or not is_clear(error):
+    if n_rows <= z * z:
         return None
     rho = z * math.sqrt(variance / (1 - z * z / n_rows))
-    return rho if rho < 1 else None
+    return rho if rho <= _LARGEST else None
 
 
 def rows_needed(n_features: int, error: Callable[[int], float], rho: float | None = None) -> int:

@@ -39,7 +39,7 @@ from dp_publish.forecast.advice import forecast_drawn, shows_something, ways_out
 from dp_publish.forecast.assumptions import calibrate_assumed, rows_to_tell_columns, with_some_words
 from dp_publish.forecast.first_look import point_out_oddities
 from dp_publish.forecast.first_rows import doubt_words, forecast_first_rows
-from dp_publish.forecast.outlook import ForecastRow, drowns, moments_error, smallest_seen
+from dp_publish.forecast.outlook import ForecastRow, drowns, is_clear, moments_error, smallest_seen
 from dp_publish.forecast.plan import Plan
 from dp_publish.forecast.strengths import describe_count, printed_mu, round_down
 from dp_publish.policy.coded_columns import blocks_of, gap_columns, raw_names
@@ -65,8 +65,8 @@ _ANYWAY = "or publish it all the same with --anyway"
 
 def refuse_pointless(
     policy: Policy, kinds: Mapping[str, str], types: Mapping[str, ColumnType], count_rows: Callable[[], int]
-) -> None:
-    """Refuse a release that shows nothing, or one that shows a column as it is.
+) -> list[str]:
+    """Refuse a release that shows nothing, or one that shows a column as it is; return a warning if it shows little.
 
     Parameters
     ----------
@@ -87,8 +87,7 @@ def refuse_pointless(
     privacy = policy.privacy
     if privacy.release == "rows":
         _refuse_verbatim(policy, kinds, types)
-    if privacy.neighbours.n_rows_public:
-        _refuse_hidden(policy, kinds, count_rows())
+    return _refuse_hidden(policy, kinds, count_rows()) if privacy.neighbours.n_rows_public else []
 
 
 def why_pointless(
@@ -193,17 +192,21 @@ def _verbatim(columns: Sequence[Column], types: Mapping[str, ColumnType]) -> lis
     ]
 
 
-def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> None:
-    release = policy.privacy.release
+def _refuse_hidden(policy: Policy, kinds: Mapping[str, str], n_rows: int) -> list[str]:
+    release, unit = policy.privacy.release, policy.privacy.unit_name
     row = forecast_drawn(policy, kinds, n_rows)
     if shows_something(row, release, len(kinds)):
-        return
+        seen = row.of(release).clearest
+        if seen is None or is_clear(row.of(release).error):
+            return []
+        why = f"at mu = {printed_mu(row.mu)} per {unit}, {why_hidden(n_rows, len(kinds), row, release)}"
+        return [f"warning: {why}: few links can be seen, of partial correlations from about {seen:.2g} on, and not all"]
     what = "this column" if len(kinds) == 1 else f"these {len(kinds)} columns"
     ways = "".join(f"{way}; " for way in ways_out(policy, kinds, n_rows, row))
     row = replace(row, least_rows_for_moments=least_rows(policy, n_rows, row))
     raise PolicyError(
         f"this release would show nothing of {what}, and its privacy cost would be wasted: at mu = "
-        f"{printed_mu(row.mu)} per {policy.privacy.unit_name}, {why_hidden(n_rows, len(kinds), row, release)}; "
+        f"{printed_mu(row.mu)} per {unit}, {why_hidden(n_rows, len(kinds), row, release)}; "
         f"{ways}see `dp-publish plan DATA` for other strengths, {_ANYWAY}"
     )
 
@@ -343,7 +346,8 @@ def check_in_advance(
         regrettable = []
     raise_all([*reasons, *map(_unless_anyway, regrettable)])
     if not anyway:
-        refuse_pointless(resolved, kinds, table.types, prepared.count_rows)
+        for note in refuse_pointless(resolved, kinds, table.types, prepared.count_rows):
+            tell(note)
 
     drowned = find_drowned(seen, resolved, kinds, prepared.count_rows)
     if not anyway:
@@ -406,9 +410,9 @@ def _check_open(prepared: Prepared, *, anyway: bool, tell: Callable[[str], None]
     for note in point_out_oddities(table, kinds):
         tell(note)
     if not anyway:
-        refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
-        for doubt in doubt_words(prepared):
-            tell(f"warning: {doubt}")
+        little = refuse_pointless(policy, dict.fromkeys(kinds, "continuous"), table.types, prepared.count_rows)
+        for note in (*little, *(f"warning: {doubt}" for doubt in doubt_words(prepared))):
+            tell(note)
 
 
 def describe_first_rows(plan: Plan, *, looked: bool) -> list[str]:

@@ -34,7 +34,7 @@ def is_open(policy: Policy) -> bool:
     privacy = policy.privacy
     moments = privacy.is_moments and privacy.mechanism in ("auto", "two-round")
     return (
-        (moments or policy.find != "")
+        (moments or policy.find)
         and privacy.neighbours.n_rows_public
         and privacy.l2_radius is None
         and (privacy.mu is not None or privacy.rho is not None)

@@ -39,6 +39,8 @@ _EDGES = {
     "ci_high": ("to", "+.3f", ""),
     "q_value": ("q-value", ".2g", "the false discovery rate at which the pair would just be found."),
 }
+_BARS = {name: _EDGES[name] for name in ("ci_low", "ci_high")}
+_UNPENALISED = {"unpenalised": ("Unpenalised", "+.3f", "what the intervals are about."), **_BARS}
 _NODES = {
     "community": ("Group", ".0f", "columns linked among each other (Louvain)."),
     "community_probability": ("Sure", ".0%", "how probably another of its group is with it."),
@@ -109,17 +111,17 @@ def loadings_table(graph: GraphEstimate) -> PageTable | None:
     """Return the table of how levels go together with the other ends of links, strongest first; None without any."""
     if graph.variables is None or not len(graph.variables.loadings["effect"]):
         return None
-    table = graph.variables.loadings
-    order = np.argsort(-np.abs(table["effect"]), kind="stable")[:MOST_ROWS]
+    table, order = graph.variables.loadings, graph.variables.order[:MOST_ROWS]
     effect = "in standard deviations of a number, or by how much more frequent a level is, all else being equal."
     if VALUE in table["level"]:
         effect += f" {VALUE} is a number that is one standard deviation larger, {NO_VALUE} where there is none."
     labels = {"source": "Column", "level": "where it is", "target": "changes", "target_level": "level"}
     columns = [TableColumn(label, [table[name][row] for row in order]) for name, label in labels.items()]
-    columns.append(TableColumn("by", [float(table["effect"][row]) for row in order], "+.3f", effect))
-    n_all = len(table["effect"])
-    more = "" if len(order) == n_all else f"The {len(order)} strongest of {n_all:,}; see loadings.csv."
-    return PageTable("loadings-table", "How levels go together with linked columns, strongest first.", columns, more)
+    numbers = {name: np.array(values)[order] for name, values in table.items()}
+    columns += number_columns(numbers, {"effect": ("by", "+.3f", effect), **_UNPENALISED})
+    n_all, first = len(table["effect"]), "surest" if "standard_error" in table else "strongest"
+    more = "" if len(order) == n_all else f"The {len(order)} {first} of {n_all:,}; see loadings.csv."
+    return PageTable("loadings-table", f"How levels go together with linked columns, {first} first.", columns, more)
 
 
 def columns_table(found: Result, network: Network | None) -> PageTable:
@@ -183,6 +185,7 @@ def frame_table(name: str, caption: str, frame: pd.DataFrame, file: str) -> Page
     columns = []
     for label in shown:
         values, heading = shown[label].tolist(), str(label)[:1].upper() + str(label)[1:].replace("_", " ")
+        heading = _EDGES[label][0] if label in _BARS else heading
         if all(isinstance(value, int | float) for value in values):
             columns.append(TableColumn(heading, [float(value) for value in values], ".4g"))
         else:

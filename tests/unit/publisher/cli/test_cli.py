@@ -21,10 +21,10 @@ from dp_publish.ledger.ledger import Ledger
 
 
 def test_without_a_policy_bounds_are_found_and_that_is_said(people: Path, call: Call, tmp_path: Path) -> None:
-    """With no policy at all one row is protected at mu = 1, and the answer lists the bounds that were assumed."""
+    """With no policy at all one row is protected at mu = 1; of rows, the answer lists the bounds that were assumed."""
     (tmp_path / "people.policy.toml").unlink()
-    ended = call("people.parquet", "--anyway")
-    document = json.loads(call("people.parquet", "--anyway", "--json", "--out", "b.tar").out)["release"]
+    words = ("people.parquet", "--release", "rows", "--anyway")
+    ended, document = call(*words), json.loads(call(*words, "--json", "--out", "b.tar").out)["release"]
 
     assert ended.code == 0
     assert "rho = 0.5 (zero-concentrated" in ended.out
