@@ -17,7 +17,7 @@ from dp_bundle.bundle.writing import sha256_of
 from dp_bundle.data.margin_file import write_margins
 from dp_bundle.data.matrix import stated_rows, write_triangle
 from dp_bundle.data.row_reader import to_numpy
-from dp_bundle.manifest.columns import Asinh, Column, Scores, Standard
+from dp_bundle.manifest.columns import Column, Scores, Standard
 from dp_bundle.manifest.moment_noise import Margins, SecondMoments
 from dp_bundle.manifest.release import CONSTANT_LABEL
 from dp_publish.accounting.conversions import Cost
@@ -188,9 +188,6 @@ def state_columns(columns: tuple[Column, ...], released: NoisyMoments) -> tuple[
         standards = tuple(Standard(center=center, scale=scale) for center, scale in places)
         obtained = "margins" if scored is not None else "declared" if declared else "private-quantiles"
         said: dict[str, Any] = {"standards": standards, "standard_obtained": obtained}
-        if index in released.earlier.transforms:
-            center, scale = released.earlier.transforms[index]
-            said["transform"] = Asinh(name="asinh", center=center, scale=scale)
         if scored is not None and index in scored.maps:
             said["transform"] = Scores(name="scores")
         stated.append(column.model_copy(update=said))

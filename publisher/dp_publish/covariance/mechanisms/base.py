@@ -112,8 +112,6 @@ class FirstRound:
         By column: whether its center and scale were declared.
     choices_mu : float
         The mu of everything that was chosen privately, for the unit of privacy.
-    transforms : dict of int to (float, float)
-        By place, the center and the scale, in data units, of every column on the scale of asinh.
     scored : Scored or None
         Of a release by normal scores, the noisy histograms and what they make of the columns.
     """
@@ -126,7 +124,6 @@ class FirstRound:
     fourth_step: float
     declared: tuple[bool, ...]
     choices_mu: float
-    transforms: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     scored: Scored | None = field(default=None, repr=False)
 
 
