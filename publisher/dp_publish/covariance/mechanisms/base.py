@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,16 +188,9 @@ class Mechanism(ABC):
     def __post_init__(self) -> None:
         self.check_strength()
         if self.max_rows > 1 and self.spends(1).mu >= self.spends(self.max_rows).mu:  # it knows of no further rows
-            self.refuse_entities()
-
-    def refuse_entities(self) -> NoReturn:
-        """Refuse a unit of several rows.
-
-        Raises
-        ------
-        PolicyError
-        """
-        raise PolicyError(f"the {self.name} mechanism protects one row: for an entity, choose another", "privacy.unit")
+            raise PolicyError(
+                f"the {self.name} mechanism protects one row: for an entity, choose another", "privacy.unit"
+            )
 
     @classmethod
     def settings(cls, policy: Policy, kinds: Mapping[str, str]) -> dict[str, Any]:
