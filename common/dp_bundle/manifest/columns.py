@@ -225,7 +225,7 @@ class Column(Model):
 
     @property
     def has_gap_cell(self) -> bool:
-        """True if a histogram of it has a cell of rows without a value: they took no value of their own."""
+        """True if gaps stand at a center that two rounds find, and have a cell of their own in a histogram."""
         return self.missing == "indicator" or (self.missing == "midpoint" and self.bounds is None)
 
     @property
@@ -260,7 +260,7 @@ class Column(Model):
     @property
     def noise_spread(self) -> float:
         """The standard deviation of the noise on a cell: below sigma where discrete noise is a step or less."""
-        return math.sqrt(self.response.variance if self.response is not None else self.cell_noise.variance)
+        return math.sqrt(self.noise_variance)
 
     @property
     def grid(self) -> float:

@@ -205,11 +205,6 @@ def _count_complete(batches: Iterator[pa.RecordBatch], *, columns: Sequence[Colu
     return sum(int(drop_missing(batch, columns).num_rows) for batch in batches)
 
 
-def _waits(column: Column) -> bool:
-    """Return True if gaps stand at a center that is yet to be found."""
-    return column.missing == "indicator" or (column.missing == "midpoint" and column.bounds is None)
-
-
 def _add_numbers(
     batches: Iterator[pa.RecordBatch], *, add: Callable[[Batches], T], columns: tuple[Column, ...], places_gaps: bool
 ) -> tuple[T, RowReport]:
@@ -233,7 +228,7 @@ def _values(
     report.n_dropped += batch.num_rows - kept.num_rows
     report.n_rows += kept.num_rows
     filled = [
-        (mark_missing if places_gaps and _waits(column) else fill_missing)(values, column, report)
+        (mark_missing if places_gaps and column.has_gap_cell else fill_missing)(values, column, report)
         for column, values in zip(columns, kept.columns, strict=True)
     ]
     values = [to_numpy(each) for each in filled]

@@ -356,9 +356,12 @@ class DyadicGrid:
     def add(self, moments: ExactMoments, noise: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sum, rounded to the grid, plus the symmetric noise in the upper triangle of `noise`."""
         upper = np.triu(noise).astype(object)
-        noisy = self.round(moments.steps) + upper + np.triu(upper, 1).T
+        return self.floats(self.round(moments.steps) + upper + np.triu(upper, 1).T)
+
+    def floats(self, steps: NDArray[Any]) -> NDArray[np.float64]:
+        """Return numbers of steps, which are integers of any size, in the matrix's units."""
         step = self.step
-        return np.array([int(entry) * step for entry in noisy.flat], dtype=np.float64).reshape(noisy.shape)
+        return np.array([int(each) * step for each in steps.flat], dtype=np.float64).reshape(steps.shape)
 
 
 def grid_for(scale: float, fineness: int = 28) -> DyadicGrid:

@@ -1,4 +1,4 @@
-"""Every covariance mechanism by its name: `policy.SoundMechanism` lists them, each has the file of its name here.
+"""Every covariance mechanism by its name: `SoundMechanism` lists them, each has the file of its name here.
 
 **Unsound** are mechanisms that the literature offers as pure epsilon and that are not private, refused by name.
 

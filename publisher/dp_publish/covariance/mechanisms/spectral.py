@@ -14,7 +14,7 @@ them and of the policy, so that there is nothing of the data in the low bits of 
   a coarse one, which it shares with the other mechanisms.
 
 What the computer draws differs from that with a chance below a sum over eigenvalues and vectors, delta_0, whatever the
-data: the total variations that `laplace_sampling` and what is below prove, for a precision of our choice. So for a unit
+data: the total variations that `sampling.laplace` and what is below prove, for a precision of our choice. So for a unit
 of privacy of m rows
 
     P[S | C] <= e^(m epsilon) P[S | C'] + (1 + e^(m epsilon)) delta_0,
